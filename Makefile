@@ -1,0 +1,89 @@
+# bayplan: everything a contributor runs. `make help` lists it; only python3 (>= 3.11) and make are needed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.current
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
+PYTEST := $(BIN)/python -m pytest --quiet
+PARALLEL := --numprocesses auto
+LOCK_VENV := .venv-lock
+LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
+
+# The engine's matrices are small: BLAS threads only get in each other's way.
+export OPENBLAS_NUM_THREADS := 1
+
+banner = @printf '\n== %s\n' "$(1)"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint contracts types unit conformance properties others bench format lock clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv with everything in it; does nothing when it is current
+
+# The version in __init__.py is part of the installed metadata.
+$(STAMP): requirements/dev.txt pyproject.toml src/bayplan/__init__.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "bayplan needs Python 3.11 or newer, and '$(PYTHON)' is not. Try: make setup PYTHON=python3.12" >&2; exit 1; }
+	@echo "setting up $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## see bayplan at work, without a cluster
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: setup lint types unit conformance properties others ## check everything: lint, types, contracts, all tests
+
+lint: setup ## style, format and import contracts
+	$(call banner,lint)
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(MAKE) --no-print-directory contracts
+
+contracts: setup ## which room may import which
+	$(call banner,contracts)
+	@$(BIN)/lint-imports
+
+types: setup ## mypy --strict
+	$(call banner,types)
+	@$(BIN)/mypy
+
+unit: setup ## one behaviour at a time; tests/unit mirrors src/bayplan
+	$(call banner,unit tests)
+	@$(PYTEST) $(PARALLEL) tests/unit
+
+conformance: setup ## recorded behaviour of other systems
+	$(call banner,conformance tests)
+	@$(PYTEST) $(PARALLEL) tests/conformance
+
+properties: setup ## laws that hold for any input
+	$(call banner,property tests)
+	@$(PYTEST) $(PARALLEL) tests/properties
+
+# Exit code 5 is pytest's "no tests collected".
+others: setup ## tests in every other folder, except those that need a real API server
+	$(call banner,other tests)
+	@$(PYTEST) -m "not kubernetes" --ignore tests/unit --ignore tests/conformance --ignore tests/properties tests \
+		|| test $$? -eq 5
+
+bench: setup ## measure; run it before and after an optimisation
+	@$(BIN)/python -m benchmarks
+
+format: setup ## rewrite the source in the project's style
+	@$(BIN)/ruff check --fix --quiet || true
+	@$(BIN)/ruff format
+
+lock: ## pin requirements/*.txt again (LOCK_FLAGS=--upgrade for newer versions)
+	@test -x $(LOCK_VENV)/bin/uv || { $(PYTHON) -m venv $(LOCK_VENV) && \
+		$(LOCK_VENV)/bin/python -m pip --disable-pip-version-check --quiet install uv; }
+	@$(LOCK) pyproject.toml --output-file requirements/runtime.txt
+	@$(LOCK) pyproject.toml --extra dev --constraints requirements/runtime.txt --output-file requirements/dev.txt
+
+clean: ## remove everything that was made here
+	@rm -rf $(VENV) $(LOCK_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

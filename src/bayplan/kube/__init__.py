@@ -1,0 +1,4 @@
+"""What Kubernetes says: quantities, wire structs (one module per API group), kubeconfig, client, watch and lease.
+
+Bytes of the API come in, typed values go out to `bayplan.cluster`; nothing is decided here.
+"""
