@@ -1,0 +1,175 @@
+"""Runs recorded behaviour of other systems against bayplan and counts, file by file, how much of it agrees.
+
+A test names the fixture files it answers for and gets them one chunk at a time, so that workers share the load:
+
+    @pytest.mark.fixture_files("nrt/filter_edge", "nrt/filter_random")
+    def test_filter(conformance: Conformance) -> None:
+        conformance.check_each(filter_problem)      # filter_problem(case) -> None if right, else what is wrong
+
+`filter_problem` receives one entry of the file's `cases` (or one line of a `.jsonl.gz`). What stands beside `cases` in
+the file is `conformance.document`. A check that raises counts as failed. A case that the fixture itself marks with
+`quirk` or `upstream_limitation` is judged too, but where we differ from it, it is set aside instead of failed; no other
+case ever is. `conformance.set_all_aside()` is for families that are not built yet.
+
+The run ends with one line per file, and the ids of all failures are in the file that the last line names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+Case = dict[str, Any]
+CHUNKS = 8
+FAILURES_FILE = Path(".pytest_cache") / "conformance-failures.txt"
+MARKS_OF_DOUBT = ("quirk", "upstream_limitation")
+PROPERTY = "conformance"
+
+
+@dataclass(slots=True)
+class Conformance:
+    """One chunk of one fixture file; what it finds out travels to the summary in the item's properties."""
+
+    file: str
+    cases: list[Case]
+    document: dict[str, Any]
+    outcome: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outcome = {"file": self.file, "passed": 0, "set_aside": 0, "failed": {}}
+
+    def check_each(self, problem_of: Callable[[Case], str | None]) -> None:
+        """Judge every case; fail at the end with all that is wrong, not at the first."""
+        failed: dict[str, str] = self.outcome["failed"]
+        for case in self.cases:
+            problem = _problem_or_exception(problem_of, case)
+            if problem is None:
+                self.outcome["passed"] += 1
+            elif any(case.get(mark) for mark in MARKS_OF_DOUBT):
+                self.outcome["set_aside"] += 1
+            else:
+                failed[case["id"]] = problem
+        if failed:
+            listed = "\n".join(f"{case_id}: {problem}" for case_id, problem in list(failed.items())[:20])
+            pytest.fail(f"{len(failed)} of {len(self.cases)} cases of {self.file} differ\n{listed}", pytrace=False)
+
+    def set_all_aside(self) -> None:
+        """Count the cases of a family that is not built yet, without judging any."""
+        self.outcome["set_aside"] = len(self.cases)
+
+
+def _problem_or_exception(problem_of: Callable[[Case], str | None], case: Case) -> str | None:
+    try:
+        return problem_of(case)
+    except Exception as error:
+        return f"raised {type(error).__name__}: {error}"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    # pytest lists its own fixtures under this name. Here it names the recordings; pytest's list stays as --funcargs.
+    group = parser.getgroup("conformance")
+    cast(Any, group)._arggroup.conflict_handler = "resolve"
+    group.addoption(
+        "--fixtures", dest="recordings", default=None, help="folder of recorded behaviour (default: ../shared/fixtures)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "fixture_files(*names): fixture files (family/name or patterns) this test checks"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "conformance" not in metafunc.fixturenames:
+        return
+    root = fixtures_root(metafunc.config)
+    marker = metafunc.definition.get_closest_marker("fixture_files")
+    names = [name for pattern in (marker.args if marker else ()) for name in _matching(root, pattern)]
+    chunks = marker.kwargs.get("chunks", CHUNKS) if marker else CHUNKS
+    parameters = [(name, index, chunks) for name in names for index in range(chunks)]
+    metafunc.parametrize(
+        "conformance", parameters, indirect=True, ids=[f"{name}-{index + 1}of{of}" for name, index, of in parameters]
+    )
+
+
+def fixtures_root(config: pytest.Config) -> Path:
+    """The folder given with --fixtures, or `shared/fixtures` beside the checkout."""
+    given = config.getoption("recordings")
+    return Path(given) if given else Path(__file__).resolve().parents[3] / "shared" / "fixtures"
+
+
+def _matching(root: Path, pattern: str) -> list[str]:
+    """Fixture names for a pattern; a plain name stays even if its file is absent, so that the skip can say so."""
+    if "*" not in pattern:
+        return [pattern]
+    found = [path for suffix in (".json", ".jsonl.gz") for path in root.glob(pattern + suffix)]
+    return sorted(f"{path.parent.name}/{path.name.partition('.')[0]}" for path in found)
+
+
+@pytest.fixture
+def conformance(request: pytest.FixtureRequest) -> Iterator[Conformance]:
+    name, index, chunks = request.param
+    root = fixtures_root(request.config)
+    if _file_of(root, name) is None:
+        pytest.skip(f"no fixture {name} in {root}")
+    document, cases = _read(root, name)
+    run = Conformance(name, cases[index::chunks], document)
+    request.node.user_properties.append((PROPERTY, run.outcome))
+    yield run
+
+
+def _file_of(root: Path, name: str) -> Path | None:
+    return next((path for path in (root / f"{name}.json", root / f"{name}.jsonl.gz") if path.exists()), None)
+
+
+@lru_cache(maxsize=2)  # chunks of one file follow each other; two files at most are held at once
+def _read(root: Path, name: str) -> tuple[dict[str, Any], list[Case]]:
+    path = _file_of(root, name)
+    assert path is not None
+    if path.suffix == ".gz":
+        with gzip.open(path, "rt") as lines:
+            return {}, [json.loads(line) for line in lines]
+    document = json.loads(path.read_text())
+    return document, document.pop("cases")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """One line per file. Runs once, in the process that gathers the reports of all workers."""
+    outcomes = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for key, value in report.user_properties
+        if key == PROPERTY
+    ]
+    if not outcomes:
+        return
+    by_file: dict[str, list[dict[str, Any]]] = {}
+    for outcome in outcomes:
+        by_file.setdefault(outcome["file"], []).append(outcome)
+    failures: list[str] = []
+    terminalreporter.section("conformance")
+    for file, parts in sorted(by_file.items()):
+        passed = sum(part["passed"] for part in parts)
+        set_aside = sum(part["set_aside"] for part in parts)
+        failed = {case_id: problem for part in parts for case_id, problem in part["failed"].items()}
+        failures += [f"{file} {case_id}: {problem}" for case_id, problem in sorted(failed.items())]
+        total = passed + set_aside + len(failed)
+        terminalreporter.write_line(
+            f"conformance {file}: {total} cases, {passed} passed, {len(failed)} failed, {set_aside} set aside"
+        )
+    if failures:
+        target = config.rootpath / FAILURES_FILE
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("\n".join(failures) + "\n")
+        terminalreporter.write_line(f"ids of all failures: {target}")
