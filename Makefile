@@ -47,7 +47,7 @@ lint: setup ## style, format and import contracts
 
 contracts: setup ## which room may import which
 	$(call banner,contracts)
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 types: setup ## mypy --strict
 	$(call banner,types)
@@ -75,7 +75,7 @@ bench: setup ## measure; run it before and after an optimisation
 	@$(BIN)/python -m benchmarks
 
 format: setup ## rewrite the source in the project's style
-	@$(BIN)/ruff check --fix --quiet || true
+	@$(BIN)/ruff check --fix --exit-zero --quiet
 	@$(BIN)/ruff format
 
 lock: ## pin requirements/*.txt again (LOCK_FLAGS=--upgrade for newer versions)
