@@ -24,13 +24,13 @@ help: ## list these commands
 
 setup: $(STAMP) ## create .venv with everything in it; does nothing when it is current
 
-# The version in __init__.py is part of the installed metadata.
+# The version in __init__.py is part of the installed metadata. Uncompiled: Python compiles what is used, when it is.
 $(STAMP): requirements/dev.txt pyproject.toml src/bayplan/__init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "bayplan needs Python 3.11 or newer, and '$(PYTHON)' is not. Try: make setup PYTHON=python3.12" >&2; exit 1; }
 	@echo "setting up $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes --requirement requirements/dev.txt
+	@$(PIP) install --no-compile --require-hashes --requirement requirements/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 

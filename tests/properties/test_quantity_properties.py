@@ -43,11 +43,12 @@ def test_a_parsed_text_is_its_number_rounded_away_from_zero_to_nano(case: tuple[
 
 
 @given(written(), written())
-def test_order_agrees_with_fractions(left: tuple[str, Fraction], right: tuple[str, Fraction]) -> None:
-    if abs(left[1] - right[1]) >= Fraction(1, 10**9):
-        assert (parse(left[0]) < parse(right[0])) == (left[1] < right[1])
-    else:
-        assert abs(parse(left[0]).nano - parse(right[0]).nano) <= 1
+@example((".1e-10", Fraction(1, 10**11)), ("-.1e-10", Fraction(-1, 10**11)))
+def test_order_agrees_with_fractions(one: tuple[str, Fraction], other: tuple[str, Fraction]) -> None:
+    (small_text, small), (large_text, large) = sorted((one, other), key=lambda case: case[1])
+    assert parse(small_text) <= parse(large_text)
+    if large - small >= Fraction(1, 10**9):  # what lies closer may be rounded to the same nano
+        assert parse(small_text) < parse(large_text)
 
 
 @given(quantities)
