@@ -51,7 +51,7 @@ contracts: setup ## which room may import which
 
 types: setup ## mypy --strict
 	$(call banner,types)
-	@$(BIN)/mypy
+	@$(BIN)/mypy $(wildcard src tests benchmarks)
 
 unit: setup ## one behaviour at a time; tests/unit mirrors src/bayplan
 	$(call banner,unit tests)

@@ -89,7 +89,7 @@ class Quantity:
 
 
 @lru_cache(maxsize=_CACHED, typed=True)  # typed: 1, 1.0 and True are equal keys but different questions
-def parse(text: str | float) -> Quantity:
+def parse(text: str | int | float) -> Quantity:
     """Read a quantity as the API server does; numbers are taken as YAML writes them.
 
     >>> str(parse("0.5")), parse("1500m").value(), parse("1.5Gi").value()
@@ -108,13 +108,13 @@ def parse(text: str | float) -> Quantity:
 
 
 @lru_cache(maxsize=_CACHED, typed=True)
-def parse_value(text: str | float) -> int:
+def parse_value(text: str | int | float) -> int:
     """Whole units of a quantity: bytes, devices, pods."""
     return parse(text).value()
 
 
 @lru_cache(maxsize=_CACHED, typed=True)
-def parse_milli(text: str | float) -> int:
+def parse_milli(text: str | int | float) -> int:
     """Thousandths of a quantity: milli-CPU."""
     return parse(text).milli()
 
