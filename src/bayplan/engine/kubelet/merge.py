@@ -1,0 +1,134 @@
+"""The Topology Manager's merge: from what each resource would like to the one set of zones that all must share.
+
+In come the hints of the providers (device, cpu, memory), out goes the merged `Hint`; `admits` is the policy's verdict
+on it. The kubelet tries every combination of one hint per resource, which takes seconds on eight zones. Its order of
+preference is total, so two folds over sets of masks give the same answer:
+
+1. A combination is preferred only if every hint in it is preferred and all that name zones name the same ones. So fold
+   the sets of masks that still can be everybody's. If one is left, the best of them is the answer.
+2. Otherwise nothing is preferred, and only the masks that intersections can produce matter. Fold those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from bayplan.cluster.kubelet_settings import Policy
+from bayplan.engine.kubelet.masks import Distances, ZoneIds, badness, mask_of
+
+
+class Hint(NamedTuple):
+    """Zones that would do, and whether they are as few as the request can possibly be served from.
+
+    `mask` is None where the zones do not matter.
+    """
+
+    mask: int | None
+    preferred: bool
+
+
+# Per resource: None = no preference, an empty list = cannot be satisfied. A provider without any preference is None.
+ResourceHints = Sequence[Hint] | None
+ProviderHints = Mapping[str, ResourceHints] | None
+
+NO_PREFERENCE = Hint(None, preferred=True)
+IMPOSSIBLE = Hint(None, preferred=False)
+NO_POLICY = Hint(None, preferred=False)
+
+
+def merge(
+    zone_ids: ZoneIds, policy: Policy, providers: Iterable[ProviderHints], prefer_closest: Distances = ()
+) -> Hint:
+    """The hint that the Topology Manager derives from all providers' hints.
+
+    `prefer_closest` holds the distances (row and column by position in `zone_ids`) if that option is on, else nothing.
+    """
+    if policy is Policy.NONE:
+        return NO_POLICY
+    everywhere = mask_of(zone_ids)
+    lists = _one_list_per_resource(providers)
+    if policy is Policy.SINGLE_NUMA_NODE:
+        merged = _merge_lists(zone_ids, everywhere, [_only_single_zones(hints) for hints in lists], ())
+        return Hint(None, merged.preferred) if merged.mask == everywhere else merged
+    return _merge_lists(zone_ids, everywhere, lists, prefer_closest)
+
+
+def admits(policy: Policy, hint: Hint) -> bool:
+    """Whether the policy lets a pod or container with this merged hint in."""
+    return hint.preferred or policy in (Policy.NONE, Policy.BEST_EFFORT)
+
+
+def _one_list_per_resource(providers: Iterable[ProviderHints]) -> list[Sequence[Hint]]:
+    lists: list[Sequence[Hint]] = []
+    for provider in providers:
+        if not provider:
+            lists.append((NO_PREFERENCE,))
+            continue
+        for hints in provider.values():
+            if hints is None:
+                lists.append((NO_PREFERENCE,))
+            else:
+                # "Cannot be satisfied" only spoils the preference; it does not narrow the zones down.
+                lists.append(hints or (IMPOSSIBLE,))
+    return lists
+
+
+def _only_single_zones(hints: Sequence[Hint]) -> list[Hint]:
+    return [hint for hint in hints if hint.preferred and (hint.mask is None or hint.mask.bit_count() == 1)]
+
+
+def _merge_lists(
+    zone_ids: ZoneIds, everywhere: int, lists: Sequence[Sequence[Hint]], prefer_closest: Distances
+) -> Hint:
+    key = badness(zone_ids, prefer_closest)
+    shared = _masks_preferred_by_all(everywhere, lists)
+    if shared:
+        return Hint(min(shared, key=key), preferred=True)
+    possible = _intersections(everywhere, lists)
+    if not possible:
+        return Hint(everywhere, preferred=False)
+    wanted = _widest_need(lists)
+    return Hint(min(possible, key=lambda mask: (_misfit(mask.bit_count(), wanted), key(mask))), preferred=False)
+
+
+def _masks_preferred_by_all(everywhere: int, lists: Iterable[Sequence[Hint]]) -> set[int]:
+    shared: set[int] = set()
+    nobody_cares_yet = True
+    for hints in lists:
+        indifferent = NO_PREFERENCE in hints
+        own = {hint.mask for hint in hints if hint.preferred and hint.mask is not None}
+        still_shared = shared if indifferent else shared & own
+        shared = still_shared | own if nobody_cares_yet else still_shared
+        nobody_cares_yet = nobody_cares_yet and indifferent
+        if not shared and not nobody_cares_yet:
+            return set()
+    if nobody_cares_yet:
+        shared = shared | {everywhere}
+    return {mask & everywhere for mask in shared if mask & everywhere}
+
+
+def _intersections(everywhere: int, lists: Iterable[Sequence[Hint]]) -> set[int]:
+    possible = {everywhere}
+    for hints in lists:
+        own = {everywhere if hint.mask is None else hint.mask for hint in hints}
+        possible = {one & other for one in possible for other in own}
+        possible.discard(0)
+    return possible
+
+
+def _widest_need(lists: Iterable[Sequence[Hint]]) -> int:
+    """The size that no resource can go below: over all resources, the largest of their smallest masks."""
+    widest = 0
+    for hints in lists:
+        sizes = [hint.mask.bit_count() for hint in hints if hint.mask is not None]
+        if sizes:
+            widest = max(widest, min(sizes))
+    return widest
+
+
+def _misfit(size: int, wanted: int) -> tuple[int, int]:
+    """How far a size is from the wanted one: exact first, then just below, then just above."""
+    if size == wanted:
+        return 0, 0
+    return (1, -size) if size < wanted else (2, size)
