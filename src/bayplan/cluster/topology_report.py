@@ -1,0 +1,215 @@
+"""What a node reports about itself: a NodeResourceTopology object read into zones and kubelet settings.
+
+In comes the wire object in any of its forms, out goes a `TopologyReport` whose zones are in ascending NUMA id, with
+exact integer amounts, plus a list of everything in the object that could not be taken at its word. Policy and scope
+follow scheduler-plugins' precedence: `topologyPolicies[0]` first, then each valid attribute overrides it field by field.
+`cluster/state.py` writes the report into the columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
+from bayplan.cluster.pod_request import amounts_of
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_v1alpha2 import (
+    Attribute,
+    NodeResourceTopology,
+    Zone,
+    attributes_of,
+    costs_of,
+    resources_of,
+    zones_of,
+)
+
+# The kubelet keeps NUMA ids as bits of a 64-bit mask, so no id above 63 can ever be aligned to.
+LARGEST_ZONE_ID = 63
+UNKNOWN_DISTANCE = 255
+MOST_NUMA_NODES = 1024
+
+MEMORY_GROUP_ATTRIBUTE = "bayplan.io/memory-group"
+
+_ZONE_NAME = re.compile(r"node-([0-9]+)")
+_GO_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LEGACY_POLICIES = {
+    "SingleNUMANodeContainerLevel": (Policy.SINGLE_NUMA_NODE, Scope.CONTAINER),
+    "SingleNUMANodePodLevel": (Policy.SINGLE_NUMA_NODE, Scope.POD),
+    "RestrictedContainerLevel": (Policy.RESTRICTED, Scope.CONTAINER),
+    "RestrictedPodLevel": (Policy.RESTRICTED, Scope.POD),
+    "BestEffortContainerLevel": (Policy.BEST_EFFORT, Scope.CONTAINER),
+    "BestEffortPodLevel": (Policy.BEST_EFFORT, Scope.POD),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something a user should know about an object that was used nevertheless, or left aside."""
+
+    at: ObjectPath
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.at}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneAmounts:
+    """One resource in one zone: hardware total, what pods may use, what is left."""
+
+    capacity: int
+    allocatable: int
+    available: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneReport:
+    """One NUMA zone."""
+
+    id: int
+    resources: dict[str, ZoneAmounts]
+    costs: dict[int, int]
+    memory_group: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TopologyReport:
+    """A node's zones in ascending id, its kubelet settings, and what was wrong with the object."""
+
+    node: str
+    settings: KubeletSettings
+    zones: tuple[ZoneReport, ...]
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def usable(self) -> bool:
+        """False if the zones contradict each other, so that no verdict can be built on them."""
+        return len({zone.id for zone in self.zones}) == len(self.zones)
+
+
+def read_report(topology: NodeResourceTopology) -> TopologyReport:
+    """Read one object. Wrong quantities raise `InvalidObject`; odd zones and attributes become problems."""
+    at = ObjectPath.of(topology)
+    problems: list[Problem] = []
+    zones: list[ZoneReport] = []
+    for index, zone in enumerate(zones_of(topology)):
+        where = at.child("zones").item(index)
+        if zone.type != "Node":
+            continue  # sockets, dies and the like carry no amounts that the kubelet aligns to
+        zone_id = zone_id_of(zone.name)
+        if zone_id is None:
+            text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone left aside'
+            problems.append(Problem(where.child("name"), text))
+            continue
+        if any(known.id == zone_id for known in zones):
+            text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
+            problems.append(Problem(where.child("name"), text))
+        zones.append(_zone_report(zone, zone_id, where, problems))
+    settings = settings_of(topology, problems)
+    return TopologyReport(topology.metadata.name, settings, tuple(sorted(zones, key=lambda zone: zone.id)), problems)
+
+
+def zone_id_of(name: str) -> int | None:
+    """The NUMA id in a zone name `node-<N>`, or None."""
+    match = _ZONE_NAME.fullmatch(name)
+    if not match or len(match[1]) > 4:
+        return None
+    zone_id = int(match[1])
+    return zone_id if zone_id <= LARGEST_ZONE_ID else None
+
+
+def settings_of(topology: NodeResourceTopology, problems: list[Problem] | None = None) -> KubeletSettings:
+    """Policy, scope and options; ignored values are added to `problems`."""
+    ignored: list[Problem] = [] if problems is None else problems
+    at = ObjectPath.of(topology).child("attributes")
+    settings = apply_policies(KubeletSettings(), topology.topology_policies or [])
+    return apply_attributes(settings, topology.attributes or [], at, ignored)
+
+
+def apply_policies(settings: KubeletSettings, policies: list[str]) -> KubeletSettings:
+    """The deprecated `topologyPolicies`: only the first entry counts, and only if it names policy and scope."""
+    if not policies or policies[0] not in _LEGACY_POLICIES:
+        return settings
+    policy, scope = _LEGACY_POLICIES[policies[0]]
+    return replace(settings, policy=policy, scope=scope)
+
+
+def apply_attributes(
+    settings: KubeletSettings, attributes: Iterable[Attribute], at: ObjectPath, problems: list[Problem]
+) -> KubeletSettings:
+    """Each valid attribute overrides its own setting; an invalid value leaves the previous one and is reported."""
+    for attribute in attributes:
+        change = _change_by(attribute)
+        if change is None:
+            continue
+        if isinstance(change, str):
+            problems.append(Problem(at.key(attribute.name), f'"{attribute.value}" is ignored: expected {change}'))
+        else:
+            settings = replace(settings, **change)
+    return settings
+
+
+def _change_by(attribute: Attribute) -> dict[str, object] | str | None:
+    """The settings an attribute changes; None if it is not one of ours; a text if its value is not allowed."""
+    value = attribute.value
+    match attribute.name:
+        case "topologyManagerPolicy":
+            return {"policy": POLICY_BY_TEXT[value]} if value in POLICY_BY_TEXT else ", ".join(POLICY_BY_TEXT)
+        case "topologyManagerScope":
+            return {"scope": SCOPE_BY_TEXT[value]} if value in SCOPE_BY_TEXT else ", ".join(SCOPE_BY_TEXT)
+        case "topologyManagerMaxNUMANodes":
+            number = int(value) if _GO_INTEGER.fullmatch(value) and len(value) < 20 else 0
+            return {"max_numa_nodes": min(number, MOST_NUMA_NODES)} if number > 1 else "an integer above 1"
+        case "topologyManagerOptionPreferClosestNumaNodes":
+            return {"prefer_closest": value == "true"} if value in ("true", "false") else "true or false"
+        case "cpuManagerPolicy":
+            return {"cpu_static": value == "static"} if value in ("none", "static") else "none or static"
+        case "memoryManagerPolicy":
+            return {"memory_static": value == "Static"} if value in ("None", "Static") else "None or Static"
+        case "cpuManagerPolicyOptions":
+            options = dict(pair.partition("=")[::2] for pair in value.split(",") if pair)
+            return {"cpu_options": frozenset(name for name, text in options.items() if text == "true")}
+    return None
+
+
+def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Problem]) -> ZoneReport:
+    resources: dict[str, ZoneAmounts] = {}
+    for index, (name, resource) in enumerate(resources_of(zone)):
+        where = at.child("resources").item(index)
+        if not name:
+            problems.append(Problem(where.child("name"), "is missing: resource left aside"))
+            continue
+        if name in resources:
+            problems.append(Problem(where.child("name"), f'"{name}" appears twice in the zone: the first one counts'))
+            continue
+        resources[name] = _zone_amounts(name, resource.capacity, resource.allocatable, resource.available, where)
+    costs = {
+        other: cost for other, cost in ((zone_id_of(text), cost) for text, cost in costs_of(zone).items())
+        if other is not None
+    }
+    group = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE)
+    members = tuple(sorted(int(part) for part in group.split(",") if part.strip().isdigit())) if group else None
+    return ZoneReport(zone_id, resources, costs, members)
+
+
+def _zone_amounts(
+    name: str,
+    capacity: str | int | float | None,
+    allocatable: str | int | float | None,
+    available: str | int | float | None,
+    at: ObjectPath,
+) -> ZoneAmounts:
+    written = {"capacity": capacity, "allocatable": allocatable, "available": available}
+    amounts = {
+        field_name: amounts_of({name: text}, at.child(field_name))[name]
+        for field_name, text in written.items()
+        if text is not None
+    }
+    if not amounts:
+        raise InvalidObject(at, f'resource "{name}" has none of capacity, allocatable, available')
+    # The forms before `available` existed describe an idle node: everything allocatable is left.
+    left = amounts.get("available", amounts.get("allocatable", amounts.get("capacity", 0)))
+    usable = amounts.get("allocatable", amounts.get("capacity", left))
+    return ZoneAmounts(amounts.get("capacity", usable), usable, left)

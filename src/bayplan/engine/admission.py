@@ -1,0 +1,284 @@
+"""Would the kubelet admit this pod? The Topology Manager's verdict for all nodes at once, from per-zone amounts.
+
+In comes a `Demand` and the rows to look at, out goes one code per node (0 = admitted). The kubelet builds lists of hints and
+merges their cross product; none of that is needed for the verdict:
+
+* one zone that holds every wanted amount gives equal, preferred masks, so it is admitted by every policy;
+* `single-numa-node` admits nothing else;
+* `restricted` admits a larger set only if that set is the smallest possible for *every* resource, and "possible" is
+  judged by totals, not by what is free: that is why a request between free and total is refused (kubernetes #132187);
+* `none` and `best-effort` take what there is: the zones must hold the pod in sum.
+
+Containers of a pod are handled in order, each seeing what the earlier ones took (container scope), or as one sum (pod scope).
+Which CPUs of a zone are taken is not modelled here; where that could matter (`Demand.order_sensitive`), the node that was
+chosen is replayed exactly (`engine/placement.py`) before the decision stands.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, UNKNOWN, Columns
+from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
+from bayplan.cluster.pod_request import CPU, Role, is_memory
+from bayplan.engine.demand import Demand, Step
+from bayplan.engine.rows import Codes, Mask, Rows, among, count
+from bayplan.engine.subsets import TABLE_ZONES, sets_of_size
+from bayplan.engine.wide_nodes import find_feasible_set
+
+ZoneGrid = NDArray[np.float64]
+Want = tuple[int, int, Mask | None]
+
+
+class Verdict(IntEnum):
+    """Why a node's kubelet would refuse, 0 if it would not."""
+
+    ADMITTED = 0
+    DATA_INVALID = 1
+    DATA_STALE = 2
+    NOT_IN_ONE_ZONE = 3
+    NO_COMMON_SET = 4
+    ZONES_SHORT = 5
+
+
+def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumptions) -> Codes:
+    """One `Verdict` per node in `rows`. Nodes without topology data pass: their kubelet aligns nothing."""
+    codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
+    if demand.nothing_to_align:
+        return codes
+    topology = columns.topology[rows]
+    in_sum = _wants(columns, demand.in_sum, rows, assumptions)
+    for index, want, relevant in in_sum:
+        codes[_short(columns.zone_available_sum[index][rows] < want, relevant)] = Verdict.ZONES_SHORT
+    if not demand.scope_matters:
+        _judge_steps(columns, (demand.pod_step,), rows, assumptions, codes)
+    else:
+        by_pod = columns.scope[rows] == Scope.POD
+        for chosen, steps in ((by_pod, (demand.pod_step,)), (~by_pod, demand.container_steps)):
+            if chosen.all():
+                _judge_steps(columns, steps, rows, assumptions, codes)
+            elif chosen.any():
+                part = codes[chosen]
+                _judge_steps(columns, steps, among(rows, chosen), assumptions, part)
+                codes[chosen] = part
+    codes[~columns.fresh[rows]] = Verdict.DATA_STALE
+    codes[topology == TOPOLOGY_INVALID] = Verdict.DATA_INVALID
+    codes[topology == NO_TOPOLOGY] = Verdict.ADMITTED
+    return codes
+
+
+def relevant_wants(
+    columns: Columns, wants: tuple[tuple[str, int], ...], row: int, assumptions: Assumptions
+) -> list[tuple[int, int]]:
+    """The (resource index, amount) pairs of `wants` that one node's managers would look at."""
+    one = np.array([row])
+    found = _wants(columns, wants, one, assumptions)
+    return [(index, want) for index, want, relevant in found if relevant is None or relevant[0]]
+
+
+def _wants(
+    columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, assumptions: Assumptions
+) -> list[Want]:
+    """Which nodes care about which amount; None means all of them.
+
+    A resource that no zone of a node reports is not aligned there: a device without topology, or an agent that
+    does not report memory. CPUs and memory matter only where the static managers run (or are assumed to).
+    """
+    found: list[Want] = []
+    for name, want in wants:
+        index = columns.resource_index.get(name)
+        if index is None:
+            continue
+        relevant = columns.zone_reported[index][rows] != 0
+        if name == CPU:
+            relevant &= _believed(columns.cpu_static[rows], assumptions.cpu_manager_static)
+        elif is_memory(name):
+            relevant &= _believed(columns.memory_static[rows], assumptions.memory_manager_static)
+        if relevant.all():
+            found.append((index, want, None))
+        elif relevant.any():
+            found.append((index, want, relevant))
+    return found
+
+
+def _believed(reported: NDArray[np.int8], assumed: bool) -> Mask:
+    return (reported != 0) if assumed else (reported == 1)
+
+
+def _short(short: Mask, relevant: Mask | None) -> Mask:
+    return short if relevant is None else short & relevant
+
+
+def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumptions: Assumptions, codes: Codes) -> None:
+    """Write the verdict of the strict policies for a sequence of merges into `codes`."""
+    policy = columns.policy[rows]
+    if not (policy >= Policy.RESTRICTED).any():
+        return
+    walk = _ZoneWalk(columns, rows, steps)
+    for step in steps:
+        wants = _wants(columns, step.wants, rows, assumptions)
+        if not wants:
+            continue
+        fits = walk.zones_that_fit(wants)
+        in_one_zone = fits.any(axis=0)
+        refused = ~in_one_zone & (codes == Verdict.ADMITTED)
+        codes[refused & (policy == Policy.SINGLE_NUMA_NODE)] = Verdict.NOT_IN_ONE_ZONE
+        widened = _try_larger_sets(columns, walk, wants, refused & (policy == Policy.RESTRICTED), assumptions, codes)
+        if walk.more_steps_follow():
+            walk.take_from_one_zone(step, wants, fits, in_one_zone)
+            if widened is not None:
+                walk.take_from_sets(step, wants, *widened)
+
+
+class _ZoneWalk:
+    """What is left in the zones while containers take their share one after another.
+
+    With a single step nothing is taken, so the columns are read in place; only sequences pay for a copy.
+    """
+
+    def __init__(self, columns: Columns, rows: Rows, steps: tuple[Step, ...]) -> None:
+        self._columns = columns
+        self.rows = rows
+        self._left: dict[int, ZoneGrid] = {}
+        self._reusable: dict[int, ZoneGrid] = {}
+        self._steps_to_go = len(steps)
+        self._reuses = any(step.role is Role.INIT for step in steps) and len(steps) > 1
+
+    def more_steps_follow(self) -> bool:
+        self._steps_to_go -= 1
+        return self._steps_to_go > 0
+
+    def left(self, index: int) -> ZoneGrid:
+        grid = self._left.get(index)
+        return self._columns.zone_available[index][:, self.rows] if grid is None else grid
+
+    def usable(self, index: int) -> ZoneGrid:
+        """What is left plus what the pod's finished init containers hold and later ones take over."""
+        held = self._reusable.get(index)
+        return self.left(index) if held is None else self.left(index) + held
+
+    def zones_that_fit(self, wants: list[Want]) -> Mask:
+        """fits[zone, node]: the zone alone holds every amount that matters on the node."""
+        fits: Mask | None = None
+        for index, want, relevant in wants:
+            enough = self.usable(index) >= want
+            held = self._reusable.get(index)
+            if held is not None and not is_memory(self._columns.resource_names[index]):
+                # CPUs and devices to be taken over must all lie inside the mask.
+                enough &= held == held.sum(axis=0)
+            if relevant is not None:
+                enough |= ~relevant
+            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
+        assert fits is not None
+        return fits
+
+    def take_from_one_zone(self, step: Step, wants: list[Want], fits: Mask, where: Mask) -> None:
+        """Charge the lowest zone that fits, on the nodes where one does."""
+        zone = fits.argmax(axis=0)
+        nodes = np.nonzero(where)[0]
+        for index, want, relevant in wants:
+            chosen = nodes if relevant is None else nodes[relevant[nodes]]
+            self._take(step, index, zone[chosen], chosen, np.full(len(chosen), float(want)))
+
+    def take_from_sets(
+        self, step: Step, wants: list[Want], nodes: NDArray[np.intp], bits: NDArray[np.uint64]
+    ) -> None:
+        """Charge sets of zones, lowest zone first: the order of the Memory Manager, an approximation for CPUs."""
+        for index, want, relevant in wants:
+            inside = nodes if relevant is None else nodes[relevant[nodes]]
+            masks = bits if relevant is None else bits[relevant[nodes]]
+            open_amount = np.full(len(inside), float(want))
+            for zone in range(self.left(index).shape[0]):
+                member = (masks >> np.uint64(zone)) & np.uint64(1) == 1
+                share = np.where(member, np.minimum(self.usable(index)[zone, inside], open_amount), 0.0)
+                self._take(step, index, np.full(len(inside), zone), inside, share)
+                open_amount -= share
+
+    def _take(
+        self, step: Step, index: int, zone: NDArray[np.intp], nodes: NDArray[np.intp], amount: NDArray[np.float64]
+    ) -> None:
+        if index not in self._left:
+            self._left[index] = self.left(index).copy()
+            if self._reuses:
+                self._reusable[index] = np.zeros_like(self._left[index])
+        left, held = self._left[index], self._reusable.get(index)
+        if held is None:
+            left[zone, nodes] -= amount
+            return
+        taken_over = np.minimum(held[zone, nodes], amount)
+        left[zone, nodes] -= amount - taken_over
+        held[zone, nodes] += (amount - taken_over) if step.role is Role.INIT else -taken_over
+
+
+def _try_larger_sets(
+    columns: Columns, walk: _ZoneWalk, wants: list[Want], candidates: Mask, assumptions: Assumptions, codes: Codes
+) -> tuple[NDArray[np.intp], NDArray[np.uint64]] | None:
+    """`restricted` nodes without a single zone that fits: is there a larger set that is minimal for every resource?
+
+    Refusals are written into `codes`; returned are the nodes that were admitted and the set each one takes.
+    """
+    codes[candidates] = Verdict.NO_COMMON_SET
+    # If one zone's total suffices for any resource, that resource prefers single zones, and none of them fits.
+    for index, want, relevant in wants:
+        needs_more = columns.zone_total_largest[index][walk.rows] < want
+        candidates = candidates & (needs_more if relevant is None else needs_more | ~relevant)
+    nodes = np.nonzero(candidates)[0]
+    if not len(nodes):
+        return None
+    absolute = among(walk.rows, candidates)
+    left = [walk.usable(index)[:, nodes] for index, _, _ in wants]
+    totals = [columns.zone_total[index][:, absolute] for index, _, _ in wants]
+    amounts = [
+        np.full(len(nodes), float(want)) if relevant is None else np.where(relevant[nodes], float(want), 0.0)
+        for _, want, relevant in wants
+    ]
+    if assumptions.strict_memory_groups:
+        for position, (index, _, _) in enumerate(wants):
+            if is_memory(columns.resource_names[index]):
+                # A zone with memory in use may belong to single-zone pods: closed to anything that spans zones.
+                left[position] = np.where(left[position] < totals[position], 0.0, left[position])
+    sizes = _common_smallest_size(totals, amounts)
+    bits = np.zeros(len(nodes), dtype=np.uint64)
+    for size in np.unique(sizes[sizes > 1]):
+        here = np.nonzero(sizes == size)[0]
+        bits[here] = _first_set_that_fits(
+            int(size), [grid[:, here] for grid in left], [want[here] for want in amounts]
+        )
+    found = bits != 0
+    codes[nodes[found]] = Verdict.ADMITTED
+    return nodes[found], bits[found]
+
+
+def _common_smallest_size(totals: list[ZoneGrid], amounts: list[NDArray[np.float64]]) -> NDArray[np.int64]:
+    """The number of zones whose totals hold each amount, if it is the same for every resource; else 0."""
+    common = np.zeros(totals[0].shape[1], dtype=np.int64)
+    agree = np.ones(len(common), dtype=np.bool_)
+    for grid, amount in zip(totals, amounts, strict=True):
+        largest_first = -np.sort(-grid, axis=0)
+        reached = np.cumsum(largest_first, axis=0) >= amount
+        size = np.where(reached.any(axis=0), reached.argmax(axis=0) + 1, 0)
+        matters = amount > 0
+        agree &= ~matters | ((size > 0) & ((common == 0) | (common == size)))
+        common = np.where(matters, size, common)
+    return np.where(agree, common, 0)
+
+
+def _first_set_that_fits(
+    size: int, left: list[ZoneGrid], amounts: list[NDArray[np.float64]]
+) -> NDArray[np.uint64]:
+    """For each node the preferred set of `size` zones that holds every amount, as bits; 0 if there is none."""
+    zones, nodes = left[0].shape
+    if zones > TABLE_ZONES:
+        wide = [
+            find_feasible_set(size, [grid[:, node] for grid in left], [float(amount[node]) for amount in amounts])
+            for node in range(nodes)
+        ]
+        return np.array(wide, dtype=np.uint64)
+    table = sets_of_size(zones, size)
+    fits = np.ones((len(table.bits), nodes), dtype=np.bool_)
+    for grid, amount in zip(left, amounts, strict=True):
+        fits &= table.members @ grid >= amount
+    return np.where(fits.any(axis=0), table.bits[fits.argmax(axis=0)], np.uint64(0))

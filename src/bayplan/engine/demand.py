@@ -1,0 +1,94 @@
+"""What a pod asks of NUMA zones, step by step, as the kubelet's managers would ask.
+
+In comes a `PodRequest`, out goes a `Demand`: one step per container (container scope) or one for the pod (pod scope), each
+with the amounts that need alignment. CPUs appear only where the static CPU Manager pins whole CPUs, memory only for
+Guaranteed pods, devices always. Whether a node cares about a resource at all is the node's matter (`engine/admission.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayplan.cluster.pod_request import (
+    CPU,
+    PODS,
+    ContainerRequest,
+    PodRequest,
+    Role,
+    is_memory,
+    sidecar_aware_sum,
+)
+
+HOST_RESOURCES = frozenset({"ephemeral-storage", "storage", PODS})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One merge of hints: what must come out of one set of zones. `container` is empty at pod scope."""
+
+    container: str
+    role: Role
+    wants: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The steps at either scope, and what the zones must hold in sum whatever the policy."""
+
+    container_steps: tuple[Step, ...]
+    pod_step: Step
+    in_sum: tuple[tuple[str, int], ...]
+
+    @property
+    def nothing_to_align(self) -> bool:
+        """True if no manager would look at this pod: it can go anywhere it fits."""
+        return not self.in_sum
+
+    @property
+    def scope_matters(self) -> bool:
+        """True if container scope and pod scope ask different questions."""
+        return len(self.container_steps) != 1 or self.container_steps[0].wants != self.pod_step.wants
+
+    @property
+    def order_sensitive(self) -> bool:
+        """True if one container's placement decides the next one's, so that counting alone is not certain."""
+        return len(self.container_steps) > 1
+
+
+def demand_of(request: PodRequest) -> Demand:
+    """Split a request into the questions the kubelet's managers would ask about zones."""
+    asking = [_aligned_part(request, container) for container in request.containers]
+    in_sum = {name: amount for name, amount in sidecar_aware_sum(asking).items() if amount}
+    seen_at_pod_scope = _seen_at_pod_scope(asking)
+    return Demand(
+        container_steps=tuple(
+            Step(container.name, container.role, tuple(container.requests.items()))
+            for container in asking
+            if container.requests
+        ),
+        pod_step=Step("", Role.APP, tuple((name, want) for name, want in in_sum.items() if name in seen_at_pod_scope)),
+        in_sum=tuple(in_sum.items()),
+    )
+
+
+def _aligned_part(request: PodRequest, container: ContainerRequest) -> ContainerRequest:
+    amounts: dict[str, int] = {}
+    cpus = request.exclusive_cpus(container)
+    if cpus:
+        amounts[CPU] = cpus * 1000
+    for name, amount in container.requests.items():
+        if not amount or name == CPU or name in HOST_RESOURCES:
+            continue
+        if not is_memory(name):
+            amounts[name] = container.limits.get(name, amount)
+        elif request.guaranteed and request.pod_level is None:
+            amounts[name] = amount
+    return ContainerRequest(container.name, container.role, amounts, {})
+
+
+def _seen_at_pod_scope(asking: list[ContainerRequest]) -> set[str]:
+    """The kubelet's Memory Manager looks only at memory types that application containers request."""
+    by_applications = {name for container in asking if container.role is Role.APP for name in container.requests}
+    return {
+        name for container in asking for name in container.requests if not is_memory(name) or name in by_applications
+    }

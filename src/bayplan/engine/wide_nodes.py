@@ -1,0 +1,115 @@
+"""Nodes with more than eight zones: search sets of zones with bounds instead of a table of all of them.
+
+2^64 sets cannot be listed. A set of a given size is built zone by zone, lowest first; a branch is cut as soon as the
+largest amounts still open cannot reach what is wanted. After `MOST_BRANCHES` branches the search stops and answers "none",
+which is the safe direction: a node is refused, never a pod lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.engine.subsets import average_distance
+
+MOST_BRANCHES = 20_000
+
+
+def find_feasible_set(size: int, left: Sequence[NDArray[np.float64]], amounts: Sequence[float]) -> int:
+    """Bits of the first set of `size` zones (in the kubelet's order) that holds every amount; 0 if none was found.
+
+    `left[resource][zone]` is what is free. The kubelet prefers the set with the smaller integer value, so the highest
+    zone is chosen first, as low as possible.
+    """
+    # best[resource][zone][k]: the most that k zones numbered below `zone` can hold.
+    best = [_best_below(grid, size) for grid in left]
+    zones = len(left[0])
+    branches = 0
+
+    def search(below: int, open_zones: int, missing: list[float]) -> int:
+        nonlocal branches
+        if open_zones == 0:
+            return 0 if all(amount <= 0 for amount in missing) else -1
+        for zone in range(open_zones - 1, below):
+            branches += 1
+            if branches > MOST_BRANCHES:
+                return -1
+            still = [amount - float(grid[zone]) for amount, grid in zip(missing, left, strict=True)]
+            reachable = all(
+                amount <= table[zone, open_zones - 1] for amount, table in zip(still, best, strict=True)
+            )
+            if reachable:
+                rest = search(zone, open_zones - 1, still)
+                if rest >= 0:
+                    return rest | (1 << zone)
+        return -1
+
+    return max(search(zones, size, [float(amount) for amount in amounts]), 0)
+
+
+def _best_below(grid: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Entry [zone, k]: the sum of the k largest values among the zones numbered below `zone`."""
+    table = np.zeros((len(grid) + 1, size + 1))
+    for zone in range(1, len(grid) + 1):
+        largest = np.sort(grid[:zone])[::-1][:size]
+        sums = np.concatenate(([0.0], np.cumsum(largest)))
+        table[zone, : len(sums)] = sums
+        table[zone, len(sums) :] = -np.inf  # there are not that many zones
+    table[0, 1:] = -np.inf
+    return table
+
+
+def closest_feasible_set(
+    distances: tuple[tuple[int, ...], ...],
+    usable: int,
+    left: Sequence[NDArray[np.float64]],
+    amounts: Sequence[float],
+) -> tuple[int, int, bool]:
+    """Narrowest, then closest set within the `usable` zones: (bits, size, whether it is the closest of its size).
+
+    Sizes below the bound that the largest amounts allow are skipped. Of the size that works, at most `MOST_BRANCHES` sets
+    are compared; if there are more, the closest among those is taken and not called the closest.
+    """
+    zones = range(len(distances))
+    open_zones = [zone for zone in zones if usable >> zone & 1]
+    for size in range(_smallest_size(left, amounts, open_zones), len(open_zones) + 1):
+        shortest = np.float32(255)
+        best: tuple[np.float32, tuple[int, ...]] | None = None
+        compared = 0
+        for chosen in combinations(zones, size):
+            compared += 1
+            if compared > MOST_BRANCHES:
+                break
+            average = average_distance(distances, chosen)
+            shortest = min(shortest, average)
+            if best is not None and average >= best[0]:
+                continue
+            inside = all(usable >> zone & 1 for zone in chosen)
+            if inside and all(
+                sum(float(grid[zone]) for zone in chosen) >= amount for grid, amount in zip(left, amounts, strict=True)
+            ):
+                best = (average, chosen)
+        if best is None and compared > MOST_BRANCHES:
+            bits = find_feasible_set(size, [_only(grid, usable) for grid in left], amounts)
+            if bits:
+                return bits, size, False
+        elif best is not None:
+            complete = compared <= MOST_BRANCHES
+            return sum(1 << zone for zone in best[1]), size, bool(complete and best[0] == shortest)
+    return 0, 0, False
+
+
+def _smallest_size(left: Sequence[NDArray[np.float64]], amounts: Sequence[float], open_zones: list[int]) -> int:
+    """No set smaller than this can hold every amount."""
+    smallest = 1
+    for grid, amount in zip(left, amounts, strict=True):
+        sums = np.cumsum(np.sort(grid[open_zones])[::-1])
+        smallest = max(smallest, int(np.searchsorted(sums, amount)) + 1)
+    return smallest
+
+
+def _only(grid: NDArray[np.float64], usable: int) -> NDArray[np.float64]:
+    return np.array([amount if usable >> zone & 1 else 0.0 for zone, amount in enumerate(grid)])

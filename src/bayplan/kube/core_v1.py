@@ -1,0 +1,181 @@
+"""Pod and Node as the API server writes them, reduced to the fields bayplan reads.
+
+Wire structs only: decoding skips every field that is not declared here, and nothing is ever written back from them.
+Amounts stay text until `cluster/pod_request.py` turns them into integers, so that a message can name the field.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+Quantities = dict[str, str | int | float]
+
+
+class WireStruct(Struct, frozen=True, rename="camel", kw_only=True):
+    """Base of all wire structs: immutable, camelCase on the wire, unknown fields skipped."""
+
+
+class Metadata(WireStruct, frozen=True):
+    """The part of ObjectMeta that scheduling looks at."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class ResourceRequirements(WireStruct, frozen=True):
+    """Requests and limits, of a container or of a whole pod."""
+
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class ContainerPort(WireStruct, frozen=True):
+    """A port; only one with `hostPort` occupies anything on the node."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = ""
+    protocol: str = "TCP"
+
+
+class Container(WireStruct, frozen=True):
+    """A container or init container; `restartPolicy: Always` makes an init container a sidecar."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class Toleration(WireStruct, frozen=True):
+    """Lets a pod onto nodes with a matching taint. An empty key with operator Exists matches every taint."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class SelectorRequirement(WireStruct, frozen=True):
+    """`key operator values`: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(WireStruct, frozen=True):
+    """All expressions and fields must match; a term with neither matches nothing."""
+
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
+
+
+class NodeSelector(WireStruct, frozen=True):
+    """Any one term suffices."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class PreferredSchedulingTerm(WireStruct, frozen=True):
+    """A wish with a weight of 1 to 100."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(WireStruct, frozen=True):
+    """Required and preferred node properties."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
+
+
+class Affinity(WireStruct, frozen=True):
+    """Node affinity is understood; inter-pod terms are kept as they are so that nobody overlooks them."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: dict[str, object] | None = None
+    pod_anti_affinity: dict[str, object] | None = None
+
+
+class SchedulingGate(WireStruct, frozen=True):
+    """A pod with any gate left is not ready to be scheduled."""
+
+    name: str
+
+
+class PodSpec(WireStruct, frozen=True):
+    """What a pod wants."""
+
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Quantities | None = None
+    resources: ResourceRequirements | None = None
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    scheduling_gates: list[SchedulingGate] | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    topology_spread_constraints: list[dict[str, object]] | None = None
+
+
+class PodStatus(WireStruct, frozen=True):
+    """How far a pod has come."""
+
+    phase: str | None = None
+    qos_class: str | None = None
+    reason: str | None = None
+
+
+class Pod(WireStruct, frozen=True):
+    """A pod."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus | None = None
+
+
+class Taint(WireStruct, frozen=True):
+    """Keeps pods off a node unless they tolerate it."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(WireStruct, frozen=True):
+    """What the operator set on a node."""
+
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class NodeCondition(WireStruct, frozen=True):
+    """A condition; only `Ready` is looked at."""
+
+    type: str
+    status: str
+
+
+class NodeStatus(WireStruct, frozen=True):
+    """What the kubelet says the node has."""
+
+    allocatable: Quantities | None = None
+    capacity: Quantities | None = None
+    conditions: list[NodeCondition] | None = None
+
+
+class Node(WireStruct, frozen=True):
+    """A node."""
+
+    metadata: Metadata = Metadata()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

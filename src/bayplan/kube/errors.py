@@ -1,0 +1,63 @@
+"""One error for every object that says something wrong, and the path that names the place.
+
+A message always reads `Pod telco/upf-0: spec.containers[0].resources.requests.cpu: "1.5x" ...`, so that a user finds
+the object, the field, the value and what would be allowed in one line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class _Metadata(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str | None: ...
+
+
+class _Named(Protocol):
+    """Any wire object: it has metadata and knows its kind."""
+
+    @property
+    def metadata(self) -> _Metadata: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPath:
+    """An object and a field in it, as a user would write it: `Node worker-3: status.allocatable.cpu`."""
+
+    subject: str
+    field: str = ""
+
+    @classmethod
+    def of(cls, thing: _Named) -> ObjectPath:
+        """The path of a wire object itself."""
+        metadata = thing.metadata
+        name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+        return cls(f"{type(thing).__name__} {name or '(no name)'}")
+
+    def child(self, name: str) -> ObjectPath:
+        """A field of the place this path names."""
+        return ObjectPath(self.subject, f"{self.field}.{name}" if self.field else name)
+
+    def item(self, index: int) -> ObjectPath:
+        """One entry of the list this path names."""
+        return ObjectPath(self.subject, f"{self.field}[{index}]")
+
+    def key(self, name: str) -> ObjectPath:
+        """One key of the map this path names; quoted where a dot or slash would be read as a field."""
+        return ObjectPath(self.subject, f'{self.field}["{name}"]' if set(name) & set("./") else f"{self.field}.{name}")
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.field}" if self.field else self.subject
+
+
+class InvalidObject(ValueError):
+    """An object from a file or the API server that cannot mean what it says."""
+
+    def __init__(self, at: ObjectPath, problem: str) -> None:
+        super().__init__(f"{at}: {problem}")
+        self.at = at
+        self.problem = problem

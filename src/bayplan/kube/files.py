@@ -1,0 +1,175 @@
+"""Read Kubernetes objects from files: what `kubectl get nodes,pods,noderesourcetopologies -o json|yaml` prints.
+
+In comes a path: one file (JSON, YAML with one or many documents, each optionally gzipped) or a folder of such files.
+Out goes an `ObjectSet` of wire structs. A file that cannot be read or an object of the wrong shape raises
+`InvalidObject` naming file, object and field; kinds that bayplan does not use are counted, not lost.
+`cluster/state.py` builds the columns from the result.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from bayplan.kube import topology_v1alpha2
+from bayplan.kube.core_v1 import Metadata, Node, Pod, WireStruct
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+
+SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
+
+_Wire = TypeVar("_Wire", Node, Pod, NodeResourceTopology)
+
+
+class _Header(WireStruct, frozen=True):
+    """Enough of any object to know what it is. `items` stays undecoded until the kind is known."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata = Metadata()
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass
+class ObjectSet:
+    """The objects found, and how many of each kind were of no interest."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    topologies: list[NodeResourceTopology] = field(default_factory=list)
+    ignored_kinds: Counter[str] = field(default_factory=Counter)
+
+    def __len__(self) -> int:
+        return len(self.nodes) + len(self.pods) + len(self.topologies)
+
+
+def read_objects(path: Path) -> ObjectSet:
+    """Read a file or every object file of a folder (sub-folders included, in name order)."""
+    found = ObjectSet()
+    for file in _files_of(path):
+        for document in _documents_of(file):
+            _collect(document, file, found)
+    return found
+
+
+def _files_of(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(SUFFIXES))
+        if not files:
+            raise InvalidObject(ObjectPath(f"folder {path}"), f"holds no object file; expected {', '.join(SUFFIXES)}")
+        return files
+    if not path.exists():
+        raise InvalidObject(ObjectPath(f"file {path}"), "does not exist")
+    return [path]
+
+
+def _documents_of(file: Path) -> Iterator[bytes]:
+    """Each document of a file as JSON, so that one decoder serves both formats."""
+    try:
+        raw = file.read_bytes()
+        data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except (OSError, EOFError) as error:
+        raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {error}") from None
+    start = data.lstrip()[:1]
+    if start in (b"{", b"["):
+        yield data
+    elif start:
+        yield from _yaml_documents(data, file)
+
+
+def _yaml_documents(data: bytes, file: Path) -> Iterator[bytes]:
+    import yaml  # costs 30 ms and most dumps are JSON
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for document in yaml.load_all(data, Loader=loader):
+            if document is not None:
+                yield msgspec.json.encode(document, order=None)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        problem = " ".join(str(error).split())
+        raise InvalidObject(ObjectPath(f"file {file}"), f"is neither JSON nor YAML: {problem}") from None
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise InvalidObject(ObjectPath(f"file {file}"), f"holds YAML that JSON cannot express: {error}") from None
+
+
+def _collect(document: bytes | msgspec.Raw, file: Path, found: ObjectSet) -> None:
+    header = _header(document, file)
+    kind = header.kind
+    if header.items is not None and (kind == "List" or kind.endswith("List")):
+        for item in header.items:
+            # Items of a typed list (`NodeList`) may omit their kind.
+            _collect_one(item, _header(item, file), kind.removesuffix("List"), file, found)
+    else:
+        _collect_one(document, header, "", file, found)
+
+
+def _collect_one(
+    document: bytes | msgspec.Raw, header: _Header, default_kind: str, file: Path, found: ObjectSet
+) -> None:
+    kind = header.kind or default_kind
+    group, _, version = header.api_version.rpartition("/")
+    if kind == "Node" and not group:
+        found.nodes.append(_decode(document, Node, header, file))
+    elif kind == "Pod" and not group:
+        found.pods.append(_decode(document, Pod, header, file))
+    elif kind == "NodeResourceTopology":
+        if header.api_version and (group != topology_v1alpha2.GROUP or version not in topology_v1alpha2.VERSIONS):
+            allowed = ", ".join(f"{topology_v1alpha2.GROUP}/{known}" for known in topology_v1alpha2.VERSIONS)
+            at = _subject(kind, header, file).child("apiVersion")
+            raise InvalidObject(at, f'"{header.api_version}" is not understood; expected {allowed}')
+        found.topologies.append(_decode(document, NodeResourceTopology, header, file))
+    elif not kind:
+        raise InvalidObject(_subject("object", header, file).child("kind"), "is missing; is this a Kubernetes object?")
+    else:
+        found.ignored_kinds[kind] += 1
+
+
+def _header(document: bytes | msgspec.Raw, file: Path) -> _Header:
+    try:
+        return _HEADER_DECODER.decode(document)
+    except msgspec.ValidationError as error:
+        raise InvalidObject(ObjectPath(f"file {file}"), _readable(error)) from None
+    except msgspec.DecodeError as error:
+        raise InvalidObject(ObjectPath(f"file {file}"), f"is not valid JSON: {error}") from None
+
+
+def _decode(document: bytes | msgspec.Raw, kind: type[_Wire], header: _Header, file: Path) -> _Wire:
+    at = _subject(kind.__name__, header, file)
+    try:
+        decoded = _DECODERS[kind].decode(document)
+    except msgspec.ValidationError as error:
+        raise InvalidObject(at, _readable(error)) from None
+    if not decoded.metadata.name:
+        raise InvalidObject(at.child("metadata.name"), "is missing: every object needs a name")
+    return decoded
+
+
+def _subject(kind: str, header: _Header, file: Path) -> ObjectPath:
+    metadata = header.metadata
+    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or "(no name)"
+    return ObjectPath(f"{kind} {name} ({file})")
+
+
+def _readable(error: msgspec.ValidationError) -> str:
+    """msgspec's "Expected `str`, got `int` - at `$.spec.nodeName`" with the field first."""
+    problem, _, path = str(error).partition(" - at `$")
+    where = path.strip("`").lstrip(".")
+    problem = problem.replace("`", "")
+    return f"{where}: {problem[0].lower()}{problem[1:]}" if where else problem
+
+
+_HEADER_DECODER = msgspec.json.Decoder(_Header)
+_DECODERS: dict[Any, Any] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in (
+        Node,
+        Pod,
+        NodeResourceTopology,
+    )
+}
