@@ -1,0 +1,25 @@
+"""The kubelet's admission of one pod on one node, replayed exactly: `admit(node, pod)` gives every container's place or the
+reason against it. `node.py` says what must be known of a node; start reading in `replay.py`.
+"""
+
+from bayplan.engine.kubelet.merge import Hint, admits, merge
+from bayplan.engine.kubelet.node import CpuLayout, Device, NodeKnowledge, ZoneCounts, ZoneMemory, from_counts
+from bayplan.engine.kubelet.replay import admit
+from bayplan.engine.kubelet.verdict import Admission, ContainerPlacement, MemoryBlock, Shortfall
+
+__all__ = [
+    "Admission",
+    "ContainerPlacement",
+    "CpuLayout",
+    "Device",
+    "Hint",
+    "MemoryBlock",
+    "NodeKnowledge",
+    "Shortfall",
+    "ZoneCounts",
+    "ZoneMemory",
+    "admit",
+    "admits",
+    "from_counts",
+    "merge",
+]

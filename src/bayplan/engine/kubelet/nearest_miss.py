@@ -1,0 +1,114 @@
+"""Why no zones satisfied everybody, in one number: which resource came closest to fitting where, and by how much not.
+
+Called for refused merges only. In comes what was needed at once, out goes a `Shortfall` for messages and for "what is the
+smallest change that would fit". Zones are tried in the smallest number that could ever serve one of the resources: that
+is the size at which the others would have had to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bayplan.cluster.pod_request import CPU
+from bayplan.engine.kubelet.cpu import CpuLedger, free_per_zone
+from bayplan.engine.kubelet.devices import DeviceLedger, free_devices
+from bayplan.engine.kubelet.masks import bits, subsets
+from bayplan.engine.kubelet.memory import MemoryLedger
+from bayplan.engine.kubelet.node import NodeKnowledge
+from bayplan.engine.kubelet.verdict import Shortfall
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one merge is about: devices by resource, whole CPUs, bytes by memory type."""
+
+    devices: Mapping[str, int]
+    cpus: int
+    memory: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Supply:
+    """One resource by zone: the most there could be and what is free now, in the units of a pod's request."""
+
+    resource: str
+    want: int
+    in_total: Mapping[int, int]
+    free: Mapping[int, int]
+
+    def lacking(self, mask: int) -> tuple[float, int]:
+        have = sum(self.free.get(zone, 0) for zone in bits(mask))
+        return max(0.0, (self.want - have) / self.want), have
+
+
+def nearest_miss(
+    node: NodeKnowledge, ledgers: tuple[DeviceLedger, CpuLedger, MemoryLedger], need: Need
+) -> Shortfall | None:
+    """Over the zone sets that would have had to do, the one that lacks least, and the resource that lacks most in it."""
+    supplies = _supplies(node, ledgers, need)
+    if not supplies:
+        return None
+    masks = subsets(node.zone_ids).masks
+    size = min(_fewest_zones(supply, len(node.zone_ids)) for supply in supplies)
+    best: tuple[float, int] | None = None
+    for mask in masks:
+        if mask.bit_count() == size:
+            lacking = sum(supply.lacking(mask)[0] for supply in supplies)
+            if lacking > 0 and (best is None or lacking < best[0]):
+                best = (lacking, mask)
+    if best is None:
+        return None
+    mask = best[1]
+    worst = max(supplies, key=lambda supply: supply.lacking(mask)[0])
+    zone = mask.bit_length() - 1 if size == 1 else None
+    return Shortfall(worst.resource, zone, worst.lacking(mask)[1], worst.want)
+
+
+def _fewest_zones(supply: _Supply, most: int) -> int:
+    found = 0
+    for count, amount in enumerate(sorted(supply.in_total.values(), reverse=True), start=1):
+        found += amount
+        if found >= supply.want:
+            return count
+    return most
+
+
+def _supplies(node: NodeKnowledge, ledgers: tuple[DeviceLedger, CpuLedger, MemoryLedger], need: Need) -> list[_Supply]:
+    devices, cpus, memory = ledgers
+    supplies = [
+        _Supply(
+            resource,
+            want,
+            _count_by_zone(device.zones for device in node.devices[resource]),
+            _count_by_zone(device.zones for device in free_devices(node, devices, resource)),
+        )
+        for resource, want in need.devices.items()
+        if want and any(device.zones for device in node.devices[resource])
+    ]
+    if need.cpus:
+        free = free_per_zone(node.cpus, cpus.free | cpus.reusable)
+        supplies.append(_Supply(CPU, need.cpus * 1000, _thousandfold(node.cpus.cpus_in_zone), _thousandfold(free)))
+    supplies += [
+        _Supply(
+            name,
+            want,
+            {zone: of_zone.allocatable.get(name, 0) for zone, of_zone in node.memory.items()},
+            {zone: memory.free.get((zone, name), 0) for zone in node.memory},
+        )
+        for name, want in need.memory.items()
+        if want
+    ]
+    return supplies
+
+
+def _count_by_zone(zones: Iterable[int]) -> dict[int, int]:
+    count: dict[int, int] = {}
+    for mask in zones:
+        for zone in bits(mask):
+            count[zone] = count.get(zone, 0) + 1
+    return count
+
+
+def _thousandfold(amounts: Mapping[int, int]) -> dict[int, int]:
+    return {zone: amount * 1000 for zone, amount in amounts.items()}

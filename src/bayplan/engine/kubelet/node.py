@@ -1,0 +1,199 @@
+"""All that decides an admission on one node, frozen: zones, settings, CPUs, memory, devices and what of them is free.
+
+With complete knowledge (a node agent, a simulated node, a recording) every field is filled exactly. A scheduler that
+only sees a NodeResourceTopology knows counts per zone; `from_counts` builds a plausible node from those. `replay.py` reads
+a `NodeKnowledge` and never changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from bayplan.cluster.kubelet_settings import KubeletSettings
+from bayplan.engine.kubelet.masks import Distances, ZoneIds, mask_of
+
+CpuSet = int
+"""A set of logical CPUs: bit i is CPU i."""
+
+
+@dataclass(frozen=True)
+class CpuLayout:
+    """Where each logical CPU sits, one column per kind of unit, indexed by CPU id."""
+
+    core: tuple[int, ...]
+    socket: tuple[int, ...]
+    numa: tuple[int, ...]
+    l3: tuple[int, ...]
+
+    @cached_property
+    def by_core(self) -> dict[int, CpuSet]:
+        """CPUs of each physical core."""
+        return _grouped(self.core)
+
+    @cached_property
+    def by_socket(self) -> dict[int, CpuSet]:
+        """CPUs of each socket."""
+        return _grouped(self.socket)
+
+    @cached_property
+    def by_zone(self) -> dict[int, CpuSet]:
+        """CPUs of each NUMA zone; a zone with memory only is not in it."""
+        return _grouped(self.numa)
+
+    @cached_property
+    def by_l3(self) -> dict[int, CpuSet]:
+        """CPUs behind each last-level cache, which the kubelet calls uncore cache."""
+        return _grouped(self.l3)
+
+    @cached_property
+    def sockets_of_zone(self) -> dict[int, frozenset[int]]:
+        """Which sockets a zone's CPUs sit on."""
+        return {
+            zone: frozenset(socket for numa, socket in zip(self.numa, self.socket, strict=True) if numa == zone)
+            for zone in self.by_zone
+        }
+
+    @cached_property
+    def cpus_in_zone(self) -> dict[int, int]:
+        """How many CPUs each zone has, reserved ones included."""
+        return {zone: cpus.bit_count() for zone, cpus in self.by_zone.items()}
+
+    @property
+    def threads_per_core(self) -> int:
+        """Averages, rounded down, as the kubelet takes them: uneven machines are judged by them too."""
+        return len(self.core) // len(self.by_core)
+
+    @property
+    def cpus_per_socket(self) -> int:
+        """See `threads_per_core`."""
+        return len(self.core) // len(self.by_socket)
+
+    @property
+    def cpus_per_l3(self) -> int:
+        """See `threads_per_core`."""
+        return len(self.core) // len(self.by_l3)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneMemory:
+    """Memory of one zone by type (memory, hugepages-*).
+
+    `group` is the mask of the zones it is used together with; a zone alone is its own group. `assignments` counts
+    the allocations that touch it; at zero the group means nothing.
+    """
+
+    allocatable: Mapping[str, int]
+    free: Mapping[str, int]
+    group: int
+    assignments: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device of a plugin. No zones means that the plugin does not say where it is."""
+
+    id: str
+    zones: int
+    healthy: bool = True
+    allocated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKnowledge:
+    """One node as the kubelet's managers see it. Sets of zones and CPUs are masks over their ids.
+
+    `distances` has rows and columns by position in `zone_ids` and may be empty. `free_cpus` are those that can be handed out
+    exclusively now. `devices` knows the plugins' resources; a resource not in it is none of the Device Manager's.
+    """
+
+    zone_ids: ZoneIds
+    settings: KubeletSettings
+    cpus: CpuLayout
+    free_cpus: CpuSet
+    reserved_cpus: CpuSet = 0
+    memory: Mapping[int, ZoneMemory] = field(default_factory=dict)
+    devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
+    distances: Distances = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneCounts:
+    """What a topology report says about one zone: (all there is, available now) per resource.
+
+    CPUs are whole CPUs, reserved ones included in the first number; None where the report has no CPUs for the zone.
+    Memory's first number is what pods may use at most.
+    """
+
+    zone_id: int
+    cpus: tuple[int, int] | None = None
+    memory: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    devices: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def from_counts(
+    zones: Iterable[ZoneCounts],
+    settings: KubeletSettings,
+    distances: Distances = (),
+    *,
+    strict_memory_groups: bool = False,
+) -> NodeKnowledge:
+    """A node that has these counts: single-threaded cores, a socket per zone, devices that differ by number only.
+
+    A resource that no zone reports does not matter for alignment; without CPUs or memory in any zone the respective manager
+    counts as off. Memory groups are not reported: none is assumed, or, with `strict_memory_groups`, every zone with memory in
+    use counts as taken by an allocation of its own.
+    """
+    ordered = sorted(zones, key=lambda zone: zone.zone_id)
+    layout, free_cpus = _cpus_from_counts(ordered)
+    resources = {resource for zone in ordered for resource in zone.devices}
+    return NodeKnowledge(
+        zone_ids=tuple(zone.zone_id for zone in ordered),
+        settings=replace(
+            settings,
+            cpu_static=bool(settings.cpu_static) and bool(layout.numa),
+            memory_static=bool(settings.memory_static) and any(zone.memory for zone in ordered),
+        ),
+        cpus=layout,
+        free_cpus=free_cpus,
+        memory={zone.zone_id: _memory_from_counts(zone, strict_memory_groups) for zone in ordered},
+        devices={resource: tuple(_devices_from_counts(ordered, resource)) for resource in sorted(resources)},
+        distances=distances,
+    )
+
+
+def _cpus_from_counts(zones: Sequence[ZoneCounts]) -> tuple[CpuLayout, CpuSet]:
+    numa: list[int] = []
+    free = 0
+    for zone in zones:
+        capacity, available = zone.cpus or (0, 0)
+        free |= ((1 << min(capacity, available)) - 1) << len(numa)
+        numa += [zone.zone_id] * capacity
+    column = tuple(numa)
+    return CpuLayout(core=tuple(range(len(column))), socket=column, numa=column, l3=column), free
+
+
+def _memory_from_counts(zone: ZoneCounts, strict_groups: bool) -> ZoneMemory:
+    in_use = any(available < total for total, available in zone.memory.values())
+    return ZoneMemory(
+        allocatable={name: total for name, (total, _) in zone.memory.items()},
+        free={name: available for name, (_, available) in zone.memory.items()},
+        group=1 << zone.zone_id,
+        assignments=1 if strict_groups and in_use else 0,
+    )
+
+
+def _devices_from_counts(zones: Sequence[ZoneCounts], resource: str) -> Iterable[Device]:
+    for zone in zones:
+        capacity, available = zone.devices.get(resource, (0, 0))
+        for number in range(capacity):
+            name = f"{resource}-{zone.zone_id:03}-{number:03}"
+            yield Device(name, mask_of([zone.zone_id]), allocated=number >= available)
+
+
+def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:
+    groups: dict[int, CpuSet] = {}
+    for cpu, unit in enumerate(unit_of_cpu):
+        groups[unit] = groups.get(unit, 0) | 1 << cpu
+    return groups

@@ -1,0 +1,80 @@
+"""What comes out of a replayed admission: the kubelet's yes or no, where everything lies, or what was missing.
+
+`replay.py` fills these in. The managers (`cpu.py`, `memory.py`, `devices.py`) say no by raising `Refused`, which carries
+the kubelet's own reason and text and the shortfall behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+TOPOLOGY_AFFINITY_ERROR = "TopologyAffinityError"
+SMT_ALIGNMENT_ERROR = "SMTAlignmentError"
+UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
+EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
+# Not a reason of the kubelet's: it would go on counting, for longer than anyone waits.
+TOO_MANY_ZONES = "TooManyZoneCombinations"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """The nearest miss: in this zone (None: over several zones or the whole node) there was less than wanted.
+
+    CPU is counted in milli-CPUs, everything else in whole units, as in a pod's request. Where `have` covers `want`,
+    the amount was not the obstacle; the reason says what was.
+    """
+
+    resource: str
+    zone: int | None
+    have: int
+    want: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBlock:
+    """Memory of one type, charged to a zone or, in sum, to a group of zones."""
+
+    type: str
+    size: int
+    zones: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlacement:
+    """What one container gets. `zones` is None where the Topology Manager gives no affinity."""
+
+    name: str
+    zones: tuple[int, ...] | None
+    preferred: bool
+    cpus: tuple[int, ...] = ()
+    memory: tuple[MemoryBlock, ...] = ()
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The verdict on one pod. `stage` and `container` say where a refusal happened; both are empty for a yes."""
+
+    admitted: bool
+    reason: str = ""
+    message: str = ""
+    stage: str = ""
+    container: str = ""
+    containers: tuple[ContainerPlacement, ...] = ()
+    shortfall: Shortfall | None = None
+
+
+class Refused(Exception):
+    """A manager's no while resources are handed out."""
+
+    def __init__(self, reason: str, message: str, shortfall: Shortfall | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.shortfall = shortfall
+
+
+def unexpected(cause: str, shortfall: Shortfall | None = None) -> Refused:
+    """The kubelet's wrapping of every refusal for which it has no reason of its own."""
+    return Refused(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {cause}, which is unexpected", shortfall)
