@@ -72,6 +72,7 @@ class ClusterState:
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
         self.problems: list[Problem] = []
+        self.port_users: dict[tuple[str, int], list[tuple[int, HostPort]]] = {}
         self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         self._pods_on: list[set[str]] = []
@@ -252,6 +253,8 @@ class ClusterState:
         for resource, amount in placed.request.total.items():
             columns.free[columns.resource(resource), placed.row] -= amount
         columns.free[columns.resource(PODS), placed.row] -= 1
+        for port in placed.host_ports:
+            self.port_users.setdefault((port.protocol, port.number), []).append((placed.row, port))
         self.pods[key] = placed
         self._pods_on[placed.row].add(key)
         self.usage_log.append(placed.row)
@@ -265,6 +268,8 @@ class ClusterState:
         for charge in placed.charges:
             columns.zone_available[charge.resource, charge.zone, placed.row] += charge.amount
             columns.zone_available_sum[charge.resource, placed.row] += charge.amount
+        for port in placed.host_ports:
+            self.port_users[port.protocol, port.number].remove((placed.row, port))
         self._pods_on[placed.row].discard(key)
         self.usage_log.append(placed.row)
 

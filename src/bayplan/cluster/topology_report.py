@@ -186,7 +186,8 @@ def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Proble
             continue
         resources[name] = _zone_amounts(name, resource.capacity, resource.allocatable, resource.available, where)
     costs = {
-        other: cost for other, cost in ((zone_id_of(text), cost) for text, cost in costs_of(zone).items())
+        other: cost
+        for other, cost in ((zone_id_of(text), cost) for text, cost in costs_of(zone).items())
         if other is not None
     }
     group = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE)

@@ -79,9 +79,7 @@ def relevant_wants(
     return [(index, want) for index, want, relevant in found if relevant is None or relevant[0]]
 
 
-def _wants(
-    columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, assumptions: Assumptions
-) -> list[Want]:
+def _wants(columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, assumptions: Assumptions) -> list[Want]:
     """Which nodes care about which amount; None means all of them.
 
     A resource that no zone of a node reports is not aligned there: a device without topology, or an agent that
@@ -183,9 +181,7 @@ class _ZoneWalk:
             chosen = nodes if relevant is None else nodes[relevant[nodes]]
             self._take(step, index, zone[chosen], chosen, np.full(len(chosen), float(want)))
 
-    def take_from_sets(
-        self, step: Step, wants: list[Want], nodes: NDArray[np.intp], bits: NDArray[np.uint64]
-    ) -> None:
+    def take_from_sets(self, step: Step, wants: list[Want], nodes: NDArray[np.intp], bits: NDArray[np.uint64]) -> None:
         """Charge sets of zones, lowest zone first: the order of the Memory Manager, an approximation for CPUs."""
         for index, want, relevant in wants:
             inside = nodes if relevant is None else nodes[relevant[nodes]]
@@ -244,9 +240,7 @@ def _try_larger_sets(
     bits = np.zeros(len(nodes), dtype=np.uint64)
     for size in np.unique(sizes[sizes > 1]):
         here = np.nonzero(sizes == size)[0]
-        bits[here] = _first_set_that_fits(
-            int(size), [grid[:, here] for grid in left], [want[here] for want in amounts]
-        )
+        bits[here] = _first_set_that_fits(int(size), [grid[:, here] for grid in left], [want[here] for want in amounts])
     found = bits != 0
     codes[nodes[found]] = Verdict.ADMITTED
     return nodes[found], bits[found]
@@ -266,9 +260,7 @@ def _common_smallest_size(totals: list[ZoneGrid], amounts: list[NDArray[np.float
     return np.where(agree, common, 0)
 
 
-def _first_set_that_fits(
-    size: int, left: list[ZoneGrid], amounts: list[NDArray[np.float64]]
-) -> NDArray[np.uint64]:
+def _first_set_that_fits(size: int, left: list[ZoneGrid], amounts: list[NDArray[np.float64]]) -> NDArray[np.uint64]:
     """For each node the preferred set of `size` zones that holds every amount, as bits; 0 if there is none."""
     zones, nodes = left[0].shape
     if zones > TABLE_ZONES:

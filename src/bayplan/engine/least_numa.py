@@ -35,9 +35,7 @@ class NarrowestSets:
     closest: Mask
 
 
-def least_numa_scores(
-    columns: Columns, hardware: list[HardwareClass], request: PodRequest, rows: Rows
-) -> Scores:
+def least_numa_scores(columns: Columns, hardware: list[HardwareClass], request: PodRequest, rows: Rows) -> Scores:
     """The score of every node in `rows`: 0 to 100, whatever the node's policy."""
     nodes = count(rows, columns.size)
     if not request.guaranteed:
@@ -57,9 +55,7 @@ def least_numa_scores(
     return scores
 
 
-def normalized_score(
-    width: NDArray[np.int64], closest: Mask, max_numa_nodes: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def normalized_score(width: NDArray[np.int64], closest: Mask, max_numa_nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     """100 less one step per zone, half a step back if the zones are the closest; never outside 0 to 100."""
     step = MOST_SCORE // max_numa_nodes
     return np.clip(MOST_SCORE - width * step + np.where(closest, step // 2, 0), 0, MOST_SCORE)
@@ -131,9 +127,7 @@ def take_from_sets(left: dict[str, NDArray[np.float64]], amounts: Amounts, bits:
         left[name] = grid
 
 
-def _scores_of_class(
-    columns: Columns, hardware: HardwareClass, asked: list[Amounts], rows: Rows
-) -> Scores:
+def _scores_of_class(columns: Columns, hardware: HardwareClass, asked: list[Amounts], rows: Rows) -> Scores:
     nodes = count(rows, columns.size)
     width = np.zeros(nodes, dtype=np.int64)
     closest = np.ones(nodes, dtype=np.bool_)

@@ -38,9 +38,7 @@ def find_feasible_set(size: int, left: Sequence[NDArray[np.float64]], amounts: S
             if branches > MOST_BRANCHES:
                 return -1
             still = [amount - float(grid[zone]) for amount, grid in zip(missing, left, strict=True)]
-            reachable = all(
-                amount <= table[zone, open_zones - 1] for amount, table in zip(still, best, strict=True)
-            )
+            reachable = all(amount <= table[zone, open_zones - 1] for amount, table in zip(still, best, strict=True))
             if reachable:
                 rest = search(zone, open_zones - 1, still)
                 if rest >= 0:

@@ -1,0 +1,150 @@
+"""Which zones a pod gets on one node, and what that takes out of each: the detail behind a verdict.
+
+The columns say *whether* (`engine/admission.py`, all nodes); this module says *where*, for the node that was chosen. A pod
+with one aligned container that fits into one zone gets the lowest such zone: the kubelet's answer, read off the columns. Every
+other case is replayed exactly as the kubelet would do it (`engine/kubelet/`), which may also turn the columns' yes into a no.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayplan.cluster.columns import TOPOLOGY_USABLE
+from bayplan.cluster.kubelet_settings import Assumptions, Policy
+from bayplan.cluster.pod_request import CPU, PodRequest, is_memory
+from bayplan.cluster.state import ClusterState, ZoneCharge
+from bayplan.cluster.topology_report import TopologyReport
+from bayplan.engine.admission import relevant_wants
+from bayplan.engine.demand import HOST_RESOURCES, Demand
+from bayplan.engine.kubelet import Admission, NodeKnowledge, ZoneCounts, admit, from_counts
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerZones:
+    """The NUMA ids a container is aligned to; None where the kubelet gives it no affinity."""
+
+    container: str
+    zones: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Zones per container and the amounts taken; or, in `refusal`, why the kubelet would say no after all."""
+
+    containers: tuple[ContainerZones, ...] = ()
+    charges: tuple[ZoneCharge, ...] = ()
+    refusal: Admission | None = None
+
+
+def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand, assumptions: Assumptions) -> Placement:
+    """Work out the zones of a pod on one node; the columns have already said that it fits."""
+    report = state.reports[row]
+    if report is None or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
+        return Placement()
+    if not demand.order_sensitive and report.settings.policy is not Policy.NONE and not _reports_details(report):
+        simple = _lowest_zone(state, row, demand, assumptions, report)
+        if simple is not None:
+            return simple
+    return _replayed(state, row, request, assumptions, report)
+
+
+def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> NodeKnowledge | None:
+    """What is known about a node's kubelet, for an exact replay; None without usable topology data."""
+    report = state.reports[row]
+    if report is None or not report.usable:
+        return None
+    columns = state.columns
+    counts = []
+    for position, zone in enumerate(report.zones):
+        left = {
+            name: int(columns.zone_available[columns.resource_index[name], position, row]) for name in zone.resources
+        }
+        cpu = zone.resources.get(CPU)
+        counts.append(
+            ZoneCounts(
+                zone_id=zone.id,
+                cpus=None if cpu is None else (max(cpu.capacity, cpu.available) // 1000, left[CPU] // 1000),
+                memory={
+                    name: (max(amounts.allocatable, amounts.available), left[name])
+                    for name, amounts in zone.resources.items()
+                    if is_memory(name)
+                },
+                devices={
+                    name: (max(amounts.capacity, amounts.available), left[name])
+                    for name, amounts in zone.resources.items()
+                    if name != CPU and not is_memory(name) and name not in HOST_RESOURCES
+                },
+            )
+        )
+    return from_counts(
+        counts,
+        report.settings.resolved(assumptions),
+        state.hardware_classes[columns.hardware_class[row]].distances,
+        strict_memory_groups=assumptions.strict_memory_groups,
+    )
+
+
+def _reports_details(report: TopologyReport) -> bool:
+    """True if the node says more about its kubelet than amounts per zone, so that the verdict needs a replay."""
+    return bool(report.settings.cpu_options) or any(zone.memory_group for zone in report.zones)
+
+
+def _lowest_zone(
+    state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
+) -> Placement | None:
+    (step,) = demand.container_steps
+    wants = relevant_wants(state.columns, step.wants, row, assumptions)
+    available = state.columns.zone_available
+    for position, zone in enumerate(report.zones):
+        if all(available[index, position, row] >= want for index, want in wants):
+            charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants)
+            zones = (zone.id,) if wants else None
+            return Placement((ContainerZones(step.container, zones),), charges)
+    return None
+
+
+def _replayed(
+    state: ClusterState, row: int, request: PodRequest, assumptions: Assumptions, report: TopologyReport
+) -> Placement:
+    node = knowledge_of(state, row, assumptions)
+    assert node is not None
+    admission = admit(node, request)
+    if not admission.admitted:
+        return Placement(refusal=admission)
+    containers = tuple(ContainerZones(placed.name, placed.zones) for placed in admission.containers)
+    return Placement(containers, _charges(state, node, admission, report))
+
+
+def _charges(
+    state: ClusterState, node: NodeKnowledge, admission: Admission, report: TopologyReport
+) -> tuple[ZoneCharge, ...]:
+    """What the replay handed out, summed per resource and zone."""
+    position_of = {zone.id: position for position, zone in enumerate(report.zones)}
+    taken: dict[tuple[str, int], float] = {}
+
+    def add(resource: str, zone_id: int, amount: float) -> None:
+        key = (resource, position_of[zone_id])
+        taken[key] = taken.get(key, 0.0) + amount
+
+    # Containers that ran before may share CPUs and devices with later ones, so each is counted once.
+    for cpu in {cpu for placed in admission.containers for cpu in placed.cpus}:
+        add(CPU, node.cpus.numa[cpu], 1000.0)
+    for resource, devices in node.devices.items():
+        used = {name for placed in admission.containers for name in placed.devices.get(resource, ())}
+        for device in devices:
+            if device.id in used and device.zones:
+                add(resource, device.zones.bit_length() - 1, 1.0)
+    for placed in admission.containers:
+        for block in placed.memory:
+            missing = float(block.size)
+            for zone_id in block.zones:
+                position = position_of[zone_id]
+                left = state.columns.zone_available[
+                    state.columns.resource_index[block.type], position, state.rows[report.node]
+                ]
+                share = min(missing, float(left) - taken.get((block.type, position), 0.0))
+                if share > 0:
+                    add(block.type, zone_id, share)
+                    missing -= share
+    index_of = state.columns.resource_index
+    return tuple(ZoneCharge(index_of[resource], zone, amount) for (resource, zone), amount in taken.items())

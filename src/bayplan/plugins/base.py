@@ -1,0 +1,68 @@
+"""What a plugin is: a named behaviour that judges or scores all nodes at once and keeps no state of its own.
+
+A filter answers with one small number per node, 0 for "passes"; `cause` turns any other number into words. A score answers
+with 0 to 100. `reads_usage` says whether the answer can change when a pod is placed: answers of plugins that only look
+at node objects are kept until a node changes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.rows import Codes, Rows
+
+Scores = NDArray[np.int32]
+MOST_SCORE = 100
+
+
+class FilterPlugin(Protocol):
+    """Says which nodes a pod cannot use."""
+
+    @property
+    def name(self) -> str:
+        """The name users write in a scheduler configuration."""
+        ...
+
+    @property
+    def reads_usage(self) -> bool:
+        """True if placing a pod can change the answer."""
+        ...
+
+    def applies(self, pod: PodClass) -> bool:
+        """False if every node would pass, so that asking can be saved."""
+        ...
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """0 for nodes that pass, else a code that `cause` explains."""
+        ...
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """What a code means, in the words of an event."""
+        ...
+
+
+class ScorePlugin(Protocol):
+    """Says how good a node is for a pod, from 0 to 100."""
+
+    @property
+    def name(self) -> str:
+        """The name users write in a scheduler configuration."""
+        ...
+
+    @property
+    def reads_usage(self) -> bool:
+        """True if placing a pod can change the answer."""
+        ...
+
+    def applies_score(self, pod: PodClass) -> bool:
+        """False if every node would get the same score."""
+        ...
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        """One score per node."""
+        ...

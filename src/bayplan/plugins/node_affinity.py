@@ -1,0 +1,129 @@
+"""NodeAffinity: node selectors, required and preferred node affinity, on label columns.
+
+Requirements compare one small number per node (`cluster/labels.py`), so a selector costs microseconds however many nodes
+there are. Terms are alternatives, requirements within a term must all hold, and an empty term matches nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.cluster.labels import ABSENT
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.rows import Codes, Mask, Rows, count
+from bayplan.kube.core_v1 import NodeSelectorTerm, SelectorRequirement
+from bayplan.plugins.base import MOST_SCORE, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAffinity:
+    """Filter on what is required, score on what is preferred."""
+
+    name: str = "NodeAffinity"
+    reads_usage: bool = False
+
+    def applies(self, pod: PodClass) -> bool:
+        """Only for pods that select nodes."""
+        required = pod.node_affinity.required_during_scheduling_ignored_during_execution
+        return bool(pod.node_selector) or required is not None
+
+    def applies_score(self, pod: PodClass) -> bool:
+        """Only for pods with preferences."""
+        return bool(pod.node_affinity.preferred_during_scheduling_ignored_during_execution)
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """1 for nodes that do not match."""
+        matches = np.ones(count(rows, state.columns.size), dtype=np.bool_)
+        for key, value in pod.node_selector.items():
+            matches &= _has_value(state, key, [value], rows)
+        required = pod.node_affinity.required_during_scheduling_ignored_during_execution
+        if required is not None:
+            any_term = np.zeros_like(matches)
+            for term in required.node_selector_terms or []:
+                any_term |= matches_term(state, term, rows)
+            matches &= any_term
+        return (~matches).astype(np.uint8)
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """kube-scheduler's words."""
+        return "node(s) didn't match Pod's node affinity/selector"
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        """Sum of the weights of matching preferences, the best possible sum being 100."""
+        wishes = pod.node_affinity.preferred_during_scheduling_ignored_during_execution or []
+        total = np.zeros(count(rows, state.columns.size), dtype=np.int64)
+        for wish in wishes:
+            total += wish.weight * matches_term(state, wish.preference, rows)
+        most = sum(wish.weight for wish in wishes)
+        return (total * MOST_SCORE // max(most, 1)).astype(np.int32)
+
+
+def matches_term(state: ClusterState, term: NodeSelectorTerm, rows: Rows) -> Mask:
+    """Nodes for which every requirement of a term holds."""
+    nodes = count(rows, state.columns.size)
+    if not term.match_expressions and not term.match_fields:
+        return np.zeros(nodes, dtype=np.bool_)
+    matches = np.ones(nodes, dtype=np.bool_)
+    for requirement in term.match_expressions or []:
+        matches &= _holds(state, requirement, rows)
+    for requirement in term.match_fields or []:
+        matches &= _field_holds(state, requirement, rows)
+    return matches
+
+
+def _holds(state: ClusterState, requirement: SelectorRequirement, rows: Rows) -> Mask:
+    key, values = requirement.key, requirement.values or []
+    match requirement.operator:
+        case "In":
+            return _has_value(state, key, values, rows)
+        case "NotIn":
+            return ~_has_value(state, key, values, rows)
+        case "Exists":
+            return np.asarray(state.labels.codes(key)[rows] != ABSENT)
+        case "DoesNotExist":
+            return np.asarray(state.labels.codes(key)[rows] == ABSENT)
+        case "Gt" | "Lt":
+            return _compares(state, key, values, rows, greater=requirement.operator == "Gt")
+    # The API server admits no other operator; from a file it may come, and then nothing matches.
+    return np.zeros(count(rows, state.columns.size), dtype=np.bool_)
+
+
+def _has_value(state: ClusterState, key: str, values: list[str], rows: Rows) -> Mask:
+    codes = state.labels.codes(key)[rows]
+    known = state.labels.values(key)
+    wanted = [code for code, value in enumerate(known) if code != ABSENT and value in values]
+    return np.isin(codes, wanted)
+
+
+def _compares(state: ClusterState, key: str, values: list[str], rows: Rows, *, greater: bool) -> Mask:
+    codes = state.labels.codes(key)[rows]
+    bound = _whole_number(values[0]) if len(values) == 1 else None
+    holds = []
+    for code, value in enumerate(state.labels.values(key)):
+        number = None if code == ABSENT else _whole_number(value)
+        comparable = number is not None and bound is not None
+        holds.append(comparable and (number > bound if greater else number < bound))  # type: ignore[operator]
+    return np.array(holds, dtype=np.bool_)[codes]
+
+
+def _field_holds(state: ClusterState, requirement: SelectorRequirement, rows: Rows) -> Mask:
+    """`metadata.name` is the only field Kubernetes allows here."""
+    matches = np.zeros(state.columns.size, dtype=np.bool_)
+    if requirement.key == "metadata.name":
+        for name in requirement.values or []:
+            row = state.rows.get(name)
+            if row is not None:
+                matches[row] = True
+        if requirement.operator == "NotIn":
+            matches = ~matches
+    return matches[rows]
+
+
+def _whole_number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,143 @@
+"""The small filters every pod passes through: cordoned nodes, a fixed node name, taints, ports on the host.
+
+Each one is what kube-scheduler calls by the same name. They look at node objects, so their answers are kept until a node
+changes; only host ports depend on what runs there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.rows import Codes, Rows
+from bayplan.kube.core_v1 import Taint, Toleration
+from bayplan.plugins.base import MOST_SCORE, Scores
+
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUnschedulable:
+    """Cordoned nodes take only pods that tolerate it."""
+
+    name: str = "NodeUnschedulable"
+    reads_usage: bool = False
+
+    def applies(self, pod: PodClass) -> bool:
+        """Not for pods that tolerate a cordon."""
+        return not any(tolerates(toleration, UNSCHEDULABLE_TAINT) for toleration in pod.tolerations)
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """1 for cordoned nodes."""
+        return state.columns.unschedulable[rows].astype(np.uint8)
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """kube-scheduler's words."""
+        return "node(s) were unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """A pod that names its node can go nowhere else."""
+
+    name: str = "NodeName"
+    reads_usage: bool = False
+
+    def applies(self, pod: PodClass) -> bool:
+        """Only for pods with `spec.nodeName`."""
+        return pod.node_name is not None
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """1 for every other node."""
+        refused = np.ones(state.columns.size, dtype=np.uint8)
+        row = state.rows.get(pod.node_name or "")
+        if row is not None:
+            refused[row] = 0
+        return refused[rows]
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """kube-scheduler's words."""
+        return "node(s) didn't match the requested node name"
+
+
+@dataclass(frozen=True, slots=True)
+class TaintToleration:
+    """Taints keep pods away unless tolerated; `PreferNoSchedule` only costs score."""
+
+    name: str = "TaintToleration"
+    reads_usage: bool = False
+
+    def applies(self, pod: PodClass) -> bool:
+        """Always: a taint may stand on any node."""
+        return True
+
+    def applies_score(self, pod: PodClass) -> bool:
+        """Always, for the same reason."""
+        return True
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """1 for nodes with a taint that the pod does not tolerate."""
+        refused = [
+            any(taint.effect in ("NoSchedule", "NoExecute") and not tolerated(pod, taint) for taint in taints)
+            for taints in state.taint_sets
+        ]
+        return np.array(refused, dtype=np.uint8)[state.columns.taint_set[rows]]
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """kube-scheduler's words, without the taint: nodes with different taints are counted together."""
+        return "node(s) had untolerated taint(s)"
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        """100 for the fewest untolerated soft taints, less for more."""
+        counts = np.array(
+            [
+                sum(taint.effect == "PreferNoSchedule" and not tolerated(pod, taint) for taint in taints)
+                for taints in state.taint_sets
+            ]
+        )
+        worst = max(int(counts.max()), 1)
+        return (MOST_SCORE - MOST_SCORE * counts // worst).astype(np.int32)[state.columns.taint_set[rows]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePorts:
+    """Two pods cannot have the same port of the same host."""
+
+    name: str = "NodePorts"
+    reads_usage: bool = True
+
+    def applies(self, pod: PodClass) -> bool:
+        """Only for pods that want host ports."""
+        return bool(pod.host_ports)
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """1 where another pod holds a wanted port."""
+        refused = np.zeros(state.columns.size, dtype=np.uint8)
+        for port in pod.host_ports:
+            for row, taken in state.port_users.get((port.protocol, port.number), ()):
+                if port.conflicts(taken):
+                    refused[row] = 1
+        return refused[rows]
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """kube-scheduler's words."""
+        return "node(s) didn't have free ports for the requested pod ports"
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Kubernetes' rule for one toleration and one taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and (toleration.operator or "Equal") == "Equal" and toleration.value == taint.value
+
+
+def tolerated(pod: PodClass, taint: Taint) -> bool:
+    """True if any of the pod's tolerations covers the taint."""
+    return any(tolerates(toleration, taint) for toleration in pod.tolerations)

@@ -1,0 +1,155 @@
+"""The arguments of NodeResourceTopologyMatch: scheduler-plugins' own, unchanged, and three of ours.
+
+`filterMode` chooses whose answer is given: `Kubelet` (default: what the kubelet will really admit, under every policy) or
+`Upstream` (what scheduler-plugins answers). `assume` says what to believe about kubelets that do not report their manager
+policies. Unknown fields and values that upstream refuses are refused with the field's path.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.engine.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
+
+LEAST_NUMA_NODES = "LeastNUMANodes"
+SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated", LEAST_NUMA_NODES)
+PREEMPTION_MODES = ("Disabled", "Enabled")
+
+assert set(ALLOCATION_STRATEGIES) | {LEAST_NUMA_NODES} == set(SCORING_STRATEGIES)
+
+
+class FilterMode(Enum):
+    """Whose verdict the filter gives."""
+
+    KUBELET = "Kubelet"
+    UPSTREAM = "Upstream"
+
+
+class ArgumentError(ValueError):
+    """A configuration that cannot be used; the message starts with the field's path."""
+
+
+class _Arguments(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ResourceWeight(_Arguments, frozen=True):
+    """How much a resource counts in a score; below 1 counts as 1."""
+
+    name: str
+    weight: int = 0
+
+
+class ScoringStrategy(_Arguments, frozen=True):
+    """Which score, and the weights of its resources."""
+
+    type: str = ""
+    resources: list[ResourceWeight] = []
+
+
+class CacheArguments(_Arguments, frozen=True):
+    """How scheduler-plugins keeps its copy of the reports current; unknown values are accepted as upstream does."""
+
+    foreign_pods_detect: str = "All"
+    resync_method: str = "Autodetect"
+    informer_mode: str = "Dedicated"
+    resync_scope: str | UnsetType = UNSET
+
+
+class AssumeArguments(_Arguments, frozen=True):
+    """What to believe about a kubelet that does not say it."""
+
+    cpu_manager_policy: str = "static"
+    memory_manager_policy: str = "Static"
+    memory_groups: str = "Ignore"
+
+
+class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
+    """The arguments as written; `read_arguments` fills in the defaults."""
+
+    api_version: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    scoring_strategy: ScoringStrategy | UnsetType = UNSET
+    cache_resync_period_seconds: int | UnsetType = UNSET
+    discard_reserved_nodes: bool | UnsetType = UNSET
+    cache: CacheArguments = CacheArguments()
+    preemption_mode: str = "Disabled"
+    filter_mode: FilterMode | UnsetType = UNSET
+    assume: AssumeArguments | UnsetType = UNSET
+
+    @property
+    def strategy(self) -> ScoringStrategy:
+        """The scoring strategy after defaulting."""
+        return ScoringStrategy(type="LeastAllocated") if self.scoring_strategy is UNSET else self.scoring_strategy
+
+    @property
+    def mode(self) -> FilterMode:
+        """Whose verdict is asked for."""
+        return FilterMode.KUBELET if self.filter_mode is UNSET else self.filter_mode
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """What to believe about silent kubelets."""
+        assume = AssumeArguments() if self.assume is UNSET else self.assume
+        return Assumptions(
+            cpu_manager_static=assume.cpu_manager_policy == "static",
+            memory_manager_static=assume.memory_manager_policy == "Static",
+            strict_memory_groups=assume.memory_groups == "Strict",
+        )
+
+    @property
+    def cache_implementation(self) -> str:
+        """Which of scheduler-plugins' caches these arguments select."""
+        if self.discard_reserved_nodes is True:
+            return "DiscardReserved"
+        period = self.cache_resync_period_seconds
+        return "OverReserve" if period is not UNSET and period > 0 else "Passthrough"
+
+
+def read_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArgs:
+    """Decode, default and validate; raises `ArgumentError` naming the field."""
+    arguments = decode_arguments(raw)
+    error = validation_error(arguments)
+    if error:
+        raise ArgumentError(error)
+    return arguments
+
+
+def decode_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArgs:
+    """Decode and default as the API machinery does, without judging the values."""
+    try:
+        arguments = msgspec.convert(raw or {}, NodeResourceTopologyMatchArgs)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        where = path.strip("`").lstrip(".")
+        raise ArgumentError(f"{where}: {problem}" if where else problem) from None
+    strategy = arguments.strategy
+    weights = [ResourceWeight(name=entry.name, weight=entry.weight or 1) for entry in strategy.resources]
+    defaults = [ResourceWeight(name="cpu", weight=1), ResourceWeight(name="memory", weight=1)]
+    return msgspec.structs.replace(
+        arguments, scoring_strategy=ScoringStrategy(type=strategy.type, resources=weights or defaults)
+    )
+
+
+def validation_error(arguments: NodeResourceTopologyMatchArgs) -> str | None:
+    """The first problem, in scheduler-plugins' words where it has some; None if all is well."""
+    strategy = arguments.strategy.type
+    if strategy not in SCORING_STRATEGIES:
+        return f'scoringStrategy.type: Invalid value: "{strategy}": invalid ScoringStrategyType'
+    if arguments.preemption_mode not in PREEMPTION_MODES:
+        return f'preemptionMode: Invalid value: "{arguments.preemption_mode}": invalid PreemptionMode'
+    if arguments.assume is not UNSET:
+        allowed = {
+            "cpuManagerPolicy": (arguments.assume.cpu_manager_policy, ("static", "none")),
+            "memoryManagerPolicy": (arguments.assume.memory_manager_policy, ("Static", "None")),
+            "memoryGroups": (arguments.assume.memory_groups, ("Ignore", "Strict")),
+        }
+        for field, (value, values) in allowed.items():
+            if value not in values:
+                return f'assume.{field}: Invalid value: "{value}": must be {" or ".join(values)}'
+    return None

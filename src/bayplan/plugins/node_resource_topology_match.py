@@ -1,0 +1,92 @@
+"""NodeResourceTopologyMatch: only nodes whose kubelet would admit the pod, best NUMA fit first.
+
+Takes scheduler-plugins' arguments unchanged. In mode `Kubelet` the verdict is that of the node's own Topology Manager for
+every policy (`engine/admission.py`); in mode `Upstream` it is what scheduler-plugins answers (`engine/upstream_filter.py`). The
+four scores are the same in both modes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.admission import Verdict, verdicts
+from bayplan.engine.allocation_scores import STRATEGIES, allocation_scores
+from bayplan.engine.demand import Demand, demand_of
+from bayplan.engine.least_numa import least_numa_scores
+from bayplan.engine.placement import Placement, place_on
+from bayplan.engine.rows import Codes, Rows
+from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
+from bayplan.plugins.base import Scores
+from bayplan.plugins.node_resource_topology_args import (
+    LEAST_NUMA_NODES,
+    FilterMode,
+    NodeResourceTopologyMatchArgs,
+    read_arguments,
+)
+
+NAME = "NodeResourceTopologyMatch"
+
+_KUBELET_CAUSES = {
+    Verdict.DATA_INVALID: "invalid node topology data",
+    Verdict.DATA_STALE: "node topology data is not fresh",
+    Verdict.NOT_IN_ONE_ZONE: "no single NUMA zone holds the request",
+    Verdict.NO_COMMON_SET: "no set of NUMA zones is the smallest for every requested resource (policy restricted)",
+    Verdict.ZONES_SHORT: "NUMA zones hold too little in sum",
+}
+_UPSTREAM_CAUSES = {
+    UpstreamVerdict.DATA_INVALID: "invalid node topology data",
+    UpstreamVerdict.INIT_CONTAINER: "cannot align init container",
+    UpstreamVerdict.SIDECAR_CONTAINER: "cannot align sidecar container",
+    UpstreamVerdict.CONTAINER: "cannot align container",
+    UpstreamVerdict.POD: "cannot align pod",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourceTopologyMatch:
+    """Filter, score and zone choice by what nodes report about their NUMA zones."""
+
+    arguments: NodeResourceTopologyMatchArgs = field(default_factory=lambda: read_arguments(None))
+    name: str = NAME
+    reads_usage: bool = True
+
+    def applies(self, pod: PodClass) -> bool:
+        """Not for pods that no manager would look at."""
+        return self.arguments.mode is FilterMode.UPSTREAM or not demand(pod).nothing_to_align
+
+    def applies_score(self, pod: PodClass) -> bool:
+        """Pods that are not Guaranteed get the same score everywhere."""
+        return pod.request.guaranteed
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """One verdict per node."""
+        if self.arguments.mode is FilterMode.UPSTREAM:
+            return upstream_verdicts(state.columns, pod.request, rows)
+        return verdicts(state.columns, demand(pod), rows, self.arguments.assumptions)
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """Why, in mode `Upstream` in scheduler-plugins' exact words."""
+        if self.arguments.mode is FilterMode.UPSTREAM:
+            return _UPSTREAM_CAUSES[UpstreamVerdict(code)]
+        return _KUBELET_CAUSES[Verdict(code)]
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        """The configured strategy."""
+        strategy = self.arguments.strategy
+        if strategy.type == LEAST_NUMA_NODES:
+            return least_numa_scores(state.columns, state.hardware_classes, pod.request, rows)
+        weights = {entry.name: entry.weight for entry in strategy.resources}
+        return allocation_scores(state.columns, pod.request, rows, STRATEGIES[strategy.type], weights)
+
+    def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
+        """The zones of each container on the chosen node, or the kubelet's refusal."""
+        return place_on(state, row, pod.request, demand(pod), self.arguments.assumptions)
+
+
+@lru_cache(maxsize=4096)
+def demand(pod: PodClass) -> Demand:
+    """What a class of pods asks of zones; worked out once per class."""
+    return demand_of(pod.request)

@@ -1,0 +1,96 @@
+"""Answers kept per pod class and repaired from the change log: a placement costs what changed, not what exists.
+
+For each class of pods one `ClassAnswer` holds, for every node, which filter refuses it and how good it is. `refresh` asks
+the plugins again only for rows that the change log names; the first time, or after a long sleep, it asks for all of them.
+`scheduling/cycle.py` picks the best row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.rows import Rows
+from bayplan.scheduling.profile import PASSES, Blocked, Profile, Scores
+
+NOT_USABLE = -1
+# A row that holds no node. No filter reaches this number: 127 filters fit below it.
+NO_NODE = np.int16(0x7FFF)
+
+
+class ClassAnswer:
+    """One class's answer for every row. `rank` is the score where the node passes, else -1."""
+
+    def __init__(self, state: ClusterState, pod: PodClass, profile: Profile) -> None:
+        self.pod = pod
+        self._state = state
+        self._profile = profile.for_class(pod)
+        self._node_cursor = -1
+        self._usage_cursor = -1
+        self._blocked_by_node: Blocked = np.zeros(0, dtype=np.int16)
+        self._score_of_node: Scores = np.zeros(0, dtype=np.int32)
+        self.blocked: Blocked = np.zeros(0, dtype=np.int16)
+        self.rank: Scores = np.zeros(0, dtype=np.int32)
+
+    def refresh(self) -> ClassAnswer:
+        """Bring the answer up to date with the state's change logs."""
+        state = self._state
+        node_log, usage_log = state.node_log, state.usage_log
+        if self._node_cursor == node_log.end and self._usage_cursor == usage_log.end:
+            return self
+        nodes, usage = node_log.since(self._node_cursor), usage_log.since(self._usage_cursor)
+        size = state.columns.size
+        if nodes is None or usage is None or size != len(self.rank) or 2 * (len(nodes) + len(usage)) > size + 64:
+            self._resize(size)
+            self._judge_nodes(slice(0, size))
+            self._judge_usage(slice(0, size))
+        else:
+            if len(nodes):
+                self._judge_nodes(nodes)
+                usage = np.union1d(nodes, usage) if len(usage) else nodes
+            self._judge_usage(usage)
+        self._node_cursor, self._usage_cursor = node_log.end, usage_log.end
+        return self
+
+    def bytes_per_node(self) -> float:
+        """Memory this answer needs for each node."""
+        arrays = (self._blocked_by_node, self._score_of_node, self.blocked, self.rank)
+        return sum(array.nbytes for array in arrays) / max(len(self.rank), 1)
+
+    def _resize(self, size: int) -> None:
+        if size != len(self.rank):
+            self._blocked_by_node = np.zeros(size, dtype=np.int16)
+            self._score_of_node = np.zeros(size, dtype=np.int32)
+            self.blocked = np.zeros(size, dtype=np.int16)
+            self.rank = np.zeros(size, dtype=np.int32)
+
+    def _judge_nodes(self, rows: Rows) -> None:
+        blocked = self._profile.blocked_by_node(self._state, rows)
+        blocked[~self._state.columns.present[rows]] = NO_NODE
+        self._blocked_by_node[rows] = blocked
+        self._score_of_node[rows] = self._profile.score_of_node(self._state, rows)
+
+    def _judge_usage(self, rows: Rows) -> None:
+        by_node = self._blocked_by_node[rows]
+        by_usage = self._profile.blocked_by_usage(self._state, rows)
+        blocked = np.where(by_node == PASSES, by_usage, by_node)
+        score = self._score_of_node[rows] + self._profile.score_of_usage(self._state, rows)
+        self.blocked[rows] = blocked
+        self.rank[rows] = np.where(blocked == PASSES, score, NOT_USABLE)
+
+
+class ClassAnswers:
+    """All answers of one state, by profile and pod class."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._answers: dict[tuple[str, PodClass], ClassAnswer] = {}
+
+    def for_class(self, pod: PodClass, profile: Profile) -> ClassAnswer:
+        """The current answer for a class of pods."""
+        key = (profile.name, pod)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = ClassAnswer(self._state, pod, profile)
+        return answer.refresh()

@@ -1,0 +1,80 @@
+"""Place one pod: the heart of bayplan, and the place to start reading.
+
+    class of the pod -> refresh its answers -> best row -> zones on that node -> Decision
+
+Everything before and after is somebody else's: who calls this (a command, the scheduler, the simulator), and what is done with
+the `Decision` (printed, bound, explained). Nothing changes here but the cached answers; `assume` takes the amounts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.engine.kubelet import Admission
+from bayplan.engine.placement import Placement
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import NOT_USABLE, ClassAnswer, ClassAnswers
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.shortfall import shortfall_of
+
+
+def schedule_one(state: ClusterState, pod: Pod, profile: Profile, answers: ClassAnswers) -> Decision:
+    """Decide where one pod goes. The state stays as it is."""
+    key = pod_key(pod)
+    pod_class = state.classes.of(pod)
+    held_back = why_not_yet(pod, pod_class)
+    if held_back:
+        return Decision(key, None, held_back=held_back)
+    answer = answers.for_class(pod_class, profile)
+    row, placement, refused = best_node(state, pod_class, profile, answer)
+    if row < 0:
+        return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused))
+    return Decision(key, state.names[row], row, int(answer.rank[row]), placement.containers, placement.charges)
+
+
+def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
+    """Take what a decision promises, so that the next one sees it."""
+    state.assume(decision.pod, decision.row, state.classes.of(pod), decision.charges)
+
+
+def best_node(
+    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer
+) -> tuple[int, Placement, list[tuple[int, Admission]]]:
+    """The best row, the zones there and the rows refused on the way; row -1 if there is none.
+
+    Equal scores go to the lowest row. The columns propose, the kubelet's replay disposes: where a pod's containers depend on
+    each other, counting can be wrong about a node, and then the next best is tried.
+    """
+    rank = answer.rank
+    refused: list[tuple[int, Admission]] = []
+    while len(rank):
+        row = int(rank.argmax())
+        if rank[row] == NOT_USABLE:
+            break
+        placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
+        if placement.refusal is None:
+            return row, placement, refused
+        refused.append((row, placement.refusal))
+        rank = rank.copy() if rank is answer.rank else rank
+        rank[row] = NOT_USABLE
+    return -1, Placement(), refused
+
+
+def ranking(answer: ClassAnswer, most: int) -> list[int]:
+    """The best rows, best first; equal scores in row order."""
+    usable = np.nonzero(answer.rank != NOT_USABLE)[0]
+    order = np.argsort(-answer.rank[usable], kind="stable")[:most]
+    return [int(row) for row in usable[order]]
+
+
+def why_not_yet(pod: Pod, pod_class: PodClass) -> str:
+    """Why a pod must not be placed now whatever the nodes say; an empty text if it may."""
+    gates = [gate.name for gate in pod.spec.scheduling_gates or []]
+    if gates:
+        return f"waits for scheduling gate{'s' if len(gates) > 1 else ''} {', '.join(gates)}"
+    if pod_class.not_understood:
+        return f"asks for {', '.join(pod_class.not_understood)}, which this version of bayplan cannot judge yet"
+    return ""

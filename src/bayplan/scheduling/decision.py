@@ -1,0 +1,60 @@
+"""A decision as data: where a pod goes and what it takes, or why it goes nowhere.
+
+`schedule_one` returns one of these; `explain/` turns it into sentences, tables and pictures, and the long-running services
+turn it into bindings and events. Nothing here computes anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayplan.cluster.state import ZoneCharge
+from bayplan.engine.placement import ContainerZones
+
+
+@dataclass(frozen=True, slots=True)
+class CauseCount:
+    """How many nodes one cause of one plugin kept a pod away from, in the order the filters are asked."""
+
+    plugin: str
+    cause: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearestMiss:
+    """A node that almost fits: the resource it lacks most, where, what it has there and what is wanted."""
+
+    node: str
+    resource: str
+    zone: int | None
+    have: int
+    want: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """The data behind a "no"."""
+
+    nodes: int
+    causes: tuple[CauseCount, ...]
+    nearest: tuple[NearestMiss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of one scheduling cycle for one pod."""
+
+    pod: str
+    node: str | None
+    row: int = -1
+    score: int = 0
+    containers: tuple[ContainerZones, ...] = ()
+    charges: tuple[ZoneCharge, ...] = ()
+    shortfall: Shortfall | None = None
+    held_back: str = ""
+
+    @property
+    def placed(self) -> bool:
+        """True if the pod goes somewhere."""
+        return self.node is not None

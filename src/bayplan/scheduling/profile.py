@@ -1,0 +1,120 @@
+"""A profile: which filters are asked in which order, and which scores count how much.
+
+Filters that only look at node objects are asked first and their answers are kept apart from those that look at usage, so that
+placing a pod never asks them again. A node's `blocked` number holds the first filter that refused it and that filter's code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.rows import Rows, count
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resources_fit import NodeResourcesFit
+
+Blocked = NDArray[np.int16]
+Scores = NDArray[np.int32]
+
+CODES_PER_FILTER = 256
+PASSES = 0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A named set of plugins. `topology` is the one that chooses zones, if the profile has it."""
+
+    name: str
+    filters: tuple[FilterPlugin, ...]
+    scores: tuple[tuple[ScorePlugin, int], ...]
+
+    @cached_property
+    def topology(self) -> NodeResourceTopologyMatch | None:
+        """The plugin that knows about zones."""
+        return next((plugin for plugin in self.filters if isinstance(plugin, NodeResourceTopologyMatch)), None)
+
+    def for_class(self, pod: PodClass) -> ClassProfile:
+        """The part of the profile that can make a difference for one class of pods."""
+        filters = [(position, plugin) for position, plugin in enumerate(self.filters) if plugin.applies(pod)]
+        scores = [(plugin, weight) for plugin, weight in self.scores if weight and plugin.applies_score(pod)]
+        return ClassProfile(
+            pod,
+            node_filters=tuple(entry for entry in filters if not entry[1].reads_usage),
+            usage_filters=tuple(entry for entry in filters if entry[1].reads_usage),
+            node_scores=tuple(entry for entry in scores if not entry[0].reads_usage),
+            usage_scores=tuple(entry for entry in scores if entry[0].reads_usage),
+        )
+
+    def cause(self, pod: PodClass, blocked: int) -> tuple[str, str]:
+        """The plugin's name and the words behind a `blocked` number."""
+        position, code = divmod(blocked, CODES_PER_FILTER)
+        plugin = self.filters[position]
+        return plugin.name, plugin.cause(pod, code)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassProfile:
+    """The filters (with their position in the profile) and scores that matter for one class of pods."""
+
+    pod: PodClass
+    node_filters: tuple[tuple[int, FilterPlugin], ...]
+    usage_filters: tuple[tuple[int, FilterPlugin], ...]
+    node_scores: tuple[tuple[ScorePlugin, int], ...]
+    usage_scores: tuple[tuple[ScorePlugin, int], ...]
+
+    def blocked_by_node(self, state: ClusterState, rows: Rows) -> Blocked:
+        """First refusal by filters that look at node objects."""
+        return _first_refusal(self.node_filters, state, self.pod, rows)
+
+    def blocked_by_usage(self, state: ClusterState, rows: Rows) -> Blocked:
+        """First refusal by filters that look at usage."""
+        return _first_refusal(self.usage_filters, state, self.pod, rows)
+
+    def score_of_node(self, state: ClusterState, rows: Rows) -> Scores:
+        """Weighted sum of the scores that look at node objects."""
+        return _weighted_sum(self.node_scores, state, self.pod, rows)
+
+    def score_of_usage(self, state: ClusterState, rows: Rows) -> Scores:
+        """Weighted sum of the scores that look at usage."""
+        return _weighted_sum(self.usage_scores, state, self.pod, rows)
+
+
+def default_profile(topology: NodeResourceTopologyMatch | None = None) -> Profile:
+    """What bayplan uses unless a configuration says otherwise: kube-scheduler's weights, and NUMA fit counts twice."""
+    fit, taints, affinity = NodeResourcesFit(), TaintToleration(), NodeAffinity()
+    numa = topology or NodeResourceTopologyMatch()
+    return Profile(
+        name="bayplan",
+        filters=(NodeUnschedulable(), NodeName(), taints, affinity, NodePorts(), fit, numa),
+        scores=((taints, 3), (affinity, 2), (fit, 1), (numa, 2)),
+    )
+
+
+def _first_refusal(
+    filters: tuple[tuple[int, FilterPlugin], ...], state: ClusterState, pod: PodClass, rows: Rows
+) -> Blocked:
+    blocked = np.zeros(count(rows, state.columns.size), dtype=np.int16)
+    for position, plugin in filters:
+        codes = plugin.refusals(state, pod, rows)
+        refused = codes != 0
+        if refused.any():
+            newly = refused & (blocked == PASSES)
+            blocked[newly] = position * CODES_PER_FILTER + codes[newly].astype(np.int16)
+    return blocked
+
+
+def _weighted_sum(
+    scores: tuple[tuple[ScorePlugin, int], ...], state: ClusterState, pod: PodClass, rows: Rows
+) -> Scores:
+    total = np.zeros(count(rows, state.columns.size), dtype=np.int32)
+    for plugin, weight in scores:
+        total += weight * plugin.scores(state, pod, rows)
+    return total
