@@ -48,7 +48,11 @@ def test_admits_pods_like_the_kubelet(conformance: Conformance) -> None:
 def merge_problem(case: Case) -> str | None:
     policy = POLICY_BY_TEXT[case["policy"]]
     providers = [
-        provider and {name: hints and [Hint(mask, bool(preferred)) for mask, preferred in hints] for name, hints in provider.items()}
+        provider
+        and {
+            name: hints and [Hint(mask, bool(preferred)) for mask, preferred in hints]
+            for name, hints in provider.items()
+        }
         for provider in case["prov"]
     ]
     distances = tuple(map(tuple, case["dist"])) if case.get("closest") else ()

@@ -3,16 +3,17 @@
 In comes the layout, the available CPUs and a number; out goes the set that the kubelet (v1.36.4) would take, or None if there
 are too few. `take` packs: whole zones and sockets first, then whole caches, cores and single CPUs, at every level the
 fullest unit that still has room. With distribute-cpus-across-numa it spreads evenly over as few zones as will do and packs
-inside each. `cpu.py` asks; nothing here knows about pods.
+inside each (on more than `MOST_ZONES` zones it packs, too, because finding the evenest zones takes exponential time).
+`cpu.py` asks; nothing here knows about pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, sqrt
+from math import ceil, floor, sqrt
 
-from bayplan.engine.kubelet.masks import bits
+from bayplan.engine.kubelet.masks import MOST_ZONES, bits
 from bayplan.engine.kubelet.node import CpuLayout, CpuSet
 
 FULL_PCPUS_ONLY = "full-pcpus-only"
@@ -200,16 +201,16 @@ class _Combination:
 
 def _take_distributed(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet | None:
     group = layout.threads_per_core if FULL_PCPUS_ONLY in options else 1
-    if count % group == 0:
-        zones = _zones_in_order(layout, available)
-        groups_needed = -(-count // group)
-        groups_per_zone = -(-(-(-len(layout.core) // group)) // len(layout.by_zone))
-        fewest = -(-groups_needed // groups_per_zone)
+    zones = _zones_in_order(layout, available)
+    if count % group == 0 and len(zones) <= MOST_ZONES:
+        groups_needed = count // group
+        groups_per_zone = ceil(ceil(len(layout.core) / group) / len(layout.by_zone))
+        fewest = ceil(groups_needed / groups_per_zone)
         free = {zone: (layout.by_zone[zone] & available).bit_count() for zone in zones}
         for size in range(fewest, min(groups_needed, len(zones)) + 1):
             chosen = _most_balanced(zones, free, size, count, group)
             if chosen is not None:
-                return _take_evenly(layout, options, available, count, group, *chosen)
+                return _take_evenly(_Packing(layout, available, count), options, group, *chosen)
     return _take_packed(layout, options, available, count)
 
 
@@ -269,30 +270,25 @@ def _after_striping(zones: Sequence[int], left: Mapping[int, int], remainder: in
 
 
 def _take_evenly(
-    layout: CpuLayout,
-    options: frozenset[str],
-    available: CpuSet,
-    count: int,
-    group: int,
-    sharing: Sequence[int],
-    taking_rest: Sequence[int],
+    packing: _Packing, options: frozenset[str], group: int, sharing: Sequence[int], taking_rest: Sequence[int]
 ) -> CpuSet | None:
-    taken = 0
-    share = count // len(sharing) // group * group
+    """Take an even share in each zone, then group by group what remains; None if the books do not balance."""
+    layout = packing.layout
+
+    def claim_in(zone: int, count: int) -> None:
+        packing.claim(_take_packed(layout, options, packing.available & layout.by_zone[zone], count) or 0)
+
+    share = packing.needed // len(sharing) // group * group
     for zone in sharing:
-        taken |= _take_in_zone(layout, options, available & ~taken, zone, share)
-    while taking_rest and taken.bit_count() < count:
-        before = taken
+        claim_in(zone, share)
+    while packing.needed > 0:
+        before = packing.needed
         for zone in taking_rest:
-            if taken.bit_count() < count:
-                taken |= _take_in_zone(layout, options, available & ~taken, zone, group)
-        if taken == before:
+            if packing.needed > 0:
+                claim_in(zone, group)
+        if packing.needed == before:
             return None
-    return taken if taken.bit_count() == count else None
-
-
-def _take_in_zone(layout: CpuLayout, options: frozenset[str], available: CpuSet, zone: int, count: int) -> CpuSet:
-    return _take_packed(layout, options, available & layout.by_zone[zone], count) or 0
+    return packing.taken
 
 
 def _combinations(items: Sequence[int], size: int) -> Iterator[_Combination]:

@@ -4,9 +4,9 @@ Bit i of a mask stands for the zone with id i, as in the kubelet, so gaps in the
 the list of all subsets of a node's zones (size first, then lexicographic), sums over them, and the question which of
 two masks is better. Hint providers (`cpu.py`, `memory.py`, `devices.py`) walk the list, `merge.py` compares.
 
-The kubelet itself tries all 2^n subsets. That is fine up to twelve zones. Above, only the smaller subsets are looked
-at, size by size within `MOST_SUBSETS`; `Subsets.complete` then says that larger ones were left out, and `replay.py`
-refuses, with that cause, any pod whose answer would depend on them.
+The kubelet itself tries all 2^n subsets. That is fine up to `MOST_ZONES`. Above, only the smaller subsets are looked
+at, size by size within `MOST_SUBSETS`; `Subsets.complete` then says that larger ones were left out, and a pod whose
+answer depends on them is refused with that cause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import NamedTuple
 ZoneIds = tuple[int, ...]
 Distances = tuple[tuple[int, ...], ...]
 
-MOST_SUBSETS = 2**12 - 1
+MOST_ZONES = 12
+MOST_SUBSETS = 2**MOST_ZONES - 1
 
 
 class Subsets(NamedTuple):

@@ -10,19 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bayplan.cluster.pod_request import Amounts, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
 from bayplan.engine.kubelet.cpu import is_guaranteed_alone
 from bayplan.engine.kubelet.masks import bits, subsets, sums_over, zones_in
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.kubelet.node import NodeKnowledge
-from bayplan.engine.kubelet.verdict import MemoryBlock, Shortfall, unexpected
+from bayplan.engine.kubelet.verdict import MemoryBlock, Shortfall, undecided, unexpected
 
-NO_DEFAULT = "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
-NO_PREFERRED_DEFAULT = "[memorymanager] failed to find the default preferred hint"
-NO_EXTENSION = "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
-NO_PREFERRED_EXTENSION = "[memorymanager] failed to find the extended preferred hint"
 GROUP_VIOLATED = "[memorymanager] preferred hint violates NUMA node allocation"
+
+
+class _Problems(NamedTuple):
+    """The kubelet's words for having no zones at all and for having only worse ones than promised."""
+
+    none_found: str
+    none_preferred: str
+
+
+_WITHOUT_AFFINITY = _Problems(
+    "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available",
+    "[memorymanager] failed to find the default preferred hint",
+)
+_WIDENING = _Problems(
+    "[memorymanager] failed to find NUMA nodes to extend the current topology hint",
+    "[memorymanager] failed to find the extended preferred hint",
+)
 
 
 @dataclass(slots=True)
@@ -43,8 +57,8 @@ class MemoryLedger:
         """The state of the node before the pod."""
         return cls(
             free={(zone, name): amount for zone, memory in node.memory.items() for name, amount in memory.free.items()},
-            group={zone: memory.group for zone, memory in node.memory.items()},
-            assignments={zone: memory.assignments for zone, memory in node.memory.items()},
+            group={zone: 1 << zone for zone in node.zone_ids} | {zone: at.group for zone, at in node.memory.items()},
+            assignments=dict.fromkeys(node.zone_ids, 0) | {zone: at.assignments for zone, at in node.memory.items()},
         )
 
     def free_in(self, mask: int, memory_type: str) -> int:
@@ -99,10 +113,15 @@ def memory_hints(node: NodeKnowledge, ledger: MemoryLedger, requests: Mapping[st
     return [
         Hint(mask, mask.bit_count() == fewest)
         for mask in large_enough
-        if not (mask.bit_count() == 1 and ledger.group[mask.bit_length() - 1] != mask)
-        and not breaks_groups(ledger, mask)
+        if not closed(ledger, mask)
         and all(free[mask] + ledger.reusable.get((mask, name), 0) >= amount for name, amount, free in holds_now)
     ]
+
+
+def closed(ledger: MemoryLedger, mask: int) -> bool:
+    """Whether groups keep new memory out of these zones, however much is free: a zone in a group cannot serve alone."""
+    alone = mask.bit_count() == 1
+    return ledger.group[mask.bit_length() - 1] != mask if alone else breaks_groups(ledger, mask)
 
 
 def breaks_groups(ledger: MemoryLedger, mask: int) -> bool:
@@ -117,11 +136,11 @@ def zones_for_memory(node: NodeKnowledge, ledger: MemoryLedger, requests: Mappin
     chosen = hint
     if chosen.mask is None:
         candidates = memory_hints(node, ledger, requests) if requests else []
-        chosen = _best(candidates, hint, requests, ledger, NO_DEFAULT, NO_PREFERRED_DEFAULT)
+        chosen = _best(node, candidates, hint, nearest_memory(ledger, requests, 0), _WITHOUT_AFFINITY)
     mask = chosen.mask or 0
     if any(ledger.free_in(mask, name) < amount for name, amount in requests.items()):
         wider = [one for one in memory_hints(node, ledger, requests) if mask & ~(one.mask or 0) == 0]
-        mask = _best(wider, chosen, requests, ledger, NO_EXTENSION, NO_PREFERRED_EXTENSION).mask or 0
+        mask = _best(node, wider, chosen, nearest_memory(ledger, requests, mask), _WIDENING).mask or 0
     if breaks_groups(ledger, mask):
         raise unexpected(GROUP_VIOLATED, nearest_memory(ledger, requests, mask))
     return mask
@@ -171,19 +190,16 @@ def nearest_memory(ledger: MemoryLedger, requests: Mapping[str, int], mask: int)
 
 
 def _best(
-    candidates: list[Hint],
-    asked: Hint,
-    requests: Mapping[str, int],
-    ledger: MemoryLedger,
-    none_found: str,
-    none_preferred: str,
+    node: NodeKnowledge, candidates: list[Hint], asked: Hint, shortfall: Shortfall | None, problems: _Problems
 ) -> Hint:
-    """Preferred before others, then narrower and, being the "better mask" of the kubelet, lower zones first."""
+    """Preferred before others, then narrower, then lower zones; what was preferred must not become less than that."""
     if not candidates:
-        raise unexpected(none_found, nearest_memory(ledger, requests, asked.mask or 0))
+        if not subsets(tuple(sorted(node.memory))).complete:
+            raise undecided(len(node.memory), shortfall)
+        raise unexpected(problems.none_found, shortfall)
     best = min(candidates, key=lambda hint: (not hint.preferred, (hint.mask or 0).bit_count(), hint.mask))
     if asked.preferred and not best.preferred:
-        raise unexpected(none_preferred, nearest_memory(ledger, requests, asked.mask or 0))
+        raise unexpected(problems.none_preferred, shortfall)
     return best
 
 

@@ -2,20 +2,22 @@
 
 In come the hints of the providers (device, cpu, memory), out goes the merged `Hint`; `admits` is the policy's verdict
 on it. The kubelet tries every combination of one hint per resource, which takes seconds on eight zones. Its order of
-preference is total, so two folds over sets of masks give the same answer:
+preference is total, so two steps that never look at a combination give the same answer:
 
-1. A combination is preferred only if every hint in it is preferred and all that name zones name the same ones. So fold
-   the sets of masks that still can be everybody's. If one is left, the best of them is the answer.
-2. Otherwise nothing is preferred, and only the masks that intersections can produce matter. Fold those.
+1. A combination is preferred only if every hint in it is preferred and all that name zones name the same ones. So
+   keep the set of masks that still can be everybody's. If one is left, the best of them is the answer.
+2. Otherwise nothing is preferred, and only the masks that intersections can produce matter. They are counted. Above
+   `MOST_ZONES` this step is left out and the answer is "all zones, not preferred".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import add, mul, sub
 from typing import NamedTuple
 
 from bayplan.cluster.kubelet_settings import Policy
-from bayplan.engine.kubelet.masks import Distances, ZoneIds, badness, mask_of
+from bayplan.engine.kubelet.masks import MOST_ZONES, Distances, ZoneIds, badness, bits, mask_of
 
 
 class Hint(NamedTuple):
@@ -49,9 +51,14 @@ def merge(
     everywhere = mask_of(zone_ids)
     lists = _one_list_per_resource(providers)
     if policy is Policy.SINGLE_NUMA_NODE:
-        merged = _merge_lists(zone_ids, everywhere, [_only_single_zones(hints) for hints in lists], ())
-        return Hint(None, merged.preferred) if merged.mask == everywhere else merged
-    return _merge_lists(zone_ids, everywhere, lists, prefer_closest)
+        # Only preferred single zones are left to combine, so there is nothing but a common one, or nothing.
+        shared = _masks_preferred_by_all(everywhere, [_only_single_zones(hints) for hints in lists])
+        best = min(shared, key=badness(zone_ids), default=everywhere)
+        return Hint(None if best == everywhere else best, preferred=bool(shared))
+    shared = _masks_preferred_by_all(everywhere, lists)
+    if shared:
+        return Hint(min(shared, key=badness(zone_ids, prefer_closest)), preferred=True)
+    return Hint(_best_unpreferred(zone_ids, lists, prefer_closest) or everywhere, preferred=False)
 
 
 def admits(policy: Policy, hint: Hint) -> bool:
@@ -78,18 +85,13 @@ def _only_single_zones(hints: Sequence[Hint]) -> list[Hint]:
     return [hint for hint in hints if hint.preferred and (hint.mask is None or hint.mask.bit_count() == 1)]
 
 
-def _merge_lists(
-    zone_ids: ZoneIds, everywhere: int, lists: Sequence[Sequence[Hint]], prefer_closest: Distances
-) -> Hint:
+def _best_unpreferred(zone_ids: ZoneIds, lists: Sequence[Sequence[Hint]], prefer_closest: Distances) -> int | None:
+    if len(zone_ids) > MOST_ZONES:
+        return None
     key = badness(zone_ids, prefer_closest)
-    shared = _masks_preferred_by_all(everywhere, lists)
-    if shared:
-        return Hint(min(shared, key=key), preferred=True)
-    possible = _intersections(everywhere, lists)
-    if not possible:
-        return Hint(everywhere, preferred=False)
     wanted = _widest_need(lists)
-    return Hint(min(possible, key=lambda mask: (_misfit(mask.bit_count(), wanted), key(mask))), preferred=False)
+    possible = _intersections(zone_ids, [hints for hints in lists if any(hint.mask is not None for hint in hints)])
+    return min(possible, key=lambda mask: (_misfit(mask.bit_count(), wanted), key(mask)), default=None)
 
 
 def _masks_preferred_by_all(everywhere: int, lists: Iterable[Sequence[Hint]]) -> set[int]:
@@ -108,13 +110,37 @@ def _masks_preferred_by_all(everywhere: int, lists: Iterable[Sequence[Hint]]) ->
     return {mask & everywhere for mask in shared if mask & everywhere}
 
 
-def _intersections(everywhere: int, lists: Iterable[Sequence[Hint]]) -> set[int]:
-    possible = {everywhere}
+def _intersections(zone_ids: ZoneIds, lists: Iterable[Sequence[Hint]]) -> list[int]:
+    """Every non-empty mask that is the intersection of one hint per resource.
+
+    Counted instead of tried: the combinations whose intersection contains a mask are those of which every hint does, a
+    simple product. Taking away those whose intersection is larger leaves the ones that hit the mask exactly.
+    """
+    everywhere = mask_of(zone_ids)
+    position = {1 << zone: 1 << index for index, zone in enumerate(zone_ids)}
+    containing = [1] * 2 ** len(zone_ids)
     for hints in lists:
-        own = {everywhere if hint.mask is None else hint.mask for hint in hints}
-        possible = {one & other for one in possible for other in own}
-        possible.discard(0)
-    return possible
+        count = [0] * 2 ** len(zone_ids)
+        for mask in {everywhere if hint.mask is None else hint.mask & everywhere for hint in hints}:
+            count[sum(position[1 << zone] for zone in bits(mask))] += 1
+        _fold_supersets(count, add)
+        containing = list(map(mul, containing, count))
+    _fold_supersets(containing, sub)
+    return [
+        mask_of(zone_ids[index] for index in bits(packed))
+        for packed, combinations in enumerate(containing)
+        if packed and combinations
+    ]
+
+
+def _fold_supersets(count: list[int], combine: Callable[[int, int], int]) -> None:
+    """Combine every entry with those of its supersets, one zone at a time: `add` sums them up, `sub` undoes that."""
+    step = 1
+    while step < len(count):
+        for start in range(0, len(count), 2 * step):
+            without = slice(start, start + step)
+            count[without] = map(combine, count[without], count[start + step : start + 2 * step])
+        step *= 2
 
 
 def _widest_need(lists: Iterable[Sequence[Hint]]) -> int:

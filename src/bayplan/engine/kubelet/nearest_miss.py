@@ -7,14 +7,15 @@ is the size at which the others would have had to agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bayplan.cluster.pod_request import CPU
 from bayplan.engine.kubelet.cpu import CpuLedger, free_per_zone
 from bayplan.engine.kubelet.devices import DeviceLedger, free_devices
 from bayplan.engine.kubelet.masks import bits, subsets
-from bayplan.engine.kubelet.memory import MemoryLedger
+from bayplan.engine.kubelet.memory import MemoryLedger, closed
 from bayplan.engine.kubelet.node import NodeKnowledge
 from bayplan.engine.kubelet.verdict import Shortfall
 
@@ -30,16 +31,23 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class _Supply:
-    """One resource by zone: the most there could be and what is free now, in the units of a pod's request."""
+    """One resource by zone: the most there could be and what is free now, in the units of a pod's request.
+
+    What is free in zones that are closed to this pod counts as nothing.
+    """
 
     resource: str
     want: int
     in_total: Mapping[int, int]
     free: Mapping[int, int]
+    closed: Callable[[int], bool] = lambda _mask: False
 
-    def lacking(self, mask: int) -> tuple[float, int]:
-        have = sum(self.free.get(zone, 0) for zone in bits(mask))
-        return max(0.0, (self.want - have) / self.want), have
+    def usable(self, mask: int) -> int:
+        return 0 if self.closed(mask) else sum(self.free.get(zone, 0) for zone in bits(mask))
+
+    def lacking(self, mask: int) -> float:
+        """The missing share of the request."""
+        return max(0.0, (self.want - self.usable(mask)) / self.want)
 
 
 def nearest_miss(
@@ -49,20 +57,17 @@ def nearest_miss(
     supplies = _supplies(node, ledgers, need)
     if not supplies:
         return None
-    masks = subsets(node.zone_ids).masks
     size = min(_fewest_zones(supply, len(node.zone_ids)) for supply in supplies)
-    best: tuple[float, int] | None = None
-    for mask in masks:
-        if mask.bit_count() == size:
-            lacking = sum(supply.lacking(mask)[0] for supply in supplies)
-            if lacking > 0 and (best is None or lacking < best[0]):
-                best = (lacking, mask)
-    if best is None:
+    misses = [
+        (lacking, mask)
+        for mask in subsets(node.zone_ids).masks
+        if mask.bit_count() == size and (lacking := sum(supply.lacking(mask) for supply in supplies)) > 0
+    ]
+    if not misses:
         return None
-    mask = best[1]
-    worst = max(supplies, key=lambda supply: supply.lacking(mask)[0])
-    zone = mask.bit_length() - 1 if size == 1 else None
-    return Shortfall(worst.resource, zone, worst.lacking(mask)[1], worst.want)
+    _, mask = min(misses)
+    worst = max(supplies, key=lambda supply: supply.lacking(mask))
+    return Shortfall(worst.resource, mask.bit_length() - 1 if size == 1 else None, worst.usable(mask), worst.want)
 
 
 def _fewest_zones(supply: _Supply, most: int) -> int:
@@ -95,6 +100,7 @@ def _supplies(node: NodeKnowledge, ledgers: tuple[DeviceLedger, CpuLedger, Memor
             want,
             {zone: of_zone.allocatable.get(name, 0) for zone, of_zone in node.memory.items()},
             {zone: memory.free.get((zone, name), 0) for zone in node.memory},
+            partial(closed, memory),
         )
         for name, want in need.memory.items()
         if want

@@ -157,7 +157,7 @@ def from_counts(
         ),
         cpus=layout,
         free_cpus=free_cpus,
-        memory={zone.zone_id: _memory_from_counts(zone, strict_memory_groups) for zone in ordered},
+        memory={zone.zone_id: _memory_from_counts(zone, strict_groups=strict_memory_groups) for zone in ordered},
         devices={resource: tuple(_devices_from_counts(ordered, resource)) for resource in sorted(resources)},
         distances=distances,
     )
@@ -174,7 +174,7 @@ def _cpus_from_counts(zones: Sequence[ZoneCounts]) -> tuple[CpuLayout, CpuSet]:
     return CpuLayout(core=tuple(range(len(column))), socket=column, numa=column, l3=column), free
 
 
-def _memory_from_counts(zone: ZoneCounts, strict_groups: bool) -> ZoneMemory:
+def _memory_from_counts(zone: ZoneCounts, *, strict_groups: bool) -> ZoneMemory:
     in_use = any(available < total for total, available in zone.memory.values())
     return ZoneMemory(
         allocatable={name: total for name, (total, _) in zone.memory.items()},

@@ -27,7 +27,7 @@ from bayplan.engine.kubelet.devices import (
     device_requests,
     device_requests_of_pod,
 )
-from bayplan.engine.kubelet.masks import MOST_SUBSETS, subsets, zones_in
+from bayplan.engine.kubelet.masks import subsets, zones_in
 from bayplan.engine.kubelet.memory import (
     MemoryLedger,
     allocate_memory,
@@ -48,11 +48,11 @@ from bayplan.engine.kubelet.pod_level import (
     pod_memory,
 )
 from bayplan.engine.kubelet.verdict import (
-    TOO_MANY_ZONES,
     TOPOLOGY_AFFINITY_ERROR,
     Admission,
     ContainerPlacement,
     Refused,
+    undecided,
 )
 
 
@@ -162,14 +162,12 @@ class _Replay:
 
     def judged(self, need: Need, providers: list[ProviderHints]) -> Hint:
         self.stage = "topology"
-        settings = self.node.settings
-        distances = self.node.distances if settings.prefer_closest else ()
-        hint = merge(self.node.zone_ids, settings.policy, providers, distances)
-        zones_examined = subsets(self.node.zone_ids)
-        undecided = not zones_examined.complete and settings.policy is not Policy.SINGLE_NUMA_NODE
-        if not hint.preferred and undecided and any(providers):
-            message = f"{len(self.node.zone_ids)} zones: undecided after {MOST_SUBSETS} combinations of zones"
-            raise Refused(TOO_MANY_ZONES, message, nearest_miss(self.node, self.ledgers, need))
+        zone_ids, settings = self.node.zone_ids, self.node.settings
+        hint = merge(zone_ids, settings.policy, providers, self.node.distances if settings.prefer_closest else ())
+        if hint.preferred:
+            return hint
+        if settings.policy is not Policy.SINGLE_NUMA_NODE and not subsets(zone_ids).complete:
+            raise undecided(len(zone_ids), nearest_miss(self.node, self.ledgers, need))
         if not admits(settings.policy, hint):
             raise Refused(TOPOLOGY_AFFINITY_ERROR, self.locality_message(), nearest_miss(self.node, self.ledgers, need))
         return hint

@@ -78,3 +78,8 @@ class Refused(Exception):
 def unexpected(cause: str, shortfall: Shortfall | None = None) -> Refused:
     """The kubelet's wrapping of every refusal for which it has no reason of its own."""
     return Refused(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {cause}, which is unexpected", shortfall)
+
+
+def undecided(zones: int, shortfall: Shortfall | None = None) -> Refused:
+    """A no of our own: so many zones can be combined in more ways than are looked at (`masks.MOST_SUBSETS`)."""
+    return Refused(TOO_MANY_ZONES, f"{zones} zones can be combined in too many ways to find one that fits", shortfall)
