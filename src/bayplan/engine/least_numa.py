@@ -18,9 +18,9 @@ from bayplan.cluster.hardware import HardwareClass
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_request import PodRequest
 from bayplan.engine.allocation_scores import MOST_SCORE, Scores
+from bayplan.engine.resource_kinds import is_numa_affine
 from bayplan.engine.rows import Mask, Rows, among, count
 from bayplan.engine.subsets import TABLE_ZONES, sets_by_distance
-from bayplan.engine.upstream_filter import is_numa_affine
 from bayplan.engine.wide_nodes import closest_feasible_set
 
 Amounts = Mapping[str, int]
@@ -56,9 +56,10 @@ def least_numa_scores(columns: Columns, hardware: list[HardwareClass], request: 
 
 
 def normalized_score(width: NDArray[np.int64], closest: Mask, max_numa_nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """100 less one step per zone, half a step back if the zones are the closest; never outside 0 to 100."""
+    """100 less one step per zone, half a step back if the zones are the closest; negative if there are too many."""
     step = MOST_SCORE // max_numa_nodes
-    return np.clip(MOST_SCORE - width * step + np.where(closest, step // 2, 0), 0, MOST_SCORE)
+    score: NDArray[np.int64] = MOST_SCORE - width * step + np.where(closest, step // 2, 0)
+    return score
 
 
 def narrowest_sets(
@@ -157,4 +158,5 @@ def _scores_of_class(columns: Columns, hardware: HardwareClass, asked: list[Amou
     scores = normalized_score(width, closest, columns.max_numa_nodes[rows].astype(np.int64))
     scores[~looked_at] = MOST_SCORE
     scores[failed] = 0
-    return scores.astype(np.int32)
+    # scheduler-plugins lets the score run below 0 and the whole cycle fails with it.
+    return np.clip(scores, 0, MOST_SCORE).astype(np.int32)

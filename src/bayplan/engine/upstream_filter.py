@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns import TOPOLOGY_INVALID, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import CPU, MEMORY, PODS, PodRequest, QoS, Role, is_memory
+from bayplan.cluster.pod_request import CPU, MEMORY, PODS, PodRequest, QoS, Role
+from bayplan.engine.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
 from bayplan.engine.rows import Codes, Mask, Rows, among, count
 
 # Every node is taken to offer these, whatever its status says.
@@ -50,26 +51,6 @@ class UpstreamAnswer:
     zones: NDArray[np.intp]
 
 
-def is_native(resource: str) -> bool:
-    """Kubernetes' own resources: no domain in the name, or one of its own domains."""
-    return "/" not in resource or "kubernetes.io/" in resource
-
-
-def is_host_level(resource: str) -> bool:
-    """Resources that may have no NUMA affinity at all."""
-    return resource in ("ephemeral-storage", "storage") or not is_native(resource)
-
-
-def is_numa_affine(resource: str) -> bool:
-    """Resources that always belong to a zone."""
-    return resource == CPU or is_memory(resource)
-
-
-def asks_for_devices(request: PodRequest) -> bool:
-    """True if any container asks for a resource that is not Kubernetes' own."""
-    return any(not is_native(name) for container in request.containers for name in container.requests)
-
-
 def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Codes:
     """One `UpstreamVerdict` per node in `rows`."""
     codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
@@ -89,14 +70,14 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
 
 def align_pod(columns: Columns, request: PodRequest, rows: Rows) -> UpstreamAnswer:
     """Pod scope: the pod's sum must come out of one zone."""
-    fits = _ZonesLeft(columns, rows, request.guaranteed).zones_for(request.largest_or_sum)
+    fits = ZonesLeft(columns, rows, guaranteed=request.guaranteed).zones_for(request.largest_or_sum)
     codes = np.where(fits.any(axis=0), UpstreamVerdict.PASSES, UpstreamVerdict.POD).astype(np.uint8)
     return UpstreamAnswer(codes, fits.argmax(axis=0)[np.newaxis])
 
 
 def align_containers(columns: Columns, request: PodRequest, rows: Rows) -> UpstreamAnswer:
     """Container scope: each container in turn; only application containers reduce what the next one sees."""
-    left = _ZonesLeft(columns, rows, request.guaranteed)
+    left = ZonesLeft(columns, rows, guaranteed=request.guaranteed)
     codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
     zones = []
     for container in request.containers:
@@ -110,10 +91,10 @@ def align_containers(columns: Columns, request: PodRequest, rows: Rows) -> Upstr
     return UpstreamAnswer(codes, np.array(zones, dtype=np.intp).reshape(len(zones), len(codes)))
 
 
-class _ZonesLeft:
+class ZonesLeft:
     """What is free per zone while the containers of one pod are judged."""
 
-    def __init__(self, columns: Columns, rows: Rows, guaranteed: bool) -> None:
+    def __init__(self, columns: Columns, rows: Rows, *, guaranteed: bool) -> None:
         self._columns = columns
         self._rows = rows
         self._guaranteed = guaranteed
@@ -133,7 +114,7 @@ class _ZonesLeft:
                 fits &= name in ALWAYS_OFFERED and is_host_level(name)
                 continue
             reported = self._reported(index)
-            enough = reported if not self._compares(name) else reported & (self._left_of(index) >= amount)
+            enough = reported if not self._compares(name) else reported & (self.left_of(index) >= amount)
             if is_host_level(name):
                 enough = enough | ~reported.any(axis=0)
             if name not in ALWAYS_OFFERED:
@@ -149,7 +130,7 @@ class _ZonesLeft:
             if not amount or index is None or not self._compares(name):
                 continue
             reported = self._reported(index)[zone[nodes], nodes]
-            left = self._left_of(index).copy()
+            left = self.left_of(index).copy()
             left[zone[nodes], nodes] -= np.where(reported, float(amount), 0.0)
             self._left[index] = left
 
@@ -157,7 +138,7 @@ class _ZonesLeft:
         """Pods that are not Guaranteed share CPUs and memory, so only their devices are counted."""
         return self._guaranteed or not is_numa_affine(name)
 
-    def _left_of(self, index: int) -> NDArray[np.float64]:
+    def left_of(self, index: int) -> NDArray[np.float64]:
         left = self._left.get(index)
         return self._columns.zone_available[index][:, self._rows] if left is None else left
 

@@ -82,8 +82,14 @@ class NodeResourceTopologyMatch:
         return allocation_scores(state.columns, pod.request, rows, STRATEGIES[strategy.type], weights)
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
-        """The zones of each container on the chosen node, or the kubelet's refusal."""
-        return place_on(state, row, pod.request, demand(pod), self.arguments.assumptions)
+        """The zones of each container on the chosen node, or the kubelet's refusal.
+
+        In mode `Upstream` the old answer stands: where the kubelet would refuse, no zones can be named.
+        """
+        placement = place_on(state, row, pod.request, demand(pod), self.arguments.assumptions)
+        if placement.refusal is not None and self.arguments.mode is FilterMode.UPSTREAM:
+            return Placement()
+        return placement
 
 
 @lru_cache(maxsize=4096)
