@@ -103,16 +103,15 @@ def cpus_for(node: NodeKnowledge, available: CpuSet, count: int, affinity: int |
     taken = 0
     if affinity is not None:
         near = available & _near(node.cpus, affinity, by_socket=ALIGN_BY_SOCKET in options)
-        taken = take(node.cpus, options, near, min(count, near.bit_count())) or 0
+        taken = take(node.cpus, options, near, min(count, near.bit_count()))
     missing = count - taken.bit_count()
-    rest = take(node.cpus, options, available & ~taken, missing)
-    if rest is None:
-        left = (available & ~taken).bit_count()
+    elsewhere = available & ~taken
+    if missing > elsewhere.bit_count():
         raise unexpected(
-            f"not enough cpus available to satisfy request: requested={missing}, available={left}",
+            f"not enough cpus available to satisfy request: requested={missing}, available={elsewhere.bit_count()}",
             Shortfall(CPU, None, available.bit_count() * 1000, count * 1000),
         )
-    return taken | rest
+    return taken | take(node.cpus, options, elsewhere, missing)
 
 
 def refuse_split_cores(node: NodeKnowledge, ledger: CpuLedger, count: int) -> None:

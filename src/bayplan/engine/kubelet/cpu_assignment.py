@@ -1,7 +1,6 @@
 """Which CPUs exactly: the static CPU Manager's choice of n CPUs out of those available.
 
-In comes the layout, the available CPUs and a number; out goes the set that the kubelet (v1.36.4) would take, or None if there
-are too few. `take` packs: whole zones and sockets first, then whole caches, cores and single CPUs, at every level the
+In comes the layout, the available CPUs and a number; out goes the set that the kubelet (v1.36.4) would take. `take` packs: whole zones and sockets first, then whole caches, cores and single CPUs, at every level the
 fullest unit that still has room. With distribute-cpus-across-numa it spreads evenly over as few zones as will do and packs
 inside each (on more than `MOST_ZONES` zones it packs, too, because finding the evenest zones takes exponential time).
 `cpu.py` asks; nothing here knows about pods.
@@ -15,6 +14,7 @@ from math import ceil, floor, sqrt
 
 from bayplan.engine.kubelet.masks import MOST_ZONES, bits
 from bayplan.engine.kubelet.node import CpuLayout, CpuSet
+from bayplan.engine.kubelet.verdict import unexpected
 
 FULL_PCPUS_ONLY = "full-pcpus-only"
 DISTRIBUTE_ACROSS_NUMA = "distribute-cpus-across-numa"
@@ -23,13 +23,9 @@ ALIGN_BY_SOCKET = "align-by-socket"
 PREFER_UNCORE_CACHE = "prefer-align-cpus-by-uncorecache"
 
 
-def take(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet | None:
-    """The `count` CPUs that a container gets, or None if there are not so many."""
-    if count <= 0:
-        return 0
-    if count > available.bit_count():
-        return None
-    if DISTRIBUTE_ACROSS_NUMA in options:
+def take(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet:
+    """The `count` CPUs that a container gets; the caller has made sure that so many are available."""
+    if DISTRIBUTE_ACROSS_NUMA in options and count > 0:
         return _take_distributed(layout, options, available, count)
     return _take_packed(layout, options, available, count)
 
@@ -52,9 +48,9 @@ class _Packing:
         self.needed -= cpus.bit_count()
 
 
-def _take_packed(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet | None:
+def _take_packed(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet:
     if count > available.bit_count():
-        return None
+        return 0
     packing = _Packing(layout, available, count)
     levels = [_claim_whole_zones, _claim_whole_sockets]
     if not _zones_hold_sockets(layout):
@@ -199,7 +195,7 @@ class _Combination:
         return self.buffer[: self.length]
 
 
-def _take_distributed(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet | None:
+def _take_distributed(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet:
     group = layout.threads_per_core if FULL_PCPUS_ONLY in options else 1
     zones = _zones_in_order(layout, available)
     if count % group == 0 and len(zones) <= MOST_ZONES:
@@ -271,23 +267,30 @@ def _after_striping(zones: Sequence[int], left: Mapping[int, int], remainder: in
 
 def _take_evenly(
     packing: _Packing, options: frozenset[str], group: int, sharing: Sequence[int], taking_rest: Sequence[int]
-) -> CpuSet | None:
-    """Take an even share in each zone, then group by group what remains; None if the books do not balance."""
+) -> CpuSet:
+    """Take an even share in each zone, then deal out the remainder group by group."""
     layout = packing.layout
 
-    def claim_in(zone: int, count: int) -> None:
-        packing.claim(_take_packed(layout, options, packing.available & layout.by_zone[zone], count) or 0)
+    def claim_in(zone: int, count: int) -> int:
+        cpus = _take_packed(layout, options, packing.available & layout.by_zone[zone], count)
+        packing.claim(cpus)
+        return cpus.bit_count()
 
     share = packing.needed // len(sharing) // group * group
+    remainder = packing.needed - share * len(sharing)
     for zone in sharing:
         claim_in(zone, share)
-    while packing.needed > 0:
-        before = packing.needed
+    while remainder > 0:
+        dealt = 0
         for zone in taking_rest:
-            if packing.needed > 0:
-                claim_in(zone, group)
-        if packing.needed == before:
-            return None
+            if dealt < remainder:
+                dealt += claim_in(zone, group)
+        if dealt == 0:
+            break
+        remainder -= dealt
+    if packing.needed > 0:
+        # Only where zones were swapped behind the choice's back, see `_combinations`.
+        raise unexpected(f"accounting error, not enough CPUs allocated, remaining: {packing.needed}")
     return packing.taken
 
 

@@ -16,7 +16,7 @@ from bayplan.engine.kubelet.cpu_assignment import take
 from bayplan.engine.kubelet.masks import zones_in
 from bayplan.engine.kubelet.memory import MemoryLedger, charge, known_memory, manages, memory_requests, zones_for_memory
 from bayplan.engine.kubelet.merge import Hint
-from bayplan.engine.kubelet.node import CpuSet, NodeKnowledge
+from bayplan.engine.kubelet.node import NodeKnowledge
 from bayplan.engine.kubelet.verdict import EMPTY_POD_SHARED_POOL_ERROR, MemoryBlock, Refused, Shortfall
 
 
@@ -98,7 +98,7 @@ def allocate_pod_cpus(node: NodeKnowledge, ledger: CpuLedger, pod: PodRequest, a
     for container in pod.containers:
         count = exclusive_cpus(node, pod, container)
         if count:
-            part: CpuSet = take(node.cpus, node.settings.cpu_options, lot, count) or 0
+            part = take(node.cpus, node.settings.cpu_options, lot, count)
             ledger.owned[container.name] = part
             if container.role is not Role.INIT:
                 lot &= ~part
