@@ -7,7 +7,7 @@ at node objects are kept until a node changes.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class FilterPlugin(Protocol):
         ...
 
 
+@runtime_checkable
 class ScorePlugin(Protocol):
     """Says how good a node is for a pod, from 0 to 100."""
 

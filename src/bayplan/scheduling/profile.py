@@ -16,10 +16,8 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Rows, count
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
-from bayplan.plugins.node_affinity import NodeAffinity
-from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
-from bayplan.plugins.node_resources_fit import NodeResourcesFit
+from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
 
 Blocked = NDArray[np.int16]
 Scores = NDArray[np.int32]
@@ -88,14 +86,14 @@ class ClassProfile:
 
 
 def default_profile(topology: NodeResourceTopologyMatch | None = None) -> Profile:
-    """What bayplan uses unless a configuration says otherwise: kube-scheduler's weights, and NUMA fit counts twice."""
-    fit, taints, affinity = NodeResourcesFit(), TaintToleration(), NodeAffinity()
-    numa = topology or NodeResourceTopologyMatch()
-    return Profile(
-        name="bayplan",
-        filters=(NodeUnschedulable(), NodeName(), taints, affinity, NodePorts(), fit, numa),
-        scores=((taints, 3), (affinity, 2), (fit, 1), (numa, 2)),
+    """What bayplan uses unless a configuration says otherwise: all plugins with their default weights."""
+    plugins = {name: build_plugin(name, None) for name in FILTER_ORDER}
+    if topology is not None:
+        plugins[topology.name] = topology
+    scoring = tuple(
+        (plugin, DEFAULT_WEIGHTS[plugin.name]) for plugin in plugins.values() if isinstance(plugin, ScorePlugin)
     )
+    return Profile("bayplan", tuple(plugins.values()), scoring)
 
 
 def _first_refusal(

@@ -1,0 +1,52 @@
+"""All plugins by the names users write in a scheduler configuration, in the order in which filters are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bayplan.plugins.base import FilterPlugin
+from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
+from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resources_fit import NodeResourcesFit
+
+FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
+    "NodeUnschedulable": lambda arguments: _without_arguments(NodeUnschedulable(), arguments),
+    "NodeName": lambda arguments: _without_arguments(NodeName(), arguments),
+    "TaintToleration": lambda arguments: _without_arguments(TaintToleration(), arguments),
+    "NodeAffinity": lambda arguments: _without_arguments(NodeAffinity(), arguments),
+    "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
+    "NodeResourcesFit": lambda arguments: _resources_fit(arguments),
+    "NodeResourceTopologyMatch": lambda arguments: NodeResourceTopologyMatch(read_arguments(arguments)),
+}
+FILTER_ORDER = tuple(FACTORIES)
+# kube-scheduler's weights; NUMA fit, the reason to run bayplan, counts twice.
+DEFAULT_WEIGHTS = {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "NodeResourceTopologyMatch": 2}
+SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
+
+
+def build_plugin(name: str, arguments: dict[str, Any] | None) -> FilterPlugin:
+    """A plugin with its arguments; raises `ArgumentError` naming the field if they cannot be used."""
+    return FACTORIES[name](arguments)
+
+
+def _without_arguments(plugin: FilterPlugin, arguments: dict[str, Any] | None) -> FilterPlugin:
+    extra = sorted(set(arguments or {}) - {"apiVersion", "kind"})
+    if extra:
+        raise ArgumentError(f"{extra[0]}: {plugin.name} takes no such argument")
+    return plugin
+
+
+def _resources_fit(arguments: dict[str, Any] | None) -> NodeResourcesFit:
+    """kube-scheduler's `scoringStrategy.type`, LeastAllocated or MostAllocated on cpu and memory."""
+    given = dict(arguments or {})
+    strategy = given.pop("scoringStrategy", None) or {}
+    extra = sorted(set(given) - {"apiVersion", "kind"})
+    if extra:
+        raise ArgumentError(f"{extra[0]}: NodeResourcesFit takes only scoringStrategy.type here")
+    kind = strategy.get("type", "LeastAllocated") if isinstance(strategy, dict) else strategy
+    if kind not in ("LeastAllocated", "MostAllocated"):
+        raise ArgumentError(f'scoringStrategy.type: Invalid value: "{kind}": must be LeastAllocated or MostAllocated')
+    return NodeResourcesFit(most_allocated=kind == "MostAllocated")

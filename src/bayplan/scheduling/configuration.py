@@ -1,0 +1,179 @@
+"""Profiles from a `KubeSchedulerConfiguration` file, the same one kube-scheduler takes.
+
+In comes `--config FILE`, out go profiles by `schedulerName`. Plugins are enabled and disabled as upstream does it: `multiPoint`
+first, then `filter` and `score`, with `*` to disable everything; weights come from `score` (or `multiPoint`). Arguments of
+`NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields are refused with their path; plugins that bayplan does not
+have are named in one message.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, SCORE_ORDER, build_plugin
+from bayplan.scheduling.profile import Profile
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+DEFAULT_NAME = "bayplan"
+
+
+class ConfigurationError(ValueError):
+    """A configuration file that cannot be used; the message names file and field."""
+
+
+class _Strict(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class PluginEntry(_Strict, frozen=True):
+    """A plugin by name; the weight counts where it scores."""
+
+    name: str
+    weight: int = 0
+
+
+class PluginSet(_Strict, frozen=True):
+    """What is switched on and off at one extension point."""
+
+    enabled: list[PluginEntry] = []
+    disabled: list[PluginEntry] = []
+
+
+class PluginSets(_Strict, frozen=True):
+    """Extension points. Those that bayplan does not have are accepted, because upstream files name them."""
+
+    multi_point: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_enqueue: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+
+
+class PluginConfig(_Strict, frozen=True):
+    """Arguments of one plugin, decoded by the plugin itself."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+class ProfileConfig(_Strict, frozen=True):
+    """One profile as written."""
+
+    scheduler_name: str = DEFAULT_NAME
+    plugins: PluginSets = PluginSets()
+    plugin_config: list[PluginConfig] = []
+    percentage_of_nodes_to_score: int | UnsetType = UNSET
+
+
+class SchedulerConfiguration(_Strict, frozen=True):
+    """The file. Fields about connections, queues and leader election belong to the services; here they are only known."""
+
+    api_version: str = API_VERSION
+    kind: str = "KubeSchedulerConfiguration"
+    profiles: list[ProfileConfig] = []
+    parallelism: Any = None
+    leader_election: Any = None
+    client_connection: Any = None
+    percentage_of_nodes_to_score: Any = None
+    pod_initial_backoff_seconds: Any = None
+    pod_max_backoff_seconds: Any = None
+    extenders: Any = None
+    delay_cache_until_active: Any = None
+    enable_profiling: Any = None
+    enable_contention_profiling: Any = None
+
+
+def read_profiles(path: Path) -> dict[str, Profile]:
+    """Read a configuration file into profiles by scheduler name."""
+    import yaml  # only users of --config pay for it
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        raw = yaml.load(path.read_text(), Loader=loader)  # noqa: S506 - CSafeLoader is a safe loader
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+    try:
+        return profiles_of(raw)
+    except (ConfigurationError, ArgumentError) as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+
+
+def profiles_of(raw: object) -> dict[str, Profile]:
+    """Profiles of a decoded configuration document."""
+    try:
+        configuration = msgspec.convert(raw if raw is not None else {}, SchedulerConfiguration)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `$")
+        raise ConfigurationError(f"{where.strip('`').lstrip('.') or 'document'}: {problem}") from None
+    if configuration.kind != "KubeSchedulerConfiguration" or configuration.api_version != API_VERSION:
+        found = f"{configuration.api_version} {configuration.kind}"
+        raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} KubeSchedulerConfiguration")
+    profiles: dict[str, Profile] = {}
+    for index, written in enumerate(configuration.profiles or [ProfileConfig()]):
+        if written.scheduler_name in profiles:
+            raise ConfigurationError(f"profiles[{index}].schedulerName: {written.scheduler_name!r} appears twice")
+        profiles[written.scheduler_name] = _profile(written, f"profiles[{index}]")
+    return profiles
+
+
+def _profile(written: ProfileConfig, where: str) -> Profile:
+    arguments = {entry.name: entry.args for entry in written.plugin_config}
+    _refuse_unknown_plugins(written, where)
+    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER)
+    scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER)
+    plugins: dict[str, FilterPlugin] = {}
+    for name in {**filters, **scores}:
+        try:
+            plugins[name] = build_plugin(name, arguments.get(name))
+        except ArgumentError as error:
+            index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
+            raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
+    scoring = tuple((_scoring(plugins[name]), weight or DEFAULT_WEIGHTS[name]) for name, weight in scores.items())
+    return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
+
+
+def _scoring(plugin: FilterPlugin) -> ScorePlugin:
+    """Every plugin in SCORE_ORDER filters and scores."""
+    assert isinstance(plugin, ScorePlugin)
+    return plugin
+
+
+def _enabled(everywhere: PluginSet, here: PluginSet, known: tuple[str, ...]) -> dict[str, int]:
+    """Names and weights at one extension point: defaults, then what is switched off, then what is switched on."""
+    weights = dict.fromkeys(known, 0)
+    for plugins in (everywhere, here):
+        for entry in plugins.disabled:
+            for name in list(weights):
+                if entry.name in (name, "*"):
+                    del weights[name]
+        for entry in plugins.enabled:
+            if entry.name in known:
+                weights[entry.name] = entry.weight
+    return {name: weights[name] for name in known if name in weights}
+
+
+def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
+    named = [
+        entry.name
+        for point in (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
+        for entry in point.enabled
+    ]
+    named += [entry.name for entry in written.plugin_config]
+    unknown = sorted({name for name in named if name not in {*FILTER_ORDER, *SCORE_ORDER}})
+    if unknown:
+        known = ", ".join(sorted({*FILTER_ORDER, *SCORE_ORDER}))
+        raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {known}")
