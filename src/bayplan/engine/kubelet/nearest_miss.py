@@ -1,8 +1,8 @@
 """Why no zones satisfied everybody, in one number: which resource came closest to fitting where, and by how much not.
 
 Called for refused merges only. In comes what was needed at once, out goes a `Shortfall` for messages and for "what is the
-smallest change that would fit". Zones are tried in the smallest number that could ever serve one of the resources: that
-is the size at which the others would have had to agree.
+smallest change that would fit". Zones are tried one by one under single-numa-node, else in the smallest number that could
+ever serve one of the resources: that is the size at which the others would have had to agree.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_request import CPU
 from bayplan.engine.kubelet.cpu import CpuLedger, free_per_zone
 from bayplan.engine.kubelet.devices import DeviceLedger, free_devices
@@ -57,7 +58,8 @@ def nearest_miss(
     supplies = _supplies(node, ledgers, need)
     if not supplies:
         return None
-    size = min(_fewest_zones(supply, len(node.zone_ids)) for supply in supplies)
+    one_zone = node.settings.policy is Policy.SINGLE_NUMA_NODE
+    size = 1 if one_zone else min(_fewest_zones(supply, len(node.zone_ids)) for supply in supplies)
     misses = [
         (lacking, mask)
         for mask in subsets(node.zone_ids).masks
