@@ -1,0 +1,133 @@
+"""`bayplan`, and `kubectl bayplan`: the table of commands, and how every run ends.
+
+A command's module is imported only when that command runs, so that `--help` is there at once: nothing here may import numpy,
+msgspec, yaml or rich. Exit codes are those of a question: 0 yes, 1 no, 2 the question could not be answered. Bad input
+is one line on stderr, never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from bayplan import __version__
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+# Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name.
+COMMANDS = {
+    "place": "Where would these pods go? A dry run on a cluster dump.",
+    "why": "Why does a pod wait, or why is it where it is?",
+    "numa": "Draw a node's NUMA zones: what is free, who is where.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"bayplan.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name close matches for a command that does not exist."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples first; the commands' own lines come from the table."""
+        program = ctx.info_name or "bayplan"
+        formatter.write(f"{__doc_first_line__}\n\n")
+        formatter.write("Examples:\n")
+        formatter.write("  kubectl get nodes,pods,noderesourcetopologies -A -o json > cluster.json\n")
+        formatter.write(f"  {program} place -f pod.yaml --cluster cluster.json\n")
+        formatter.write(f"  {program} why telco/upf-0 --cluster cluster.json\n")
+        formatter.write(f"  {program} numa worker-3 --cluster cluster.json\n")
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+        self.format_options(ctx, formatter)
+        formatter.write(f"\n'{program} COMMAND --help' tells more. Exit code: 0 yes, 1 no, 2 error.\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options without the list of commands, which stands above already."""
+        click.Command.format_options(self, ctx, formatter)
+
+
+__doc_first_line__ = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="bayplan", message="%(prog)s %(version)s")
+def bayplan() -> None:
+    """Place Kubernetes pods by topology."""
+
+
+def main() -> None:
+    """Run the command line and end the process."""
+    # Before anything imports numpy: the engine's matrices are small, BLAS threads only get in each other's way.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.exit(run(sys.argv))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line, program name first, and return its exit code."""
+    program = Path(argv[0]).stem
+    # kubectl finds this plugin by the file name kubectl-bayplan; users type a space.
+    name = "kubectl bayplan" if program == "kubectl-bayplan" else "bayplan"
+    try:
+        result = bayplan.main(args=argv[1:] or ["--help"], prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        return _fail(_one_line(error, name))
+    except BrokenPipeError:
+        # `bayplan ... | head` has read enough. Python would complain when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except RecursionError:
+        return _fail("the input is nested too deeply to be read")
+    except ValueError as error:
+        if not _is_bad_input(error):
+            raise
+        return _fail(str(error))
+    return result if isinstance(result, int) else 0
+
+
+def _one_line(error: click.ClickException, program: str) -> str:
+    """click's message with the command to ask for help, on one line."""
+    message = " ".join(error.format_message().split())
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else program
+        return f"{message.rstrip('.')}. See '{command} --help'."
+    return message
+
+
+def _is_bad_input(error: ValueError) -> bool:
+    """Whether an error speaks about the user's files; anything else is a bug and keeps its traceback."""
+    from bayplan.kube.errors import InvalidObject
+    from bayplan.plugins.node_resource_topology_args import ArgumentError
+    from bayplan.scheduling.configuration import ConfigurationError
+
+    return isinstance(error, InvalidObject | ArgumentError | ConfigurationError)
+
+
+def _fail(message: str) -> int:
+    click.echo(f"error: {message}", err=True)
+    return EXIT_ERROR

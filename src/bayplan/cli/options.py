@@ -1,0 +1,140 @@
+"""What the commands share: their options, their help with examples first, and the cluster they read.
+
+`Session` is a cluster loaded from files together with the profiles to judge by; each command asks it for what it needs.
+Imports of the rooms below stand inside the functions: a `--help` must not wait for numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bayplan.cli.output import warn
+
+if TYPE_CHECKING:
+    from bayplan.cluster.state import ClusterState
+    from bayplan.kube.core_v1 import Pod
+    from bayplan.kube.files import ObjectSet
+    from bayplan.scheduling.profile import Profile
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+STDIN = Path("/dev/stdin")
+
+
+class ExampleCommand(click.Command):
+    """A command whose help begins with what people type most."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples, then the text."""
+        program = ctx.find_root().info_name or "bayplan"
+        formatter.write("\nExamples:\n")
+        for example in self.examples:
+            formatter.write(f"  {program} {example}\n")
+        super().format_help_text(ctx, formatter)
+
+
+class FileOrFolder(click.ParamType[Path]):
+    """A path; `-` is standard input. Whether it can be read is found out, with a better message, when it is read."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Text into a path."""
+        return STDIN if value == "-" else Path(value)
+
+
+def cluster_options(function: _Function) -> _Function:
+    """The options of every command that judges pods on a cluster dump."""
+    for option in reversed(
+        (
+            click.option(
+                "--cluster",
+                "cluster",
+                type=FileOrFolder(),
+                multiple=True,
+                required=True,
+                metavar="PATH",
+                help="File or folder with nodes, pods and NodeResourceTopologies (JSON or YAML, also .gz); "
+                "'-' for standard input. May be given several times.",
+            ),
+            click.option(
+                "--config",
+                type=FileOrFolder(),
+                metavar="FILE",
+                help="A KubeSchedulerConfiguration. Without it: bayplan's default profile.",
+            ),
+            click.option(
+                "--scheduler-name",
+                metavar="NAME",
+                help="Which profile of --config to use. Without it: the one each pod names, or the only one.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+class Session:
+    """A cluster from files, and the profiles to judge pods by."""
+
+    def __init__(self, cluster: Sequence[Path], config: Path | None = None, scheduler_name: str | None = None) -> None:
+        from bayplan.cluster.state import ClusterState
+
+        self.objects = read_all(cluster)
+        self.state: ClusterState = ClusterState.load(self.objects)
+        self._profiles = _profiles(config, scheduler_name)
+        ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
+        problems = [str(problem) for problem in self.state.problems]
+        warn(problems + ([f"not used: {ignored}"] if ignored else []))
+
+    def profile_for(self, pod: Pod) -> Profile:
+        """The profile named by the pod, or the only one there is."""
+        if len(self._profiles) == 1:
+            return next(iter(self._profiles.values()))
+        name = pod.spec.scheduler_name or "default-scheduler"
+        if name not in self._profiles:
+            known = ", ".join(self._profiles)
+            raise click.UsageError(
+                f"pod {pod.metadata.name} names scheduler '{name}', but --config has {known}: choose with --scheduler-name"
+            )
+        return self._profiles[name]
+
+
+def read_all(paths: Sequence[Path]) -> ObjectSet:
+    """The objects of several files or folders as one set."""
+    from bayplan.kube.files import ObjectSet, read_objects
+
+    found = ObjectSet()
+    for path in paths:
+        part = read_objects(path)
+        found.nodes += part.nodes
+        found.pods += part.pods
+        found.topologies += part.topologies
+        found.ignored_kinds += part.ignored_kinds
+    return found
+
+
+def _profiles(config: Path | None, scheduler_name: str | None) -> dict[str, Profile]:
+    from bayplan.scheduling.profile import default_profile
+
+    if config is None:
+        if scheduler_name is not None:
+            raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
+        profile = default_profile()
+        return {profile.name: profile}
+    from bayplan.scheduling.configuration import read_profiles
+
+    profiles = read_profiles(config)
+    if scheduler_name is None:
+        return profiles
+    if scheduler_name not in profiles:
+        raise click.UsageError(f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}")
+    return {scheduler_name: profiles[scheduler_name]}

@@ -1,0 +1,82 @@
+"""Place pods one after another on a cluster in memory, so that each sees what the earlier ones took.
+
+Shared by the commands: `place` prints the outcomes, `why` asks about one pod, `numa` draws a node after placing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from bayplan.cli.options import Session, read_all
+from bayplan.cli.output import warn
+from bayplan.cluster.state import pod_key
+from bayplan.explain.placement import Outcome
+from bayplan.explain.ranking import ranked
+from bayplan.explain.refusal import refusal_of
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.remedies import remedies
+
+
+def read_pods(paths: Sequence[Path], namespace: str | None) -> list[Pod]:
+    """The pods of `-f`; other kinds are named once, and are an error if there is no pod at all."""
+    objects = read_all(paths)
+    others = [*objects.ignored_kinds, *(["Node"] if objects.nodes else [])]
+    others += ["NodeResourceTopology"] if objects.topologies else []
+    if others:
+        kinds = ", ".join(sorted(others))
+        hint = f"{kinds}: not a Pod; pass the pod itself, or the pod template as a Pod"
+        if not objects.pods:
+            raise click.ClickException(f"-f holds no pod. {hint}")
+        warn([hint])
+    if not objects.pods:
+        raise click.ClickException(f"-f holds no pod: {', '.join(str(path) for path in paths)}")
+    return [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in objects.pods]
+
+
+def in_namespace(pod: Pod, namespace: str) -> Pod:
+    """The same pod in a namespace, as kubectl would create it."""
+    metadata = msgspec.structs.replace(pod.metadata, namespace=namespace)
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def place_in_turn(session: Session, pods: Sequence[Pod], ranking_rows: int) -> list[Outcome]:
+    """Decide for each pod and take what it was given before the next one is asked."""
+    answers = ClassAnswers(session.state)
+    outcomes = []
+    for pod in pods:
+        _refuse_if_there(session, pod)
+        outcome = outcome_for(session, pod, answers, ranking_rows)
+        if outcome.decision.placed:
+            assume(session.state, outcome.decision, pod)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> Outcome:
+    """One decision with its ranking, or with everything there is to say about the "no"."""
+    state, profile = session.state, session.profile_for(pod)
+    decision = schedule_one(state, pod, profile, answers)
+    if decision.held_back:
+        return Outcome(decision)
+    pod_class = state.classes.of(pod)
+    answer = answers.for_class(pod_class, profile)
+    if decision.placed:
+        return Outcome(decision, ranking=ranked(state, pod_class, profile, answer, ranking_rows))
+    found = remedies(state, pod_class, profile, answer)
+    return Outcome(decision, refusal=refusal_of(state, pod_class, profile, decision, found))
+
+
+def _refuse_if_there(session: Session, pod: Pod) -> None:
+    placed = session.state.pods.get(pod_key(pod))
+    if placed is not None:
+        node = session.state.names[placed.row]
+        raise InvalidObject(
+            ObjectPath.of(pod), f"is already on node {node}; to place another one like it, give it another name"
+        )

@@ -1,0 +1,107 @@
+"""Find the pod that `bayplan why` was asked about, and how it stands.
+
+Pods that have failed or are done occupy nothing and are not part of the cluster's state, so the objects as read are searched.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+import click
+import msgspec
+
+from bayplan.cli.options import Session
+from bayplan.cli.output import warn
+from bayplan.cli.placing import in_namespace, outcome_for
+from bayplan.cluster.state import TERMINAL_PHASES, pod_key
+from bayplan.cluster.topology_report import Problem
+from bayplan.engine.demand import demand_of
+from bayplan.explain.annotations import zones_of_pod
+from bayplan.explain.refusal import description
+from bayplan.explain.standing import FAILED, PENDING, RUNNING, Standing
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+
+RANKED = 5
+
+
+def now_or(text: str | None) -> datetime:
+    """The time given, or the clock's."""
+    if text is None:
+        return datetime.now(UTC)
+    moment = _time(text)
+    if moment is None:
+        raise click.UsageError(f"--now: '{text}' is not a time; expected the form 2026-01-31T12:00:00Z")
+    return moment
+
+
+def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
+    """The pod called NAME, NAMESPACE/NAME or pod/NAME. A name that only one namespace has needs no namespace."""
+    pods = {pod_key(pod): pod for pod in session.objects.pods}
+    kind, _, rest = name.partition("/")
+    if rest and name not in pods and kind in ("pod", "pods", "po"):
+        name = rest
+    if "/" in name:
+        wanted = [name]
+    elif namespace:
+        wanted = [f"{namespace}/{name}"]
+    else:
+        matching = [key for key in pods if key.partition("/")[2] == name]
+        wanted = [f"default/{name}"] if f"default/{name}" in pods else matching
+    found = [key for key in wanted if key in pods]
+    if len(found) == 1:
+        pod = pods[found[0]]
+        return pod if pod.metadata.namespace else in_namespace(pod, "default")
+    if found:
+        raise click.ClickException(f"pod '{name}' is in several namespaces: {', '.join(found)}; choose with -n")
+    asked = wanted[0] if wanted else name
+    close = get_close_matches(asked, pods, n=3, cutoff=0.5)
+    if not close:
+        close = [key for key in pods if key.endswith(f"/{asked.rpartition('/')[2]}")][:3]
+    hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(pods)} pods"
+    raise click.ClickException(f"there is no pod '{asked}' in the dump{hint}")
+
+
+def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
+    """How the pod stands, and what would become of it now if it is not running."""
+    state = session.state
+    pod_class = state.classes.of(pod)
+    phase = (pod.status.phase if pod.status else None) or PENDING
+    node = pod.spec.node_name or ""
+    settled = phase == "Succeeded" or (node and phase not in TERMINAL_PHASES)
+    problems: list[Problem] = []
+    zones = zones_of_pod(pod, problems)
+    warn([str(problem) for problem in problems])
+    outcome = None
+    if not settled:
+        free = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
+        outcome = outcome_for(session, free, ClassAnswers(state), RANKED)
+    return Standing(
+        pod=pod_key(pod),
+        # Whatever a bound pod's phase says, it holds its place on the node.
+        phase=RUNNING if settled and phase == PENDING else phase,
+        request=pod_class.request,
+        described=description(state, pod_class),
+        reason=(pod.status.reason if pod.status else None) or "",
+        node=node,
+        zones=zones,
+        aligned=not demand_of(pod_class.request).nothing_to_align,
+        waiting_seconds=_waiting_seconds(pod, now) if phase not in (FAILED, RUNNING) and not settled else None,
+        outcome=outcome,
+    )
+
+
+def _waiting_seconds(pod: Pod, now: datetime) -> int | None:
+    """Seconds since the pod was created, if it says when and that is not in the future."""
+    created = _time(pod.metadata.creation_timestamp or "")
+    seconds = int((now - created).total_seconds()) if created else -1
+    return seconds if seconds >= 0 else None
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,146 @@
+"""Decisions as documents that programs read: the same facts as the text, in a shape that does not change.
+
+Plain dictionaries, ready for JSON or YAML. Amounts are Kubernetes quantities as text, so nothing is lost and every client
+can read them. The schema is written down in docs/commands.md; fields are added, never renamed, within one `apiVersion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bayplan.cluster.pod_request import PodRequest
+from bayplan.engine.placement import ContainerZones
+from bayplan.explain.amounts import canonical
+from bayplan.explain.event import event_text
+from bayplan.explain.placement import Outcome
+from bayplan.explain.ranking import Ranking
+from bayplan.explain.refusal import Miss, Refusal
+from bayplan.explain.why import fitting_text, held_back_text
+from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter
+
+API_VERSION = "bayplan.io/v1alpha1"
+
+Document = dict[str, Any]
+
+
+def placement_list(outcomes: Sequence[Outcome]) -> Document:
+    """What `bayplan place -o json` prints."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PlacementList",
+        "fit": sum(outcome.decision.placed for outcome in outcomes),
+        "items": [outcome_document(outcome) for outcome in outcomes],
+    }
+
+
+def outcome_document(outcome: Outcome) -> Document:
+    """One pod's outcome. `node` is null for a pod that goes nowhere."""
+    decision = outcome.decision
+    document: Document = {
+        "pod": decision.pod,
+        "fits": decision.placed,
+        "answer": _answer(outcome),
+        "node": decision.node,
+        "score": decision.score if decision.placed else None,
+        "containers": containers_document(decision.containers),
+        "heldBack": decision.held_back or None,
+    }
+    if outcome.ranking is not None:
+        document["ranking"] = _ranking_document(outcome.ranking)
+        document["usableNodes"] = outcome.ranking.usable
+    document["refusal"] = refusal_document(outcome.refusal) if outcome.refusal else None
+    return document
+
+
+def asks_for_document(request: PodRequest) -> Document:
+    """A pod's amounts: in sum and per container."""
+    return {
+        "qosClass": request.qos.value,
+        "total": amounts_document(request.total),
+        "containers": [
+            {"name": container.name, "role": container.role.value, "requests": amounts_document(container.requests)}
+            for container in request.containers
+        ],
+    }
+
+
+def amounts_document(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Amounts by resource as exact quantities."""
+    return {resource: canonical(resource, amount) for resource, amount in amounts.items()}
+
+
+def containers_document(containers: Sequence[ContainerZones]) -> list[Document]:
+    """Zones per container; null where the kubelet aligns nothing."""
+    return [
+        {"name": entry.container, "zones": None if entry.zones is None else list(entry.zones)} for entry in containers
+    ]
+
+
+def refusal_document(refusal: Refusal) -> Document:
+    """The data behind a "no"."""
+    return {
+        "sentence": refusal.sentence,
+        "event": event_text(refusal.shortfall, refusal.changes),
+        "nodes": refusal.shortfall.nodes,
+        "stages": [
+            {"passed": stage.kind.passed, "left": stage.left, "lost": stage.lost, "detail": stage.detail()}
+            for stage in refusal.stages
+        ],
+        "causes": [
+            {"plugin": cause.plugin, "cause": cause.cause, "count": len(cause.nodes), "nodes": list(cause.nodes)}
+            for cause in refusal.shortfall.causes
+        ],
+        "nearest": [_miss_document(miss) for miss in refusal.misses],
+        "wouldScheduleIf": [
+            {"change": phrase, "nodes": remedy.nodes, **_remedy_document(remedy)}
+            for phrase, remedy in zip(refusal.changes, refusal.remedies, strict=True)
+        ],
+    }
+
+
+def _answer(outcome: Outcome) -> str:
+    if outcome.refusal is not None:
+        return f"{outcome.decision.pod} does not fit: {outcome.refusal.sentence}"
+    return fitting_text(outcome.decision) if outcome.decision.placed else held_back_text(outcome.decision)
+
+
+def _ranking_document(ranking: Ranking) -> list[Document]:
+    return [
+        {
+            "node": candidate.node,
+            "score": candidate.score,
+            "containers": containers_document(candidate.containers),
+            "scores": [
+                {"plugin": given.plugin, "score": given.score, "weight": given.weight} for given in candidate.scores
+            ],
+        }
+        for candidate in ranking.candidates
+    ]
+
+
+def _miss_document(miss: Miss) -> Document:
+    nearest, holder = miss.nearest, miss.holder
+    return {
+        "node": nearest.node,
+        "zone": nearest.zone,
+        "resource": nearest.resource,
+        "have": canonical(nearest.resource, nearest.have),
+        "want": canonical(nearest.resource, nearest.want),
+        "heldBy": holder and {"pod": holder.pod, "amount": canonical(nearest.resource, holder.amount)},
+    }
+
+
+def _remedy_document(remedy: Remedy) -> Document:
+    match remedy:
+        case SmallerRequest():
+            return {
+                "type": "SmallerRequest",
+                "container": remedy.container,
+                "resource": remedy.resource,
+                "amount": canonical(remedy.resource, remedy.amount),
+                "insteadOf": canonical(remedy.resource, remedy.instead_of),
+            }
+        case WithoutFilter():
+            return {"type": "WithoutFilter", "plugin": remedy.plugin, "cause": remedy.cause}
+    return {"type": "ZonesCombined"}

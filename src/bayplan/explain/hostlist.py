@@ -1,0 +1,70 @@
+"""Many node names in few characters, the way Slurm writes them: `b3-r07-n[02-07,11]`.
+
+Names that differ only in their last number share one bracket; runs of numbers become ranges. Long lists are cut at a word
+and end with the count of what was left out, so that a line of text stays a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_LAST_NUMBER = re.compile(r"(?P<before>.*?)(?P<number>[0-9]+)(?P<after>[^0-9]*)")
+# A number longer than this is an identifier, not a counter: ranges over it would say nothing.
+_LONGEST_COUNTER = 9
+
+
+def compressed(names: Iterable[str]) -> list[str]:
+    """Groups of names, in name order.
+
+    >>> compressed(["n01", "n02", "n03", "login", "n07"])
+    ['login', 'n[01-03,07]']
+    """
+    numbered: dict[tuple[str, str, int], list[int]] = {}
+    groups: dict[tuple[str, str, int], str] = {}
+    for name in sorted(set(names)):
+        match = _LAST_NUMBER.fullmatch(name)
+        if match is None or len(match["number"]) > _LONGEST_COUNTER:
+            groups[name, "", 0] = name
+        else:
+            key = (match["before"], match["after"], len(match["number"]))
+            numbered.setdefault(key, []).append(int(match["number"]))
+    for (before, after, width), numbers in _joined(numbered).items():
+        ranges = _ranges(sorted(numbers), width)
+        inner = ",".join(ranges)
+        only_one = len(ranges) == 1 and "-" not in inner
+        groups[before, after, width] = f"{before}{inner}{after}" if only_one else f"{before}[{inner}]{after}"
+    return [groups[key] for key in sorted(groups)]
+
+
+def hostlist(names: Iterable[str], longest: int = 60) -> str:
+    """The names as one text of about `longest` characters; what does not fit is counted."""
+    every = sorted(set(names))
+    text = ", ".join(compressed(every))
+    if len(text) <= longest:
+        return text
+    # Cut by names rather than by groups: one group alone may be too long.
+    shown = len(every)
+    while shown > 1 and len(", ".join(compressed(every[:shown]))) > longest:
+        shown = shown * 3 // 4
+    return f"{', '.join(compressed(every[:shown]))} and {len(every) - shown} more"
+
+
+def _joined(numbered: dict[tuple[str, str, int], list[int]]) -> dict[tuple[str, str, int], list[int]]:
+    """Unpadded numbers of different length belong together (n9, n10); padded ones do not (n09, n010)."""
+    joined: dict[tuple[str, str, int], list[int]] = {}
+    for (before, after, width), numbers in numbered.items():
+        padded = any(number < 10 ** (width - 1) for number in numbers) and width > 1
+        key = (before, after, width if padded else 0)
+        joined.setdefault(key, []).extend(numbers)
+    return joined
+
+
+def _ranges(numbers: list[int], width: int) -> list[str]:
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return [f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}" for low, high in found]

@@ -1,0 +1,70 @@
+"""What was weighed: the nodes a pod could go to, best first, with the score each plugin gave and the zones it would get.
+
+The order and the scores come from the answer that the decision was made from; the zones are asked of the same plugin that
+chose them. Nothing is decided again. `placement.py` prints the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.placement import ContainerZones, Placement
+from bayplan.scheduling.answers import NOT_USABLE, ClassAnswer
+from bayplan.scheduling.cycle import ranking
+from bayplan.scheduling.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class PluginScore:
+    """A plugin's score of 0 to 100 and how often it counts."""
+
+    plugin: str
+    score: int
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that would take the pod."""
+
+    node: str
+    score: int
+    scores: tuple[PluginScore, ...]
+    containers: tuple[ContainerZones, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The best candidates, and how many nodes would take the pod altogether."""
+
+    candidates: tuple[Candidate, ...]
+    usable: int
+
+
+def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, most: int) -> Ranking:
+    """The best `most` nodes. Nodes that the kubelet's replay refuses are passed over, as they were in the decision."""
+    usable = int((answer.rank != NOT_USABLE).sum())
+    candidates: list[Candidate] = []
+    for row in ranking(answer, usable):
+        if len(candidates) == most:
+            break
+        placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
+        if placement.refusal is not None:
+            usable -= 1
+            continue
+        scores = _scores_of(state, pod, profile, row)
+        candidates.append(Candidate(state.names[row], int(answer.rank[row]), scores, placement.containers))
+    return Ranking(tuple(candidates), usable)
+
+
+def _scores_of(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> tuple[PluginScore, ...]:
+    one = np.array([row])
+    return tuple(
+        PluginScore(plugin.name, int(plugin.scores(state, pod, one)[0]), weight)
+        for plugin, weight in profile.scores
+        if weight and plugin.applies_score(pod)
+    )

@@ -1,0 +1,120 @@
+"""Everything there is to say about a pod that fits nowhere, gathered in one place.
+
+In come the decision and the remedies, out goes a `Refusal`: the answer in one sentence, the shrinking counts, the nearest
+misses with whoever holds what is missing, and the changes that would help. `why.py` prints it, `event.py` shortens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bayplan.cluster.columns import TOPOLOGY_USABLE
+from bayplan.cluster.kubelet_settings import Scope
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_request import ContainerRequest, Role
+from bayplan.cluster.state import ClusterState
+from bayplan.explain.annotations import zones_of_pod
+from bayplan.explain.changes import changes, count
+from bayplan.explain.stages import Stage, in_one_sentence, stages_of
+from bayplan.scheduling.decision import Decision, NearestMiss, Shortfall
+from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.remedies import Remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A running pod that holds some of what is missing, and how much."""
+
+    pod: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A nearest miss and the pod that would have to move, if it is known."""
+
+    nearest: NearestMiss
+    holder: Holder | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The data behind a "no", with its words."""
+
+    pod: str
+    sentence: str
+    asks_for: dict[str, int]
+    described: str
+    containers: tuple[ContainerRequest, ...]
+    shortfall: Shortfall
+    stages: tuple[Stage, ...]
+    misses: tuple[Miss, ...]
+    changes: tuple[str, ...]
+    remedies: tuple[Remedy, ...]
+
+
+def refusal_of(
+    state: ClusterState, pod: PodClass, profile: Profile, decision: Decision, found: Sequence[Remedy]
+) -> Refusal:
+    """Put a refused decision into words."""
+    shortfall = decision.shortfall
+    assert shortfall is not None
+    stages = stages_of(shortfall, pod, profile)
+    return Refusal(
+        pod=decision.pod,
+        sentence=in_one_sentence(shortfall, stages),
+        asks_for=pod.request.total,
+        described=description(state, pod, shortfall),
+        containers=pod.request.containers,
+        shortfall=shortfall,
+        stages=tuple(stages),
+        misses=tuple(Miss(miss, holder_of(state, miss)) for miss in shortfall.nearest),
+        changes=tuple(changes(state, pod, shortfall, found)),
+        remedies=tuple(found),
+    )
+
+
+def description(state: ClusterState, pod: PodClass, shortfall: Shortfall | None = None) -> str:
+    """`Guaranteed, pod scope`; the scope only where all nodes that were asked about zones have the same."""
+    words = [pod.request.qos.value]
+    refused = [
+        state.rows[node]
+        for cause in (shortfall.causes if shortfall else ())
+        if cause.plugin == "NodeResourceTopologyMatch"
+        for node in cause.nodes
+    ]
+    scopes = {int(state.columns.scope[row]) for row in refused if state.columns.topology[row] == TOPOLOGY_USABLE}
+    if len(scopes) == 1:
+        words.append(f"{Scope(scopes.pop()).text} scope")
+    for role, noun in ((Role.APP, "container"), (Role.SIDECAR, "sidecar"), (Role.INIT, "init container")):
+        number = sum(container.role is role for container in pod.request.containers)
+        if number and len(pod.request.containers) > 1:
+            words.append(count(number, noun))
+    return ", ".join(words)
+
+
+def holder_of(state: ClusterState, miss: NearestMiss) -> Holder | None:
+    """The pod whose move would help: the smallest that holds enough in that zone, else the largest.
+
+    Only pods that report a single zone for a container are counted: of one that spans zones nobody knows which part lies where.
+    """
+    row = state.rows.get(miss.node)
+    if miss.zone is None or row is None:
+        return None
+    holders = []
+    for key in state.pods_on(row):
+        pod = state.bound.get(key)
+        zones = zones_of_pod(pod) if pod else {}
+        held = sum(
+            container.requests.get(miss.resource, 0)
+            for container in state.pods[key].request.containers
+            if zones.get(container.name) == (miss.zone,) and container.role is not Role.INIT
+        )
+        if held:
+            holders.append(Holder(key, held))
+    missing = miss.want - miss.have
+    sufficient = [holder for holder in holders if holder.amount >= missing]
+    if sufficient:
+        return min(sufficient, key=lambda holder: (holder.amount, holder.pod))
+    return max(holders, key=lambda holder: (holder.amount, holder.pod), default=None)

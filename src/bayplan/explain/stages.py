@@ -1,0 +1,124 @@
+"""How the nodes became fewer: the causes of a "no" in a few stages, each with what was lost there and why.
+
+In comes the `Shortfall` of a decision (nodes per cause, in the order of the filters), out go `Stage`s whose counts shrink
+downwards. The words here are for people; the plugins' own words, which are kube-scheduler's, go into events
+(`event.py`) and documents (`documents.py`). `why.py` writes the stages down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.engine.admission import Verdict
+from bayplan.explain.hostlist import compressed, hostlist
+from bayplan.plugins.node_resource_topology_args import FilterMode
+from bayplan.scheduling.decision import CauseCount, Shortfall
+from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.shortfall import REPLAY_REFUSES
+
+
+@dataclass(frozen=True, slots=True)
+class StageKind:
+    """What a stage asks of a node, how its losses are introduced, and the sentence if nobody gets past it."""
+
+    passed: str
+    lost: str
+    nobody: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step: `left` nodes are left after it, `lost` went by each cause with the nodes it took."""
+
+    kind: StageKind
+    left: int
+    lost: int
+    causes: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def detail(self, longest: int = 60) -> str:
+        """`short of hugepages-1Gi 162, cpu 17`, with the nodes' names where there is room for them."""
+        if len(self.causes) == 1:
+            cause, nodes = self.causes[0]
+            lead = f"{self.kind.lost}{cause}"
+            return f"{lead}: {hostlist(nodes, max(longest - len(lead), 24))}"
+        named = self.kind.lost + ", ".join(f"{cause} ({', '.join(compressed(nodes))})" for cause, nodes in self.causes)
+        if len(named) <= longest:
+            return named
+        return self.kind.lost + ", ".join(f"{cause} {len(nodes)}" for cause, nodes in self.causes)
+
+
+OPEN = StageKind("open to it", "", "every node is cordoned or has a taint that it does not tolerate")
+NAMED = StageKind("named by it", "", "no node has the name in its spec.nodeName")
+MATCHING = StageKind("matching", "", "no node that is open to it matches its node selector and affinity")
+PORTS = StageKind("ports free", "", "no node has its host ports free")
+ENOUGH = StageKind("enough in total", "short of ", "no node has enough free")
+DATA = StageKind("usable data", "", "no node with enough room has usable topology data")
+ZONES_HOLD_IT = StageKind("enough in zones", "", "no node has enough in its NUMA zones")
+ONE_ZONE = StageKind("in one zone", "", "no node has the request inside one NUMA zone")
+FEWEST_ZONES = StageKind("in fewest zones", "", "no node has the request in the NUMA zones that its policy allows")
+ADMITTED = StageKind("admitted", "", "no kubelet would admit all of its containers")
+ALIGNED = StageKind("aligned", "", "no node can align it by scheduler-plugins' rules")
+
+_BY_PLUGIN = {
+    "NodeUnschedulable": (OPEN, "cordoned"),
+    "NodeName": (NAMED, "another name"),
+    "TaintToleration": (OPEN, "untolerated taint"),
+    "NodeAffinity": (MATCHING, "other labels"),
+    "NodePorts": (PORTS, "host port taken"),
+}
+_BY_VERDICT = {
+    Verdict.DATA_INVALID: (DATA, "contradictory topology data"),
+    Verdict.DATA_STALE: (DATA, "topology data not fresh"),
+    Verdict.ZONES_SHORT: (ZONES_HOLD_IT, "zones hold too little in sum"),
+    Verdict.NOT_IN_ONE_ZONE: (ONE_ZONE, "fragmented"),
+    Verdict.NO_COMMON_SET: (FEWEST_ZONES, "fragmented (policy restricted)"),
+}
+
+
+def stages_of(shortfall: Shortfall, pod: PodClass, profile: Profile) -> list[Stage]:
+    """Group causes into stages, in the order in which the filters were asked."""
+    collected: dict[StageKind, list[tuple[str, tuple[str, ...]]]] = {}
+    for cause in shortfall.causes:
+        kind, words = _kind_and_words(cause, pod, profile)
+        collected.setdefault(kind, []).append((words, cause.nodes))
+    left = shortfall.nodes
+    stages = []
+    for kind, causes in collected.items():
+        lost = sum(len(nodes) for _, nodes in causes)
+        left -= lost
+        most_first = sorted(causes, key=lambda entry: -len(entry[1]))
+        stages.append(Stage(kind, left, lost, tuple(most_first)))
+    return stages
+
+
+def in_one_sentence(shortfall: Shortfall, stages: list[Stage]) -> str:
+    """The answer: what the last nodes failed at."""
+    if not shortfall.nodes:
+        return "the cluster has no nodes"
+    if not stages:
+        return "no node takes it"
+    last = stages[-1]
+    if last.kind is ENOUGH and len(last.causes) == 1:
+        return f"no node has enough {last.causes[0][0]} free"
+    if {ONE_ZONE, FEWEST_ZONES} <= {stage.kind for stage in stages}:
+        return FEWEST_ZONES.nobody
+    return last.kind.nobody
+
+
+def _kind_and_words(cause: CauseCount, pod: PodClass, profile: Profile) -> tuple[StageKind, str]:
+    if cause.plugin in _BY_PLUGIN:
+        return _BY_PLUGIN[cause.plugin]
+    if cause.plugin == "NodeResourcesFit":
+        resource = cause.cause.removeprefix("Insufficient ")
+        return ENOUGH, "places for pods" if resource == cause.cause else resource
+    if cause.cause == REPLAY_REFUSES:
+        return ADMITTED, "a later container would be refused"
+    topology = profile.topology
+    if topology is not None and cause.plugin == topology.name:
+        if topology.arguments.mode is FilterMode.UPSTREAM:
+            return ALIGNED, cause.cause
+        for verdict, known in _BY_VERDICT.items():
+            if topology.cause(pod, verdict) == cause.cause:
+                return known
+    return StageKind(cause.plugin, "", f"no node passes {cause.plugin}"), cause.cause

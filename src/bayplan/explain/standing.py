@@ -1,0 +1,100 @@
+"""How one pod stands: it waits, runs, has failed or is done; and what would happen if it were placed now.
+
+`bayplan why` fills a `Standing` and prints it with the functions below, as text or as a document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bayplan.cluster.pod_request import PodRequest
+from bayplan.engine.placement import ContainerZones
+from bayplan.explain.annotations import ZonesByContainer
+from bayplan.explain.documents import API_VERSION, Document, asks_for_document, outcome_document
+from bayplan.explain.placement import Outcome, ranking_lines
+from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, refusal_text
+from bayplan.explain.zones import zone_phrase
+
+PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One pod. `outcome` is there for pods that could be placed now: those that wait and those that failed."""
+
+    pod: str
+    phase: str
+    request: PodRequest
+    described: str
+    reason: str = ""
+    node: str = ""
+    zones: ZonesByContainer = field(default_factory=dict)
+    aligned: bool = False
+    waiting_seconds: int | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def good(self) -> bool:
+        """True if the pod runs, is done, or would fit now."""
+        return self.outcome is None or self.outcome.decision.placed
+
+
+def standing_text(standing: Standing) -> str:
+    """The answer first, then what the pod asks for and what there is to say about it."""
+    outcome = standing.outcome
+    if outcome is None:
+        return "\n".join([_settled(standing), *_asks_for(standing)])
+    status = _status(standing)
+    if outcome.refusal is not None:
+        return refusal_text(outcome.refusal, status)
+    if not outcome.decision.placed:
+        return "\n".join([held_back_text(outcome.decision), *_asks_for(standing)])
+    lines = [fitting_text(outcome.decision, status), *_asks_for(standing)]
+    if outcome.ranking is not None:
+        lines += ranking_lines(outcome.ranking)
+    return "\n".join(lines)
+
+
+def standing_document(standing: Standing) -> Document:
+    """What `bayplan why -o json` prints."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "pod": standing.pod,
+        "phase": standing.phase,
+        "reason": standing.reason or None,
+        "node": standing.node or None,
+        "zones": {container: list(zones) for container, zones in standing.zones.items()} or None,
+        "waitingSeconds": standing.waiting_seconds,
+        "asksFor": asks_for_document(standing.request),
+        "now": outcome_document(standing.outcome) if standing.outcome else None,
+    }
+
+
+def duration(seconds: int) -> str:
+    """`45s`, `4m`, `3h`, `2d`: as kubectl shows ages, in one unit."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _asks_for(standing: Standing) -> list[str]:
+    return asks_for_lines(standing.request.total, standing.described, standing.request.containers)
+
+
+def _settled(standing: Standing) -> str:
+    if standing.phase == SUCCEEDED:
+        return f"{standing.pod} is done" + (f"; it ran on {standing.node}." if standing.node else ".")
+    phrase = zone_phrase([ContainerZones(name, zones) for name, zones in standing.zones.items()])
+    if not phrase:
+        phrase = "NUMA zone not reported" if standing.aligned else "not pinned to a NUMA zone"
+    return f"{standing.pod} is on {standing.node}, {phrase}."
+
+
+def _status(standing: Standing) -> str:
+    if standing.phase == FAILED:
+        where = f" on {standing.node}" if standing.node else ""
+        return f"failed{where}" + (f" ({standing.reason})" if standing.reason else "")
+    waited = "" if standing.waiting_seconds is None else f" for {duration(standing.waiting_seconds)}"
+    return f"is Pending{waited}"

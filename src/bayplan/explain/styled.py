@@ -1,0 +1,51 @@
+"""Lines made of pieces that know what they mean (`free`, `used`, `dim`), so that a terminal may colour them.
+
+Without colours the same pieces are joined; a picture never depends on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a line and its meaning."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StyledLine:
+    """A line of spans."""
+
+    spans: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(cls, *pieces: str | Span) -> StyledLine:
+        """A line from plain texts and spans."""
+        return cls(tuple(Span(piece) if isinstance(piece, str) else piece for piece in pieces))
+
+    @property
+    def plain(self) -> str:
+        """The line without any style."""
+        return "".join(span.text for span in self.spans)
+
+    def __len__(self) -> int:
+        return sum(len(span.text) for span in self.spans)
+
+    def fitted(self, width: int) -> StyledLine:
+        """The line at exactly this width: filled with blanks, or cut with an ellipsis."""
+        missing = width - len(self)
+        if missing >= 0:
+            return StyledLine((*self.spans, Span(" " * missing)))
+        room = width - 1
+        kept: list[Span] = []
+        for span in self.spans:
+            kept.append(Span(span.text[:room], span.style))
+            room -= len(kept[-1].text)
+        return StyledLine((*kept, Span("…")))
+
+    def __add__(self, other: StyledLine) -> StyledLine:
+        return StyledLine(self.spans + other.spans)

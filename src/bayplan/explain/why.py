@@ -1,0 +1,103 @@
+"""`bayplan why` as text: the first line is the answer, then the numbers shrink downwards, one cause per line.
+
+    telco/upf-large is Pending for 4m: no node has the request inside one NUMA zone.
+      asks for  cpu 24  memory 32Gi  (Guaranteed, pod scope)
+      512 nodes
+      480 open to it            32 cordoned 30, untolerated taint 2
+      301 enough in total      179 short of hugepages-1Gi 162, cpu 17
+        0 in one zone          301 fragmented: b1-r[01-08]-n01 and 293 more
+    Nearest:  b1-r02-n03 zone 1 has cpu 22 of 24  (telco/amf-0 holds 4 there)
+    Would schedule now if:  cpu <= 22 (3 nodes)
+                       or:  a container could span NUMA zones (118 nodes)
+
+Comes from `refusal.py` (the data) and goes to a terminal; nothing here looks at the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.cluster.pod_request import ContainerRequest, Role
+from bayplan.explain.amounts import have_of_want, human, listing
+from bayplan.explain.refusal import Miss, Refusal
+from bayplan.explain.stages import Stage
+from bayplan.explain.zones import zone_phrase
+from bayplan.scheduling.decision import Decision
+
+WOULD_FIT = "Would schedule now if:  "
+NO_CHANGE = "No change of a single amount or rule would let it in."
+
+
+def refusal_text(refusal: Refusal, status: str = "does not fit") -> str:
+    """The whole answer for a pod that fits nowhere. `status` says how it stands: `is Pending for 4m`."""
+    lines = [f"{refusal.pod} {status}: {refusal.sentence}."]
+    lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
+    lines += _stage_lines(refusal.shortfall.nodes, refusal.stages)
+    lines += _nearest_lines(refusal.misses)
+    lines += change_lines(refusal.changes)
+    return "\n".join(lines)
+
+
+def asks_for_lines(asks_for: dict[str, int], described: str, containers: Sequence[ContainerRequest]) -> list[str]:
+    """What the pod asks for in sum, and each container where there are several."""
+    lines = [f"  asks for  {listing(asks_for) or 'nothing'}  ({described})"]
+    if len(containers) > 1:
+        width = max(len(container.name) for container in containers)
+        for container in containers:
+            role = "" if container.role is Role.APP else f"  ({container.role.value})"
+            lines.append(f"    {container.name:{width}}  {listing(container.requests) or 'nothing'}{role}")
+    return lines
+
+
+def fitting_text(decision: Decision, status: str = "") -> str:
+    """`telco/upf-0 fits: telco-1, NUMA zone 1`."""
+    zones = zone_phrase(decision.containers)
+    place = f"{decision.node}, {zones}" if zones else f"{decision.node}"
+    return f"{decision.pod} {status}: it fits now on {place}." if status else f"{decision.pod} fits: {place}"
+
+
+def held_back_text(decision: Decision) -> str:
+    """A pod that must wait whatever the nodes say."""
+    return f"{decision.pod} is not placed: it {decision.held_back}."
+
+
+def change_lines(phrases: Sequence[str]) -> list[str]:
+    """What would help, one change per line."""
+    if not phrases:
+        return [NO_CHANGE]
+    others = "or:  ".rjust(len(WOULD_FIT))
+    return [(others if position else WOULD_FIT) + phrase for position, phrase in enumerate(phrases)]
+
+
+def _stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
+    number_width = max(len(str(nodes)), 3)
+    label_width = max((len(stage.kind.passed) for stage in stages), default=0)
+    lines = [f"  {nodes:{number_width}d} {'node' if nodes == 1 else 'nodes'}"]
+    for stage in stages:
+        lost = f"{stage.lost:{number_width}d} {stage.detail()}"
+        lines.append(f"  {stage.left:{number_width}d} {stage.kind.passed:{label_width}}   {lost}")
+    return lines
+
+
+def _nearest_lines(misses: Sequence[Miss]) -> list[str]:
+    # A node that has nothing at all of what is missing is not near.
+    misses = [miss for miss in misses if miss.nearest.have] or misses[:1]
+    width = max((len(miss.nearest.node) for miss in misses), default=0)
+    lead = "Nearest:  "
+    return [
+        f"{' ' * len(lead) if position else lead}{miss.nearest.node:{width}} {miss_phrase(miss)}"
+        for position, miss in enumerate(misses)
+    ]
+
+
+def miss_phrase(miss: Miss) -> str:
+    """`zone 1 has cpu 22 of 24  (telco/amf-0 holds 4 there)`."""
+    nearest, holder = miss.nearest, miss.holder
+    where = "" if nearest.zone is None else f"zone {nearest.zone} "
+    if nearest.have >= nearest.want:
+        return f"{where}has enough {nearest.resource}, but not together with the rest"
+    phrase = f"{where}has {have_of_want(nearest.resource, nearest.have, nearest.want)}"
+    phrase += " in total" if nearest.zone is None else ""
+    if holder is not None:
+        phrase += f"  ({holder.pod} holds {human(nearest.resource, holder.amount)} there)"
+    return phrase
