@@ -178,8 +178,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(
             f"conformance {file}: {total} cases, {passed} passed, {len(failed)} failed, {set_aside} set aside"
         )
+    target = config.rootpath / FAILURES_FILE
+    target.unlink(missing_ok=True)
     if failures:
-        target = config.rootpath / FAILURES_FILE
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(failures) + "\n")
         terminalreporter.write_line(f"ids of all failures: {target}")

@@ -197,7 +197,7 @@ def filter_problem(case: Case) -> str | None:
     pod = pod_of(case)
     plugin = upstream_plugin()
     pod_class = state.classes.of(pod)
-    code = int(plugin.refusals(state, pod_class, slice(0, 1))[0])
+    code = refusals(plugin, state, pod)[0]
     found: dict[str, Any] = {"allowed": code == 0, "qos": pod_class.request.qos.value}
     if code:
         found |= {"code": "Unschedulable", "reason": plugin.cause(pod_class, code)}
@@ -305,11 +305,11 @@ def schedule_problem(case: Case) -> str | None:
     pod = pod_of(case)
     pod_class = state.classes.of(pod)
     everything = slice(0, len(state.names))
-    codes = plugin.refusals(state, pod_class, everything)
+    codes = refusals(plugin, state, pod)
     scores = plugin.scores(state, pod_class, everything)
     verdicts: dict[str, Any] = {}
     for name, code in zip(state.names, codes, strict=True):
-        refused = {"code": "Unschedulable", "reason": plugin.cause(pod_class, int(code))} if code else {}
+        refused = {"code": "Unschedulable", "reason": plugin.cause(pod_class, code)} if code else {}
         verdicts[name] = {"allowed": not code, **refused}
     passing = {name: int(score) for name, score, code in zip(state.names, scores, codes, strict=True) if not code}
     filters = (plugin,) if given["only_nrt_plugin"] else (NodeResourcesFit(), plugin)
@@ -337,7 +337,7 @@ def crash_problem(case: Case) -> str | None:
         case "filter":
             state = state_of([case["input"]["node"]], [case["input"]["nrt"]])
             for plugin in (upstream_plugin(), NodeResourceTopologyMatch()):
-                plugin.refusals(state, state.classes.of(pod_of(case)), slice(0, 1))
+                refusals(plugin, state, pod_of(case))
             return None
         case "agent":
             raise NotBuiltYet
@@ -345,6 +345,11 @@ def crash_problem(case: Case) -> str | None:
 
 
 # -- building clusters from cases -----------------------------------------------------------------------------------
+
+
+def refusals(plugin: NodeResourceTopologyMatch, state: ClusterState, pod: Pod) -> list[int]:
+    codes = plugin.refusals(state, state.classes.of(pod), slice(0, len(state.names)))
+    return [0] * len(state.names) if codes is None else [int(code) for code in codes]
 
 
 def differs(found: object, recorded: object) -> str | None:

@@ -9,6 +9,9 @@ Layout measured at 5,000 nodes x 8 zones x 6 resources: 51 us for one feasibilit
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +20,11 @@ FloatColumn = NDArray[np.float64]
 NO_TOPOLOGY = 0
 TOPOLOGY_USABLE = 1
 TOPOLOGY_INVALID = 2
+TOPOLOGY_STALE = 3
 UNKNOWN = -1
+
+# Columns of which it is worth knowing whether all nodes agree: then one test answers for the whole cluster.
+TALLIED = ("topology", "policy", "scope", "cpu_static", "memory_static", "zone_count", "hardware_class")
 
 
 class Columns:
@@ -27,6 +34,7 @@ class Columns:
         self.size = 0
         self.resource_names: list[str] = []
         self.resource_index: dict[str, int] = {}
+        self._indexes: dict[tuple[str, ...], NDArray[np.intp]] = {}
 
         # Per resource and node.
         self.allocatable: FloatColumn = np.zeros((resources, rows))
@@ -39,12 +47,12 @@ class Columns:
         self.zone_available_sum: FloatColumn = np.zeros((resources, rows))
         self.zone_total_largest: FloatColumn = np.zeros((resources, rows))
         self.zone_reported: NDArray[np.uint64] = np.zeros((resources, rows), dtype=np.uint64)
+        self.rows_reporting: list[int] = []
 
         # Per node.
         self.present: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
         self.unschedulable: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
         self.topology: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
-        self.fresh: NDArray[np.bool_] = np.ones(rows, dtype=np.bool_)
         self.policy: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.scope: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.max_numa_nodes: NDArray[np.int16] = np.full(rows, 8, dtype=np.int16)
@@ -53,6 +61,9 @@ class Columns:
         self.zone_count: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.hardware_class: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
         self.taint_set: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
+        self._tallies: dict[str, dict[int, int]] = {name: {} for name in TALLIED}
+        # Whatever follows from the tallies alone may be kept here; it is emptied when a node's nature changes.
+        self.layout_cache: dict[Hashable, Any] = {}
 
     def resource(self, name: str) -> int:
         """The index of a resource, added if it is new."""
@@ -62,15 +73,63 @@ class Columns:
             if index == self.allocatable.shape[0]:
                 self._grow(resources=2 * index)
             self.resource_names.append(name)
+            self.rows_reporting.append(0)
             self.resource_index[name] = index
         return index
+
+    def indexes(self, names: tuple[str, ...]) -> NDArray[np.intp]:
+        """The indexes of several resources. One that nobody offers is a column of zeros like any other."""
+        known = self._indexes.get(names)
+        if known is None:
+            known = self._indexes[names] = np.array([self.resource(name) for name in names], dtype=np.intp)
+        return known
 
     def add_row(self) -> int:
         """A new row at the end; everything in it is zero."""
         if self.size == self.present.shape[0]:
             self._grow(rows=2 * self.size)
         self.size += 1
+        self.layout_cache.clear()
+        for name, tally in self._tallies.items():
+            _count(tally, int(getattr(self, name)[self.size - 1]), 1)
         return self.size - 1
+
+    def put(self, name: str, row: int, value: int) -> None:
+        """Write one of the tallied columns."""
+        column = getattr(self, name)
+        if column[row] == value:
+            return
+        self.layout_cache.clear()
+        _count(self._tallies[name], int(column[row]), -1)
+        _count(self._tallies[name], value, 1)
+        column[row] = value
+
+    def put_reported(self, resource: int, row: int, bits: int) -> None:
+        """Write which zones of a node report a resource."""
+        before = self.zone_reported[resource, row] != 0
+        if before != (bits != 0):
+            self.layout_cache.clear()
+        self.rows_reporting[resource] += (bits != 0) - int(before)
+        self.zone_reported[resource, row] = bits
+
+    def everywhere(self, name: str) -> int | None:
+        """The value that every row of a tallied column has, or None if they differ."""
+        tally = self._tallies[name]
+        return next(iter(tally)) if len(tally) == 1 else None
+
+    def reported_everywhere(self, resource: int) -> bool:
+        """True if some zone of every node reports the resource."""
+        return self.rows_reporting[resource] == self.size
+
+    def recount(self) -> None:
+        """Count again after columns were filled in bulk."""
+        self.layout_cache.clear()
+        for name, tally in self._tallies.items():
+            values, counts = np.unique(getattr(self, name)[: self.size], return_counts=True)
+            tally.clear()
+            tally.update(zip(values.tolist(), counts.tolist(), strict=True))
+        for resource in range(len(self.resource_names)):
+            self.rows_reporting[resource] = int((self.zone_reported[resource, : self.size] != 0).sum())
 
     def require_zones(self, count: int) -> None:
         """Make room for nodes with `count` zones."""
@@ -90,3 +149,9 @@ class Columns:
                 target = getattr(larger, name)
                 target[tuple(slice(extent) for extent in value.shape)] = value
                 setattr(self, name, target)
+
+
+def _count(tally: dict[int, int], value: int, change: int) -> None:
+    tally[value] = tally.get(value, 0) + change
+    if not tally[value]:
+        del tally[value]

@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bayplan.cluster.change_log import ChangeLog
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_USABLE, UNKNOWN, Columns
+from bayplan.cluster.columns import (
+    NO_TOPOLOGY,
+    TOPOLOGY_INVALID,
+    TOPOLOGY_STALE,
+    TOPOLOGY_USABLE,
+    UNKNOWN,
+    Columns,
+)
 from bayplan.cluster.hardware import HardwareClass, hardware_of
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
@@ -170,10 +177,12 @@ class ClusterState:
             self.reports[row] = None
             self.node_log.append(row)
 
-    def set_fresh(self, node: str, fresh: bool) -> None:
+    def set_fresh(self, node: str, *, fresh: bool) -> None:
         """Say whether a node's report can be trusted at the moment."""
         row = self.rows[node]
-        self.columns.fresh[row] = fresh
+        report = self.reports[row]
+        reported = NO_TOPOLOGY if report is None else TOPOLOGY_USABLE if report.usable else TOPOLOGY_INVALID
+        self.columns.put("topology", row, reported if fresh else TOPOLOGY_STALE)
         self.node_log.append(row)
 
     # -- pods -----------------------------------------------------------------------------------------------------
@@ -245,7 +254,6 @@ class ClusterState:
             self._pods_on.append(set())
         self.rows[name] = row
         self.columns.present[row] = True
-        self.columns.fresh[row] = True
         return row
 
     def _place(self, key: str, placed: PlacedPod) -> None:
@@ -287,11 +295,11 @@ class ClusterState:
         self._clear_zones(row)
         self.reports[row] = report
         if not report.usable:
-            columns.topology[row] = TOPOLOGY_INVALID
+            columns.put("topology", row, TOPOLOGY_INVALID)
             return
         columns.require_zones(len(report.zones))
-        columns.topology[row] = TOPOLOGY_USABLE
-        columns.zone_count[row] = len(report.zones)
+        columns.put("topology", row, TOPOLOGY_USABLE)
+        columns.put("zone_count", row, len(report.zones))
         for position, zone in enumerate(report.zones):
             for name, amounts in zone.resources.items():
                 index = columns.resource(name)
@@ -299,19 +307,20 @@ class ClusterState:
                 total = amounts.allocatable if is_memory(name) else amounts.capacity
                 columns.zone_available[index, position, row] = amounts.available
                 columns.zone_total[index, position, row] = max(total, amounts.available)
-                columns.zone_reported[index, row] |= columns.zone_reported.dtype.type(1 << position)
+                columns.put_reported(index, row, int(columns.zone_reported[index, row]) | 1 << position)
         columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
         columns.zone_total_largest[:, row] = columns.zone_total[:, :, row].max(axis=1)
         settings = report.settings
-        columns.policy[row] = settings.policy
-        columns.scope[row] = settings.scope
         columns.max_numa_nodes[row] = settings.max_numa_nodes
-        columns.cpu_static[row] = UNKNOWN if settings.cpu_static is None else settings.cpu_static
-        columns.memory_static[row] = UNKNOWN if settings.memory_static is None else settings.memory_static
+        columns.put("policy", row, settings.policy)
+        columns.put("scope", row, settings.scope)
+        columns.put("cpu_static", row, UNKNOWN if settings.cpu_static is None else settings.cpu_static)
+        columns.put("memory_static", row, UNKNOWN if settings.memory_static is None else settings.memory_static)
         hardware = hardware_of(report)
-        columns.hardware_class[row] = self._hardware_index.setdefault(hardware, len(self.hardware_classes))
-        if columns.hardware_class[row] == len(self.hardware_classes):
+        number = self._hardware_index.setdefault(hardware, len(self.hardware_classes))
+        if number == len(self.hardware_classes):
             self.hardware_classes.append(hardware)
+        columns.put("hardware_class", row, number)
 
     def _clear_zones(self, row: int) -> None:
         columns = self.columns
@@ -319,12 +328,13 @@ class ClusterState:
         columns.zone_total[:, :, row] = 0
         columns.zone_available_sum[:, row] = 0
         columns.zone_total_largest[:, row] = 0
-        columns.zone_reported[:, row] = 0
-        columns.topology[row] = NO_TOPOLOGY
-        columns.zone_count[row] = 0
-        columns.policy[row] = 0
-        columns.scope[row] = 0
+        for resource in range(len(columns.resource_names)):
+            columns.put_reported(resource, row, 0)
+        columns.put("zone_count", row, 0)
         columns.max_numa_nodes[row] = 8
-        columns.cpu_static[row] = UNKNOWN
-        columns.memory_static[row] = UNKNOWN
-        columns.hardware_class[row] = 0
+        columns.put("topology", row, NO_TOPOLOGY)
+        columns.put("policy", row, 0)
+        columns.put("scope", row, 0)
+        columns.put("cpu_static", row, UNKNOWN)
+        columns.put("memory_static", row, UNKNOWN)
+        columns.put("hardware_class", row, 0)

@@ -21,7 +21,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, UNKNOWN, Columns
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, UNKNOWN, Columns
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_request import CPU, Role, is_memory
 from bayplan.engine.demand import Demand, Step
@@ -44,15 +44,23 @@ class Verdict(IntEnum):
     ZONES_SHORT = 5
 
 
-def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumptions) -> Codes:
-    """One `Verdict` per node in `rows`. Nodes without topology data pass: their kubelet aligns nothing."""
-    codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
+def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumptions) -> Codes | None:
+    """One `Verdict` per node in `rows`, or None if all of them admit the pod.
+
+    Nodes without topology data pass: their kubelet aligns nothing.
+    """
     if demand.nothing_to_align:
-        return codes
+        return None
+    if not demand.scope_matters and columns.everywhere("topology") == TOPOLOGY_USABLE:
+        # Most pods have one container, and most nodes a zone for it: then no policy has to be looked at.
+        wants = _wants(columns, demand.pod_step.wants, rows, assumptions)
+        if wants and bool(np.logical_and.reduce(_ZoneWalk(columns, rows).in_one_zone(wants))):
+            return None
+    codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
     topology = columns.topology[rows]
-    in_sum = _wants(columns, demand.in_sum, rows, assumptions)
-    for index, want, relevant in in_sum:
-        codes[_short(columns.zone_available_sum[index][rows] < want, relevant)] = Verdict.ZONES_SHORT
+    for index, want, relevant in _wants(columns, demand.in_sum, rows, assumptions):
+        short = columns.zone_available_sum[index][rows] < want
+        codes[short if relevant is None else short & relevant] = Verdict.ZONES_SHORT
     if not demand.scope_matters:
         _judge_steps(columns, (demand.pod_step,), rows, assumptions, codes)
     else:
@@ -64,7 +72,7 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
                 part = codes[chosen]
                 _judge_steps(columns, steps, among(rows, chosen), assumptions, part)
                 codes[chosen] = part
-    codes[~columns.fresh[rows]] = Verdict.DATA_STALE
+    codes[topology == TOPOLOGY_STALE] = Verdict.DATA_STALE
     codes[topology == TOPOLOGY_INVALID] = Verdict.DATA_INVALID
     codes[topology == NO_TOPOLOGY] = Verdict.ADMITTED
     return codes
@@ -74,8 +82,7 @@ def relevant_wants(
     columns: Columns, wants: tuple[tuple[str, int], ...], row: int, assumptions: Assumptions
 ) -> list[tuple[int, int]]:
     """The (resource index, amount) pairs of `wants` that one node's managers would look at."""
-    one = np.array([row])
-    found = _wants(columns, wants, one, assumptions)
+    found = _wants(columns, wants, slice(row, row + 1), assumptions)
     return [(index, want) for index, want, relevant in found if relevant is None or relevant[0]]
 
 
@@ -85,29 +92,43 @@ def _wants(columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, ass
     A resource that no zone of a node reports is not aligned there: a device without topology, or an agent that
     does not report memory. CPUs and memory matter only where the static managers run (or are assumed to).
     """
+    key = (wants, assumptions)
+    known: list[Want] | None = columns.layout_cache.get(key)
+    if known is not None:
+        return known
     found: list[Want] = []
     for name, want in wants:
         index = columns.resource_index.get(name)
         if index is None:
+            continue
+        if columns.reported_everywhere(index) and _managed_everywhere(columns, name, assumptions):
+            found.append((index, want, None))
             continue
         relevant = columns.zone_reported[index][rows] != 0
         if name == CPU:
             relevant &= _believed(columns.cpu_static[rows], assumptions.cpu_manager_static)
         elif is_memory(name):
             relevant &= _believed(columns.memory_static[rows], assumptions.memory_manager_static)
-        if relevant.all():
-            found.append((index, want, None))
-        elif relevant.any():
+        if relevant.any():
             found.append((index, want, relevant))
+    if all(relevant is None for _, _, relevant in found) and len(found) == len(wants):
+        columns.layout_cache[key] = found  # true of any rows
     return found
 
 
-def _believed(reported: NDArray[np.int8], assumed: bool) -> Mask:
-    return (reported != 0) if assumed else (reported == 1)
+def _managed_everywhere(columns: Columns, name: str, assumptions: Assumptions) -> bool:
+    """True if every node's manager for this resource is static, or all are silent and assumed to be."""
+    if name == CPU:
+        reported, assumed = columns.everywhere("cpu_static"), assumptions.cpu_manager_static
+    elif is_memory(name):
+        reported, assumed = columns.everywhere("memory_static"), assumptions.memory_manager_static
+    else:
+        return True
+    return reported == 1 or (reported == UNKNOWN and assumed)
 
 
-def _short(short: Mask, relevant: Mask | None) -> Mask:
-    return short if relevant is None else short & relevant
+def _believed(reported: NDArray[np.int8], assumed: bool) -> Mask:  # noqa: FBT001 - reads as a sentence
+    return np.not_equal(reported, 0) if assumed else np.equal(reported, 1)
 
 
 def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumptions: Assumptions, codes: Codes) -> None:
@@ -121,7 +142,7 @@ def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumpti
         if not wants:
             continue
         fits = walk.zones_that_fit(wants)
-        in_one_zone = fits.any(axis=0)
+        in_one_zone = np.logical_or.reduce(fits, axis=0)
         refused = ~in_one_zone & (codes == Verdict.ADMITTED)
         codes[refused & (policy == Policy.SINGLE_NUMA_NODE)] = Verdict.NOT_IN_ONE_ZONE
         widened = _try_larger_sets(columns, walk, wants, refused & (policy == Policy.RESTRICTED), assumptions, codes)
@@ -137,7 +158,7 @@ class _ZoneWalk:
     With a single step nothing is taken, so the columns are read in place; only sequences pay for a copy.
     """
 
-    def __init__(self, columns: Columns, rows: Rows, steps: tuple[Step, ...]) -> None:
+    def __init__(self, columns: Columns, rows: Rows, steps: tuple[Step, ...] = ()) -> None:
         self._columns = columns
         self.rows = rows
         self._left: dict[int, ZoneGrid] = {}
@@ -157,6 +178,10 @@ class _ZoneWalk:
         """What is left plus what the pod's finished init containers hold and later ones take over."""
         held = self._reusable.get(index)
         return self.left(index) if held is None else self.left(index) + held
+
+    def in_one_zone(self, wants: list[Want]) -> Mask:
+        """Per node: some zone alone holds every amount that matters there."""
+        return np.logical_or.reduce(self.zones_that_fit(wants), axis=0)
 
     def zones_that_fit(self, wants: list[Want]) -> Mask:
         """fits[zone, node]: the zone alone holds every amount that matters on the node."""

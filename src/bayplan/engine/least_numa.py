@@ -40,14 +40,15 @@ def least_numa_scores(columns: Columns, hardware: list[HardwareClass], request: 
     nodes = count(rows, columns.size)
     if not request.guaranteed:
         return np.full(nodes, MOST_SCORE, dtype=np.int32)
-    scored = (columns.topology[rows] == TOPOLOGY_USABLE) & columns.fresh[rows]
+    scored = columns.topology[rows] == TOPOLOGY_USABLE
     scores = np.zeros(nodes, dtype=np.int32)
     classes = columns.hardware_class[rows]
     by_pod = columns.scope[rows] == Scope.POD
-    per_container = [container.requests for container in request.containers]
+    per_pod: list[Amounts] = [request.largest_or_sum]
+    per_container: list[Amounts] = [container.requests for container in request.containers]
     for number in np.unique(classes[scored]):
         in_class = scored & (classes == number)
-        for chosen, asked in ((in_class & by_pod, [request.largest_or_sum]), (in_class & ~by_pod, per_container)):
+        for chosen, asked in ((in_class & by_pod, per_pod), (in_class & ~by_pod, per_container)):
             if chosen.all():
                 scores = _scores_of_class(columns, hardware[number], asked, rows)
             elif chosen.any():

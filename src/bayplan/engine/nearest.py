@@ -6,6 +6,8 @@ smallest one are then looked at in detail. Pure arithmetic on columns, used by `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,14 +18,14 @@ from bayplan.engine.rows import Rows, count
 Shares = NDArray[np.float64]
 
 
-def missing_share_of_node(columns: Columns, asked: list[tuple[str, int]], rows: Rows) -> Shares:
+def missing_share_of_node(columns: Columns, asked: Sequence[tuple[str, int]], rows: Rows) -> Shares:
     """Per node: the largest share of any requested amount that the node's sums lack; 0 if nothing is missing."""
     worst = np.zeros(count(rows, columns.size))
     for name, want in asked:
         index = columns.resource_index.get(name)
         free = np.zeros_like(worst) if index is None else columns.free[index][rows]
         np.maximum(worst, (want - free) / want, out=worst)
-    return np.clip(worst, 0.0, None)
+    return worst
 
 
 def missing_share_of_best_zone(columns: Columns, step: Step, rows: Rows) -> Shares:
@@ -40,4 +42,5 @@ def missing_share_of_best_zone(columns: Columns, step: Step, rows: Rows) -> Shar
         np.maximum(worst, missing, out=worst)
     exists = np.arange(zones)[:, np.newaxis] < columns.zone_count[rows]
     worst[~exists] = np.inf
-    return np.clip(worst.min(axis=0), 0.0, None)
+    closest: Shares = np.clip(worst.min(axis=0), 0.0, None)
+    return closest

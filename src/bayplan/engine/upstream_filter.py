@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import TOPOLOGY_INVALID, TOPOLOGY_USABLE, Columns
+from bayplan.cluster.columns import TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS, PodRequest, QoS, Role
 from bayplan.engine.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
@@ -64,7 +64,7 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
             codes = align(columns, request, rows).codes
         elif chosen.any():
             codes[chosen] = align(columns, request, among(rows, chosen)).codes
-    codes[(topology == TOPOLOGY_INVALID) | ~columns.fresh[rows]] = UpstreamVerdict.DATA_INVALID
+    codes[(topology == TOPOLOGY_INVALID) | (topology == TOPOLOGY_STALE)] = UpstreamVerdict.DATA_INVALID
     return codes
 
 

@@ -37,8 +37,8 @@ class FilterPlugin(Protocol):
         """False if every node would pass, so that asking can be saved."""
         ...
 
-    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
-        """0 for nodes that pass, else a code that `cause` explains."""
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
+        """0 for nodes that pass, else a code that `cause` explains; None if all pass."""
         ...
 
     def cause(self, pod: PodClass, code: int) -> str:

@@ -8,8 +8,9 @@ four scores are the same in both modes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
+from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.admission import Verdict, verdicts
@@ -45,7 +46,7 @@ _UPSTREAM_CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeResourceTopologyMatch:
     """Filter, score and zone choice by what nodes report about their NUMA zones."""
 
@@ -55,41 +56,55 @@ class NodeResourceTopologyMatch:
 
     def applies(self, pod: PodClass) -> bool:
         """Not for pods that no manager would look at."""
-        return self.arguments.mode is FilterMode.UPSTREAM or not demand(pod).nothing_to_align
+        return self._upstream or not demand(pod).nothing_to_align
 
     def applies_score(self, pod: PodClass) -> bool:
         """Pods that are not Guaranteed get the same score everywhere."""
         return pod.request.guaranteed
 
-    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """One verdict per node."""
-        if self.arguments.mode is FilterMode.UPSTREAM:
+        if self._upstream:
             return upstream_verdicts(state.columns, pod.request, rows)
-        return verdicts(state.columns, demand(pod), rows, self.arguments.assumptions)
+        return verdicts(state.columns, demand(pod), rows, self._assumptions)
 
     def cause(self, pod: PodClass, code: int) -> str:
         """Why, in mode `Upstream` in scheduler-plugins' exact words."""
-        if self.arguments.mode is FilterMode.UPSTREAM:
+        if self._upstream:
             return _UPSTREAM_CAUSES[UpstreamVerdict(code)]
         return _KUBELET_CAUSES[Verdict(code)]
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """The configured strategy."""
-        strategy = self.arguments.strategy
-        if strategy.type == LEAST_NUMA_NODES:
+        if self._strategy == LEAST_NUMA_NODES:
             return least_numa_scores(state.columns, state.hardware_classes, pod.request, rows)
-        weights = {entry.name: entry.weight for entry in strategy.resources}
-        return allocation_scores(state.columns, pod.request, rows, STRATEGIES[strategy.type], weights)
+        return allocation_scores(state.columns, pod.request, rows, STRATEGIES[self._strategy], self._weights)
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
         """The zones of each container on the chosen node, or the kubelet's refusal.
 
         In mode `Upstream` the old answer stands: where the kubelet would refuse, no zones can be named.
         """
-        placement = place_on(state, row, pod.request, demand(pod), self.arguments.assumptions)
-        if placement.refusal is not None and self.arguments.mode is FilterMode.UPSTREAM:
-            return Placement()
-        return placement
+        placement = place_on(state, row, pod.request, demand(pod), self._assumptions)
+        return Placement() if placement.refusal is not None and self._upstream else placement
+
+    # Read once: a placement in a known class has no time to read arguments again.
+
+    @cached_property
+    def _upstream(self) -> bool:
+        return self.arguments.mode is FilterMode.UPSTREAM
+
+    @cached_property
+    def _assumptions(self) -> Assumptions:
+        return self.arguments.assumptions
+
+    @cached_property
+    def _strategy(self) -> str:
+        return self.arguments.strategy.type
+
+    @cached_property
+    def _weights(self) -> dict[str, int]:
+        return {entry.name: entry.weight for entry in self.arguments.strategy.resources}
 
 
 @lru_cache(maxsize=4096)

@@ -7,14 +7,19 @@ code of a refusal is the position of the first resource that is short, so that c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bayplan.cluster.columns import FloatColumn
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.rows import Codes, Rows, count
+from bayplan.engine.rows import Codes, Rows
 from bayplan.plugins.base import MOST_SCORE, Scores
+
+SCORED = (CPU, MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +36,15 @@ class NodeResourcesFit:
 
     def applies_score(self, pod: PodClass) -> bool:
         """Only cpu and memory are scored."""
-        return any(pod.request.total.get(resource) for resource in (CPU, MEMORY))
+        return any(pod.request.total.get(resource) for resource in SCORED)
 
-    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """1 + the position of the first short resource in `asked_of_node(pod)`."""
-        columns = state.columns
-        codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
-        for position, (name, amount) in enumerate(asked_of_node(pod), start=1):
-            index = columns.resource_index.get(name)
-            short = True if index is None else columns.free[index][rows] < amount
-            codes[short & (codes == 0)] = position
-        return codes
+        names, amounts = _as_arrays(asked_of_node(pod))
+        short = _of_resources(state, names, rows, free=True) < amounts
+        if not np.logical_or.reduce(short, axis=None):
+            return None
+        return np.where(short.any(axis=0), short.argmax(axis=0) + 1, 0).astype(np.uint8)
 
     def cause(self, pod: PodClass, code: int) -> str:
         """`Insufficient cpu`, as kube-scheduler says it."""
@@ -50,24 +53,33 @@ class NodeResourcesFit:
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """Mean over cpu and memory of the share that would stay free (or be used), as a whole number."""
-        columns = state.columns
-        total = np.zeros(count(rows, columns.size))
-        scored = 0
-        for name in (CPU, MEMORY):
-            index = columns.resource_index.get(name)
-            if index is None:
-                continue
-            scored += 1
-            allocatable = columns.allocatable[index][rows]
-            left = columns.free[index][rows] - pod.request.total.get(name, 0)
-            kept = allocatable - left if self.most_allocated else left
-            share = np.zeros_like(total)
-            np.divide(kept * MOST_SCORE, allocatable, out=share, where=allocatable > 0)
-            total += np.floor(np.clip(share, 0, MOST_SCORE))
-        return (total / max(scored, 1)).astype(np.int32)
+        total = pod.request.total
+        _, amounts = _as_arrays(tuple((name, total.get(name, 0)) for name in SCORED))
+        allocatable = _of_resources(state, SCORED, rows, free=False)
+        kept = _of_resources(state, SCORED, rows, free=True) - amounts
+        share = (allocatable - kept if self.most_allocated else kept) * MOST_SCORE
+        # A node that offers none of a resource is worth nothing here; so is one that lacks the room.
+        share /= np.maximum(allocatable, 1.0)
+        np.floor(share, out=share)
+        np.minimum(np.maximum(share, 0.0, out=share), float(MOST_SCORE), out=share)
+        mean: NDArray[np.float64] = np.add.reduce(share, axis=0) / len(SCORED)
+        return mean.astype(np.int32)
 
 
-def asked_of_node(pod: PodClass) -> list[tuple[str, int]]:
+@lru_cache(maxsize=4096)
+def asked_of_node(pod: PodClass) -> tuple[tuple[str, int], ...]:
     """What the node must have free, one place for the pod first. Amounts of zero ask for nothing."""
-    asked = [(name, amount) for name, amount in pod.request.total.items() if amount]
-    return [(PODS, 1), *asked]
+    asked = tuple((name, amount) for name, amount in pod.request.total.items() if amount)
+    return ((PODS, 1), *asked)
+
+
+@lru_cache(maxsize=4096)
+def _as_arrays(asked: tuple[tuple[str, int], ...]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    return tuple(name for name, _ in asked), np.array([[float(amount)] for _, amount in asked])
+
+
+def _of_resources(state: ClusterState, names: tuple[str, ...], rows: Rows, *, free: bool) -> FloatColumn:
+    """[resource, node] of what is free or allocatable, for some resources and nodes."""
+    indexes = state.columns.indexes(names)
+    columns = state.columns.free if free else state.columns.allocatable
+    return columns[indexes, rows] if isinstance(rows, slice) else columns[indexes[:, np.newaxis], rows]

@@ -68,12 +68,12 @@ class ClassProfile:
     node_scores: tuple[tuple[ScorePlugin, int], ...]
     usage_scores: tuple[tuple[ScorePlugin, int], ...]
 
-    def blocked_by_node(self, state: ClusterState, rows: Rows) -> Blocked:
-        """First refusal by filters that look at node objects."""
+    def blocked_by_node(self, state: ClusterState, rows: Rows) -> Blocked | None:
+        """First refusal by filters that look at node objects; None if nobody is refused."""
         return _first_refusal(self.node_filters, state, self.pod, rows)
 
-    def blocked_by_usage(self, state: ClusterState, rows: Rows) -> Blocked:
-        """First refusal by filters that look at usage."""
+    def blocked_by_usage(self, state: ClusterState, rows: Rows) -> Blocked | None:
+        """First refusal by filters that look at usage; None if nobody is refused."""
         return _first_refusal(self.usage_filters, state, self.pod, rows)
 
     def score_of_node(self, state: ClusterState, rows: Rows) -> Scores:
@@ -98,14 +98,14 @@ def default_profile(topology: NodeResourceTopologyMatch | None = None) -> Profil
 
 def _first_refusal(
     filters: tuple[tuple[int, FilterPlugin], ...], state: ClusterState, pod: PodClass, rows: Rows
-) -> Blocked:
-    blocked = np.zeros(count(rows, state.columns.size), dtype=np.int16)
+) -> Blocked | None:
+    blocked: Blocked | None = None
     for position, plugin in filters:
         codes = plugin.refusals(state, pod, rows)
-        refused = codes != 0
-        if refused.any():
-            newly = refused & (blocked == PASSES)
-            blocked[newly] = position * CODES_PER_FILTER + codes[newly].astype(np.int16)
+        if codes is None:
+            continue
+        numbers = np.where(codes != 0, position * CODES_PER_FILTER + codes.astype(np.int16), PASSES).astype(np.int16)
+        blocked = numbers if blocked is None else np.where(blocked == PASSES, numbers, blocked)
     return blocked
 
 

@@ -1,0 +1,25 @@
+"""Run the measurements: `python -m benchmarks [NAME ...]`, a name being the start of a group (engine, placement, ...)."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from benchmarks import commands, engine, placement, replay  # noqa: E402 - the line above must come before NumPy
+
+GROUPS = {"engine": engine.run, "placement": placement.run, "replay": replay.run, "commands": commands.run}
+
+
+def main(chosen: list[str]) -> int:
+    unknown = [name for name in chosen if name not in GROUPS]
+    if unknown:
+        print(f"no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}", file=sys.stderr)
+        return 2
+    for name in chosen or GROUPS:
+        GROUPS[name]()
+    return 0
+
+
+sys.exit(main(sys.argv[1:]))

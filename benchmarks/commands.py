@@ -1,0 +1,46 @@
+"""What a user waits for: start-up of the command, reading a dump."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.clusters import _node, _topology
+from benchmarks.measure import median_seconds, report
+
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.files import read_objects
+
+
+def run() -> None:
+    """Print all figures of this group."""
+    report("start-up/help", _wall_seconds([sys.executable, "-m", "bayplan", "--help"]), "s")
+    for nodes in (1_000, 5_000):
+        items = [
+            {"apiVersion": version, "kind": kind, **body(f"node-{row}")}
+            for row in range(nodes)
+            for version, kind, body in (
+                ("v1", "Node", _node),
+                ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology", _topology),
+            )
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "cluster.json"
+            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+            seconds = median_seconds(lambda: ClusterState.load(read_objects(file)), seconds=3)
+            report(f"load/json-with-8-zones/{nodes}", seconds, "s")
+
+
+def _wall_seconds(command: list[str]) -> float:
+    times = []
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    for _ in range(11):
+        before = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        times.append(time.perf_counter() - before)
+    return sorted(times)[len(times) // 2]
