@@ -15,6 +15,7 @@ import click
 from bayplan.cli.output import warn
 
 if TYPE_CHECKING:
+    from bayplan.cluster.kubelet_settings import Assumptions
     from bayplan.cluster.state import ClusterState
     from bayplan.kube.core_v1 import Pod
     from bayplan.kube.files import ObjectSet
@@ -94,6 +95,14 @@ class Session:
         ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
         problems = [str(problem) for problem in self.state.problems]
         warn(problems + ([f"not used: {ignored}"] if ignored else []))
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """What the (first) profile believes about kubelets that do not say how they are configured."""
+        from bayplan.cluster.kubelet_settings import Assumptions
+
+        topology = next(iter(self._profiles.values())).topology
+        return topology.arguments.assumptions if topology else Assumptions()
 
     def profile_for(self, pod: Pod) -> Profile:
         """The profile named by the pod, or the only one there is."""

@@ -36,6 +36,7 @@ RANKED_WIDE = 20
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True)
 def place(
+    *,
     files: tuple[Path, ...],
     cluster: tuple[Path, ...],
     config: Path | None,

@@ -24,6 +24,7 @@ from bayplan.cli.output import print_answer, print_document
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
 def why(
+    *,
     pod: str,
     cluster: tuple[Path, ...],
     config: Path | None,

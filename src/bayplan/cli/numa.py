@@ -1,0 +1,112 @@
+"""`bayplan numa`: a node's NUMA zones as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.options import ExampleCommand, FileOrFolder, Session, cluster_options
+from bayplan.cli.output import print_document, print_styled, terminal_width, warn
+
+if TYPE_CHECKING:
+    from bayplan.cluster.topology_report import Problem
+    from bayplan.explain.numa_map import NumaMap
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "numa worker-3 --cluster cluster.json",
+        "numa worker-3 --cluster cluster.json -f pod.yaml          # after placing these pods",
+        "numa worker-3 --cluster cluster.json -o svg > worker-3.svg",
+    ),
+)
+@click.argument("node", metavar="NODE")
+@cluster_options
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=FileOrFolder(),
+    multiple=True,
+    metavar="PATH",
+    help="Place these pods first, and show those that come to this node.",
+)
+@click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods of -f that do not name theirs.")
+@click.option("-o", "--output", type=click.Choice(["text", "svg", "json", "yaml"]), default="text", show_default=True)
+def numa(
+    *,
+    node: str,
+    cluster: tuple[Path, ...],
+    config: Path | None,
+    scheduler_name: str | None,
+    files: tuple[Path, ...],
+    namespace: str | None,
+    output: str,
+) -> int:
+    """Draw a node: its packages and NUMA zones, what is free in each, the pods that are there, the distances.
+
+    Bars show what is free. Pods stand in the zones they report in the annotation bayplan.io/numa-zones; others are listed
+    below the map.
+
+    Exit code: 0 drawn, 2 the node is unknown or reports no zones, or the input cannot be used.
+    """
+    session = Session(cluster, config, scheduler_name)
+    drawn = _drawn(session, node, files, namespace)
+    if output == "svg":
+        from bayplan.explain.numa_svg import numa_svg
+
+        click.echo(numa_svg(drawn))
+    elif output == "text":
+        from bayplan.explain.numa_text import numa_text
+
+        print_styled(numa_text(drawn, terminal_width()))
+    else:
+        from bayplan.explain.numa_map import numa_document
+
+        print_document(numa_document(drawn), output)
+    return 0
+
+
+def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:
+    from difflib import get_close_matches
+
+    from bayplan.cli.placing import place_in_turn, read_pods
+    from bayplan.explain.numa_map import numa_map
+
+    state = session.state
+    name = node.removeprefix("node/") if node not in state.rows else node
+    row = state.rows.get(name)
+    if row is None:
+        close = get_close_matches(name, state.rows, n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(state.rows)} nodes"
+        raise click.ClickException(f"there is no node '{name}' in the dump{hint}")
+    placed = {}
+    if files:
+        for outcome in place_in_turn(session, read_pods(files, namespace), 1):
+            placed[outcome.decision.pod] = outcome.decision.containers
+    problems: list[Problem] = []
+    drawn = numa_map(state, row, session.assumptions, _parents(session, name), placed, problems)
+    warn([str(problem) for problem in problems])
+    if drawn is None:
+        report = state.reports[row]
+        reason = "has no NodeResourceTopology in the dump" if report is None else "reports no usable NUMA zones"
+        raise click.ClickException(f"Node {name}: {reason}")
+    return drawn
+
+
+def _parents(session: Session, node: str) -> dict[int, str]:
+    """The package of each zone, where the node's report names one."""
+    from bayplan.cluster.topology_report import zone_id_of
+    from bayplan.kube.topology_v1alpha2 import zones_of
+
+    found = {}
+    for topology in session.objects.topologies:
+        if topology.metadata.name == node:
+            for zone in zones_of(topology):
+                zone_id = zone_id_of(zone.name) if zone.type == "Node" else None
+                if zone_id is not None and zone.parent:
+                    found[zone_id] = zone.parent
+    return found

@@ -1,0 +1,235 @@
+"""A node's NUMA zones as a picture is drawn from them: packages, zones, what is free, who is where.
+
+In comes a row of the cluster state, out goes a `NumaMap` without any layout; `numa_text.py` and `numa_svg.py` draw it, and
+`numa_document` writes it down for programs. Pods stand in the zones they report (`annotations.py`) or were just given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bayplan.cluster.columns import TOPOLOGY_USABLE
+from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.pod_request import CPU, MEMORY, PodRequest, Role, is_memory
+from bayplan.cluster.state import ClusterState
+from bayplan.cluster.topology_report import Problem, TopologyReport
+from bayplan.engine.demand import HOST_RESOURCES, demand_of
+from bayplan.engine.placement import ContainerZones
+from bayplan.explain.annotations import ZonesByContainer, zones_of_pod
+from bayplan.explain.documents import API_VERSION, Document, amounts_document
+from bayplan.explain.numa_packages import packages_of
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneResource:
+    """One resource in one zone: what is left of what pods may use, out of what the hardware has."""
+
+    name: str
+    free: int
+    total: int
+    capacity: int
+
+    @property
+    def is_device(self) -> bool:
+        """True for things that are counted one by one: network cards, GPUs."""
+        return self.name != CPU and not is_memory(self.name) and self.name not in HOST_RESOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class PodInZone:
+    """A pod that holds something in a zone. `zones` is more than one where it spans several; `new` if it was placed just now."""
+
+    key: str
+    amounts: Mapping[str, int]
+    zones: tuple[int, ...]
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneView:
+    """One zone. Distances are in the order of the node's zones."""
+
+    id: int
+    resources: tuple[ZoneResource, ...]
+    distances: tuple[int, ...]
+    pods: tuple[PodInZone, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PackageView:
+    """Zones that lie together. The name is empty where nobody knows."""
+
+    name: str
+    zones: tuple[ZoneView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodOutside:
+    """A pod on the node that stands in no zone of the map."""
+
+    key: str
+    amounts: Mapping[str, int]
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NumaMap:
+    """Everything to be drawn about a node."""
+
+    node: str
+    policy: str
+    scope: str
+    cpu_manager: str
+    memory_manager: str
+    remarks: tuple[str, ...]
+    packages: tuple[PackageView, ...]
+    zone_not_reported: tuple[PodOutside, ...]
+    not_pinned: tuple[PodOutside, ...]
+
+    @property
+    def zones(self) -> list[ZoneView]:
+        """All zones, package by package."""
+        return [zone for package in self.packages for zone in package.zones]
+
+
+def numa_map(
+    state: ClusterState,
+    row: int,
+    assumptions: Assumptions,
+    parents: Mapping[int, str] | None = None,
+    placed: Mapping[str, Sequence[ContainerZones]] | None = None,
+    problems: list[Problem] | None = None,
+) -> NumaMap | None:
+    """The map of one node; None if it reports no usable zones.
+
+    `parents` names the package of zones that say so; `placed` holds the zones of pods that were placed just now.
+    """
+    report = state.reports[row]
+    if report is None or not report.zones or state.columns.topology[row] != TOPOLOGY_USABLE:
+        return None
+    newly = placed or {}
+    in_zones: dict[int, list[PodInZone]] = {zone.id: [] for zone in report.zones}
+    not_reported: list[PodOutside] = []
+    not_pinned: list[PodOutside] = []
+    for key in state.pods_on(row):
+        request = state.pods[key].request
+        new = key not in state.bound
+        if new:
+            zones = {entry.container: entry.zones for entry in newly.get(key, ()) if entry.zones}
+        else:
+            zones = zones_of_pod(state.bound[key], problems)
+        standing = _standing_in(key, request, zones, new=new)
+        for pod in standing:
+            for zone in pod.zones:
+                in_zones.setdefault(zone, []).append(pod)
+        if not standing:
+            outside = not_pinned if demand_of(request).nothing_to_align else not_reported
+            outside.append(PodOutside(key, request.total, new))
+    views = {
+        zone.id: ZoneView(
+            zone.id,
+            _resources(state, row, report, position),
+            state.hardware_classes[state.columns.hardware_class[row]].distances[position],
+            tuple(in_zones[zone.id]),
+        )
+        for position, zone in enumerate(report.zones)
+    }
+    distances = {zone_id: dict(zip(views, view.distances, strict=True)) for zone_id, view in views.items()}
+    settings = report.settings
+    resolved = settings.resolved(assumptions)
+    return NumaMap(
+        node=state.names[row],
+        policy=settings.policy.text,
+        scope=settings.scope.text,
+        cpu_manager=_manager("static" if resolved.cpu_static else "none", known=settings.cpu_static is not None),
+        memory_manager=_manager(
+            "Static" if resolved.memory_static else "None", known=settings.memory_static is not None
+        ),
+        remarks=_remarks(state, row),
+        packages=tuple(
+            PackageView(name, tuple(views[zone] for zone in members))
+            for name, members in packages_of(distances, parents or {})
+        ),
+        zone_not_reported=tuple(not_reported),
+        not_pinned=tuple(not_pinned),
+    )
+
+
+def numa_document(drawn: NumaMap) -> Document:
+    """What `bayplan numa -o json` prints."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "NumaMap",
+        "node": drawn.node,
+        "policy": drawn.policy,
+        "scope": drawn.scope,
+        "cpuManager": drawn.cpu_manager,
+        "memoryManager": drawn.memory_manager,
+        "remarks": list(drawn.remarks),
+        "zones": [
+            {
+                "id": zone.id,
+                "package": package.name or None,
+                "resources": {
+                    resource.name: {
+                        "available": amounts_document({resource.name: resource.free})[resource.name],
+                        "allocatable": amounts_document({resource.name: resource.total})[resource.name],
+                        "capacity": amounts_document({resource.name: resource.capacity})[resource.name],
+                    }
+                    for resource in zone.resources
+                },
+                "distances": list(zone.distances),
+                "pods": [
+                    {"pod": pod.key, "zones": list(pod.zones), "amounts": amounts_document(pod.amounts), "new": pod.new}
+                    for pod in zone.pods
+                ],
+            }
+            for package in drawn.packages
+            for zone in package.zones
+        ],
+        "podsWithoutReportedZone": [pod.key for pod in drawn.zone_not_reported],
+        "podsNotPinned": [pod.key for pod in drawn.not_pinned],
+    }
+
+
+def _resources(state: ClusterState, row: int, report: TopologyReport, position: int) -> tuple[ZoneResource, ...]:
+    columns = state.columns
+    return tuple(
+        ZoneResource(
+            name,
+            int(columns.zone_available[columns.resource_index[name], position, row]),
+            max(amounts.allocatable, amounts.available),
+            amounts.capacity,
+        )
+        for name, amounts in sorted(report.zones[position].resources.items(), key=lambda entry: _order(entry[0]))
+    )
+
+
+def _order(resource: str) -> tuple[int, str]:
+    """cpu, memory, huge pages, then devices by name."""
+    known = {CPU: 0, MEMORY: 1}
+    return known.get(resource, 2 if is_memory(resource) else 3), resource
+
+
+def _standing_in(key: str, request: PodRequest, zones: ZonesByContainer, *, new: bool) -> list[PodInZone]:
+    """A pod's containers grouped by their zones; init containers are gone by the time anybody looks."""
+    grouped: dict[tuple[int, ...], dict[str, int]] = {}
+    for container in request.containers:
+        place = zones.get(container.name)
+        if place and container.role is not Role.INIT:
+            amounts = grouped.setdefault(place, {})
+            for resource, amount in container.requests.items():
+                amounts[resource] = amounts.get(resource, 0) + amount
+    return [PodInZone(key, amounts, place, new) for place, amounts in grouped.items()]
+
+
+def _manager(policy: str, *, known: bool) -> str:
+    return policy if known else f"{policy} (assumed)"
+
+
+def _remarks(state: ClusterState, row: int) -> tuple[str, ...]:
+    remarks = ["cordoned"] if state.columns.unschedulable[row] else []
+    taints = state.taint_sets[state.columns.taint_set[row]]
+    remarks += [f"taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in taints]
+    return tuple(remarks)
