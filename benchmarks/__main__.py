@@ -7,7 +7,7 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import commands, engine, placement, replay  # noqa: E402 - the line above must come before NumPy
+from benchmarks import commands, engine, placement, replay
 
 GROUPS = {"engine": engine.run, "placement": placement.run, "replay": replay.run, "commands": commands.run}
 

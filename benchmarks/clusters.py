@@ -102,9 +102,7 @@ def _topology(name: str) -> dict[str, object]:
         resources = []
         for resource, total in ZONE_TOTALS.items():
             amount = f"{total}m" if resource == "cpu" else str(total)
-            resources.append(
-                {"name": resource, "capacity": amount, "allocatable": amount, "available": amount}
-            )
+            resources.append({"name": resource, "capacity": amount, "allocatable": amount, "available": amount})
         costs = [
             {"name": f"node-{other}", "value": 10 if other == zone else 12 if other // 4 == zone // 4 else 32}
             for other in range(ZONES)

@@ -10,11 +10,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.clusters import _node, _topology
-from benchmarks.measure import median_seconds, report
-
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.files import read_objects
+from benchmarks.clusters import _node, _topology
+from benchmarks.measure import median_seconds, report
 
 
 def run() -> None:

@@ -5,13 +5,12 @@ Targets on two shared cores at 5,000 nodes x 8 zones x 6 resources: filter 0.3 m
 
 from __future__ import annotations
 
-from benchmarks.clusters import cluster, pod, pod_of_containers
-from benchmarks.measure import milliseconds, report
-
 from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_class import pod_class_of
 from bayplan.plugins.node_resource_topology_args import decode_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from benchmarks.clusters import cluster, pod, pod_of_containers
+from benchmarks.measure import milliseconds, report
 
 SIZES = (1_000, 5_000, 20_000, 100_000)
 EVERY_POLICY = (Policy.SINGLE_NUMA_NODE, Policy.RESTRICTED, Policy.BEST_EFFORT, Policy.NONE)

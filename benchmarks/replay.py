@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.clusters import cluster, pod, pod_of_containers
-from benchmarks.measure import median_seconds, report
-
 from bayplan.cluster.kubelet_settings import Assumptions, Policy
 from bayplan.cluster.pod_class import pod_class_of
 from bayplan.engine.kubelet import admit
 from bayplan.engine.placement import knowledge_of
+from benchmarks.clusters import cluster, pod, pod_of_containers
+from benchmarks.measure import median_seconds, report
 
 ONE = pod("one", cpu=4, memory="8Gi", gpu=1)
 FOUR = pod_of_containers("four", *({"cpu": 2, "memory": "2Gi", "nic": 1} for _ in range(4)))

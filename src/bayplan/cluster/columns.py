@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cluster.pod_request import CPU, MEMORY, PODS
+
 FloatColumn = NDArray[np.float64]
 
 NO_TOPOLOGY = 0
@@ -22,6 +24,9 @@ TOPOLOGY_USABLE = 1
 TOPOLOGY_INVALID = 2
 TOPOLOGY_STALE = 3
 UNKNOWN = -1
+
+# These have the same index in every cluster.
+FIRST_RESOURCES = (CPU, MEMORY, PODS)
 
 # Columns of which it is worth knowing whether all nodes agree: then one test answers for the whole cluster.
 TALLIED = ("topology", "policy", "scope", "cpu_static", "memory_static", "zone_count", "hardware_class")
@@ -64,6 +69,8 @@ class Columns:
         self._tallies: dict[str, dict[int, int]] = {name: {} for name in TALLIED}
         # Whatever follows from the tallies alone may be kept here; it is emptied when a node's nature changes.
         self.layout_cache: dict[Hashable, Any] = {}
+        for name in FIRST_RESOURCES:
+            self.resource(name)
 
     def resource(self, name: str) -> int:
         """The index of a resource, added if it is new."""

@@ -11,7 +11,9 @@ until a report arrives after their confirmation; until then the promise counts, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from bayplan.cluster.change_log import ChangeLog
 from bayplan.cluster.columns import (
@@ -35,8 +37,7 @@ from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneCharge:
+class ZoneCharge(Struct, frozen=True):
     """An amount of one resource taken from one zone of a node."""
 
     resource: int
@@ -44,8 +45,7 @@ class ZoneCharge:
     amount: float
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPod:
+class PlacedPod(Struct, frozen=True):
     """A pod that occupies a node: what it took, and whether the cluster has confirmed it."""
 
     row: int

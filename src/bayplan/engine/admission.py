@@ -25,6 +25,7 @@ from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STAL
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_request import CPU, Role, is_memory
 from bayplan.engine.demand import Demand, Step
+from bayplan.engine.one_node import lowest_zone_that_holds
 from bayplan.engine.rows import Codes, Mask, Rows, among, count
 from bayplan.engine.subsets import TABLE_ZONES, sets_of_size
 from bayplan.engine.wide_nodes import find_feasible_set
@@ -54,9 +55,9 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     if not demand.scope_matters and columns.everywhere("topology") == TOPOLOGY_USABLE:
         # Most pods have one container, and most nodes a zone for it: then no policy has to be looked at.
         wants = _wants(columns, demand.pod_step.wants, rows, assumptions)
-        if wants and bool(np.logical_and.reduce(_ZoneWalk(columns, rows).in_one_zone(wants))):
+        if not wants or np.logical_and.reduce(_ZoneWalk(columns, rows).in_one_zone(wants)):
             return None
-    codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
+    codes = np.zeros(count(rows), dtype=np.uint8)
     topology = columns.topology[rows]
     for index, want, relevant in _wants(columns, demand.in_sum, rows, assumptions):
         short = columns.zone_available_sum[index][rows] < want
@@ -76,6 +77,14 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     codes[topology == TOPOLOGY_INVALID] = Verdict.DATA_INVALID
     codes[topology == NO_TOPOLOGY] = Verdict.ADMITTED
     return codes
+
+
+def admits_in_one_zone(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> bool:
+    """True if one node certainly admits a pod because one zone holds all of it; False means: look closer."""
+    if demand.scope_matters or columns.topology[row] != TOPOLOGY_USABLE:
+        return False
+    wants = relevant_wants(columns, demand.pod_step.wants, row, assumptions)
+    return lowest_zone_that_holds(columns, wants, row) is not None
 
 
 def relevant_wants(

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from bayplan.cluster.columns import TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, PodRequest
+from bayplan.engine.one_node import MOST_SCORE, ONE_NODE_STRATEGIES, worst_zone_score
 from bayplan.engine.rows import Rows, among, count
 
-MOST_SCORE = 100
 NODES_PER_BLOCK = 2048
 Scores = NDArray[np.int32]
 Grid = NDArray[np.float64]
@@ -35,11 +35,14 @@ Items = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request as arrays [resource, 1, 1]: exact amounts tell whether it fits, whole units (CPUs rounded up) make the share."""
+    """A request as arrays [resource, 1, 1].
+
+    Exact amounts tell whether it fits; `percent` is a hundred times the whole units (CPUs rounded up) that make the share.
+    """
 
     names: tuple[str, ...]
     exact: Stack
-    units: Stack
+    percent: Stack
     weights: Stack
     weight_sum: float
     cpu: int | None
@@ -54,7 +57,7 @@ def allocation_scores(
     columns: Columns, request: PodRequest, rows: Rows, zone_score: ZoneScore, weights: Weights
 ) -> Scores:
     """The score of every node in `rows`: 0 to 100."""
-    nodes = count(rows, columns.size)
+    nodes = count(rows)
     if not request.guaranteed:
         return np.full(nodes, MOST_SCORE, dtype=np.int32)
     scope = columns.everywhere("scope")
@@ -68,6 +71,19 @@ def allocation_scores(
             asked = _asked_at(of_scope, request, weights)
             scores[chosen] = _mean_of_worst_zones(columns, asked, among(rows, chosen), zone_score)
     return scores
+
+
+def allocation_score(columns: Columns, request: PodRequest, row: int, strategy: str, weights: Weights) -> int:
+    """The score of one node, for the strategies of `engine/one_node.py`."""
+    if not request.guaranteed:
+        return MOST_SCORE
+    if columns.topology[row] != TOPOLOGY_USABLE or columns.policy[row] != Policy.SINGLE_NUMA_NODE:
+        return 0
+    by_pod = columns.scope[row] == Scope.POD
+    asked = [request.largest_or_sum] if by_pod else [container.requests for container in request.containers]
+    resource_score = ONE_NODE_STRATEGIES[strategy]
+    total = sum(worst_zone_score(columns, amounts, row, resource_score, weights) for amounts in asked)
+    return total // len(asked) if asked else 0
 
 
 def least_allocated(free: Stack, asked: Asked) -> Grid:
@@ -97,7 +113,7 @@ def balanced_allocation(free: Stack, asked: Asked) -> Grid:
     """High if the request uses the same share of every resource; weights play no part."""
     units = _whole_units(free, asked)
     share = np.ones_like(units)
-    np.divide(asked.units, units, out=share, where=units > 0)
+    np.divide(asked.percent / MOST_SCORE, units, out=share, where=units > 0)
     number = len(asked.names)
     overcommitted = np.logical_or.reduce(share > 1, axis=0)
     share -= np.add.reduce(share, axis=0) / number
@@ -140,7 +156,7 @@ def _asked(amounts: Items, weights: Items) -> Asked:
     return Asked(
         names=names,
         exact=_upright([float(amount) for _, amount in amounts]),
-        units=_upright(units),
+        percent=_upright([MOST_SCORE * unit for unit in units]),
         weights=_upright(importance),
         weight_sum=sum(importance),
         cpu=names.index(CPU) if CPU in names else None,
@@ -155,12 +171,10 @@ def _upright(values: list[float]) -> Stack:
 
 def _mean_of_worst_zones(columns: Columns, asked: list[Asked], rows: Rows, zone_score: ZoneScore) -> Scores:
     if not asked:
-        return np.zeros(count(rows, columns.size), dtype=np.int32)
-    # A share of nothing is infinite (or, for nothing of nothing, undefined), and cut down to "does not fit" at once.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = _worst_zone(columns, asked[0], rows, zone_score)
-        for more in asked[1:]:
-            total += _worst_zone(columns, more, rows, zone_score)
+        return np.zeros(count(rows), dtype=np.int32)
+    total = _worst_zone(columns, asked[0], rows, zone_score)
+    for more in asked[1:]:
+        total += _worst_zone(columns, more, rows, zone_score)
     if len(asked) > 1:
         total /= len(asked)
     return total.astype(np.int32)
@@ -168,7 +182,7 @@ def _mean_of_worst_zones(columns: Columns, asked: list[Asked], rows: Rows, zone_
 
 def _worst_zone(columns: Columns, asked: Asked, rows: Rows, zone_score: ZoneScore) -> Grid:
     """The lowest score of any zone, zones worth 0 passed over; 0 if there is no other."""
-    nodes = count(rows, columns.size)
+    nodes = count(rows)
     if not asked.names:
         return np.zeros(nodes)
     if nodes <= NODES_PER_BLOCK:
@@ -190,7 +204,7 @@ def _worst_zone_of_block(columns: Columns, asked: Asked, rows: Rows, zone_score:
 def _blocks(rows: Rows, nodes: int) -> Iterator[Rows]:
     for start in range(0, nodes, NODES_PER_BLOCK):
         end = min(start + NODES_PER_BLOCK, nodes)
-        yield slice((rows.start or 0) + start, (rows.start or 0) + end) if isinstance(rows, slice) else rows[start:end]
+        yield slice(rows.start + start, rows.start + end) if isinstance(rows, slice) else rows[start:end]
 
 
 def _free_amounts(columns: Columns, asked: Asked, rows: Rows) -> Stack:
@@ -213,9 +227,12 @@ def _whole_units(free: Stack, asked: Asked) -> Stack:
 
 def _percent_of_free(free: Stack, asked: Asked) -> Stack:
     """100 * wanted / free; a zone with nothing free counts as short, whatever is wanted. Overwrites its input."""
-    share = np.divide(MOST_SCORE * asked.units, _whole_units(free, asked), out=free)
-    if asked.any_zero:
-        np.copyto(share, np.inf, where=np.isnan(share))
+    units = _whole_units(free, asked)
+    nothing = units == 0 if asked.any_zero else None
+    # Half a unit stands for none: it is less than anything wanted, and can be divided by.
+    share = np.divide(asked.percent, np.maximum(units, 0.5, out=units), out=units)
+    if nothing is not None:
+        np.copyto(share, np.inf, where=nothing)
     return share
 
 

@@ -37,7 +37,7 @@ class NarrowestSets:
 
 def least_numa_scores(columns: Columns, hardware: list[HardwareClass], request: PodRequest, rows: Rows) -> Scores:
     """The score of every node in `rows`: 0 to 100, whatever the node's policy."""
-    nodes = count(rows, columns.size)
+    nodes = count(rows)
     if not request.guaranteed:
         return np.full(nodes, MOST_SCORE, dtype=np.int32)
     scored = columns.topology[rows] == TOPOLOGY_USABLE
@@ -130,7 +130,7 @@ def take_from_sets(left: dict[str, NDArray[np.float64]], amounts: Amounts, bits:
 
 
 def _scores_of_class(columns: Columns, hardware: HardwareClass, asked: list[Amounts], rows: Rows) -> Scores:
-    nodes = count(rows, columns.size)
+    nodes = count(rows)
     width = np.zeros(nodes, dtype=np.int64)
     closest = np.ones(nodes, dtype=np.bool_)
     failed = np.zeros(nodes, dtype=np.bool_)

@@ -20,7 +20,7 @@ Shares = NDArray[np.float64]
 
 def missing_share_of_node(columns: Columns, asked: Sequence[tuple[str, int]], rows: Rows) -> Shares:
     """Per node: the largest share of any requested amount that the node's sums lack; 0 if nothing is missing."""
-    worst = np.zeros(count(rows, columns.size))
+    worst = np.zeros(count(rows))
     for name, want in asked:
         index = columns.resource_index.get(name)
         free = np.zeros_like(worst) if index is None else columns.free[index][rows]
@@ -31,7 +31,7 @@ def missing_share_of_node(columns: Columns, asked: Sequence[tuple[str, int]], ro
 def missing_share_of_best_zone(columns: Columns, step: Step, rows: Rows) -> Shares:
     """Per node: the same for the zone that comes closest to holding one step."""
     zones = columns.zone_available.shape[1]
-    worst = np.zeros((zones, count(rows, columns.size)))
+    worst = np.zeros((zones, count(rows)))
     for name, want in step.wants:
         index = columns.resource_index.get(name)
         if index is None:

@@ -7,7 +7,7 @@ other case is replayed exactly as the kubelet would do it (`engine/kubelet/`), w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Assumptions, Policy
@@ -17,18 +17,17 @@ from bayplan.cluster.topology_report import TopologyReport
 from bayplan.engine.admission import relevant_wants
 from bayplan.engine.demand import HOST_RESOURCES, Demand
 from bayplan.engine.kubelet import Admission, NodeKnowledge, ZoneCounts, admit, from_counts
+from bayplan.engine.one_node import lowest_zone_that_holds
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerZones:
+class ContainerZones(Struct, frozen=True):
     """The NUMA ids a container is aligned to; None where the kubelet gives it no affinity."""
 
     container: str
     zones: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Zones per container and the amounts taken; or, in `refusal`, why the kubelet would say no after all."""
 
     containers: tuple[ContainerZones, ...] = ()
@@ -94,13 +93,12 @@ def _lowest_zone(
 ) -> Placement | None:
     (step,) = demand.container_steps
     wants = relevant_wants(state.columns, step.wants, row, assumptions)
-    available = state.columns.zone_available
-    for position, zone in enumerate(report.zones):
-        if all(available[index, position, row] >= want for index, want in wants):
-            charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants)
-            zones = (zone.id,) if wants else None
-            return Placement((ContainerZones(step.container, zones),), charges)
-    return None
+    position = lowest_zone_that_holds(state.columns, wants, row)
+    if position is None:
+        return None
+    charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants)
+    zones = (report.zones[position].id,) if wants else None
+    return Placement((ContainerZones(step.container, zones),), charges)
 
 
 def _replayed(

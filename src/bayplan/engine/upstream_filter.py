@@ -53,7 +53,7 @@ class UpstreamAnswer:
 
 def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Codes:
     """One `UpstreamVerdict` per node in `rows`."""
-    codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
+    codes = np.zeros(count(rows), dtype=np.uint8)
     if request.qos is QoS.BEST_EFFORT and not asks_for_devices(request):
         return codes
     topology = columns.topology[rows]
@@ -78,7 +78,7 @@ def align_pod(columns: Columns, request: PodRequest, rows: Rows) -> UpstreamAnsw
 def align_containers(columns: Columns, request: PodRequest, rows: Rows) -> UpstreamAnswer:
     """Container scope: each container in turn; only application containers reduce what the next one sees."""
     left = ZonesLeft(columns, rows, guaranteed=request.guaranteed)
-    codes = np.zeros(count(rows, columns.size), dtype=np.uint8)
+    codes = np.zeros(count(rows), dtype=np.uint8)
     zones = []
     for container in request.containers:
         fits = left.zones_for(container.requests)
@@ -104,7 +104,7 @@ class ZonesLeft:
     def zones_for(self, amounts: Mapping[str, int]) -> Mask:
         """fits[zone, node] for one set of amounts; all true where nothing constrains the choice."""
         zones = self._columns.zone_available.shape[1]
-        fits = np.ones((zones, count(self._rows, self._columns.size)), dtype=np.bool_)
+        fits = np.ones((zones, count(self._rows)), dtype=np.bool_)
         for name, amount in amounts.items():
             if not amount:
                 continue

@@ -15,7 +15,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Mask, Rows, count
 from bayplan.kube.core_v1 import NodeSelectorTerm, SelectorRequirement
-from bayplan.plugins.base import MOST_SCORE, Scores
+from bayplan.plugins.base import MOST_SCORE, Scores, of_one_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class NodeAffinity:
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
         """1 for nodes that do not match."""
-        matches = np.ones(count(rows, state.columns.size), dtype=np.bool_)
+        matches = np.ones(count(rows), dtype=np.bool_)
         for key, value in pod.node_selector.items():
             matches &= _has_value(state, key, [value], rows)
         required = pod.node_affinity.required_during_scheduling_ignored_during_execution
@@ -47,6 +47,10 @@ class NodeAffinity:
             matches &= any_term
         return (~matches).astype(np.uint8)
 
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.refusals, state, pod, row)
+
     def cause(self, pod: PodClass, code: int) -> str:
         """kube-scheduler's words."""
         return "node(s) didn't match Pod's node affinity/selector"
@@ -54,16 +58,20 @@ class NodeAffinity:
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """Sum of the weights of matching preferences, the best possible sum being 100."""
         wishes = pod.node_affinity.preferred_during_scheduling_ignored_during_execution or []
-        total = np.zeros(count(rows, state.columns.size), dtype=np.int64)
+        total = np.zeros(count(rows), dtype=np.int64)
         for wish in wishes:
             total += wish.weight * matches_term(state, wish.preference, rows)
         most = sum(wish.weight for wish in wishes)
         return (total * MOST_SCORE // max(most, 1)).astype(np.int32)
 
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.scores, state, pod, row)
+
 
 def matches_term(state: ClusterState, term: NodeSelectorTerm, rows: Rows) -> Mask:
     """Nodes for which every requirement of a term holds."""
-    nodes = count(rows, state.columns.size)
+    nodes = count(rows)
     if not term.match_expressions and not term.match_fields:
         return np.zeros(nodes, dtype=np.bool_)
     matches = np.ones(nodes, dtype=np.bool_)
@@ -88,7 +96,7 @@ def _holds(state: ClusterState, requirement: SelectorRequirement, rows: Rows) ->
         case "Gt" | "Lt":
             return _compares(state, key, values, rows, greater=requirement.operator == "Gt")
     # The API server admits no other operator; from a file it may come, and then nothing matches.
-    return np.zeros(count(rows, state.columns.size), dtype=np.bool_)
+    return np.zeros(count(rows), dtype=np.bool_)
 
 
 def _has_value(state: ClusterState, key: str, values: list[str], rows: Rows) -> Mask:

@@ -14,7 +14,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Rows
 from bayplan.kube.core_v1 import Taint, Toleration
-from bayplan.plugins.base import MOST_SCORE, Scores
+from bayplan.plugins.base import MOST_SCORE, Scores, of_one_node
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -33,6 +33,10 @@ class NodeUnschedulable:
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
         """1 for cordoned nodes."""
         return state.columns.unschedulable[rows].astype(np.uint8)
+
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
         """kube-scheduler's words."""
@@ -57,6 +61,10 @@ class NodeName:
         if row is not None:
             refused[row] = 0
         return refused[rows]
+
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
         """kube-scheduler's words."""
@@ -86,6 +94,10 @@ class TaintToleration:
         ]
         return np.array(refused, dtype=np.uint8)[state.columns.taint_set[rows]]
 
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.refusals, state, pod, row)
+
     def cause(self, pod: PodClass, code: int) -> str:
         """kube-scheduler's words, without the taint: nodes with different taints are counted together."""
         return "node(s) had untolerated taint(s)"
@@ -100,6 +112,10 @@ class TaintToleration:
         )
         worst = max(int(counts.max()), 1)
         return (MOST_SCORE - MOST_SCORE * counts // worst).astype(np.int32)[state.columns.taint_set[rows]]
+
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.scores, state, pod, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +137,10 @@ class NodePorts:
                 if port.conflicts(taken):
                     refused[row] = 1
         return refused[rows]
+
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
         """kube-scheduler's words."""

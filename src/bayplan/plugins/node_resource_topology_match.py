@@ -13,14 +13,15 @@ from functools import cached_property, lru_cache
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import Verdict, verdicts
-from bayplan.engine.allocation_scores import STRATEGIES, allocation_scores
+from bayplan.engine.admission import Verdict, admits_in_one_zone, verdicts
+from bayplan.engine.allocation_scores import STRATEGIES, allocation_score, allocation_scores
 from bayplan.engine.demand import Demand, demand_of
 from bayplan.engine.least_numa import least_numa_scores
+from bayplan.engine.one_node import ONE_NODE_STRATEGIES
 from bayplan.engine.placement import Placement, place_on
 from bayplan.engine.rows import Codes, Rows
 from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
-from bayplan.plugins.base import Scores
+from bayplan.plugins.base import Scores, of_one_node
 from bayplan.plugins.node_resource_topology_args import (
     LEAST_NUMA_NODES,
     FilterMode,
@@ -68,6 +69,12 @@ class NodeResourceTopologyMatch:
             return upstream_verdicts(state.columns, pod.request, rows)
         return verdicts(state.columns, demand(pod), rows, self._assumptions)
 
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        if not self._upstream and admits_in_one_zone(state.columns, demand(pod), row, self._assumptions):
+            return 0
+        return of_one_node(self.refusals, state, pod, row)
+
     def cause(self, pod: PodClass, code: int) -> str:
         """Why, in mode `Upstream` in scheduler-plugins' exact words."""
         if self._upstream:
@@ -79,6 +86,12 @@ class NodeResourceTopologyMatch:
         if self._strategy == LEAST_NUMA_NODES:
             return least_numa_scores(state.columns, state.hardware_classes, pod.request, rows)
         return allocation_scores(state.columns, pod.request, rows, STRATEGIES[self._strategy], self._weights)
+
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        if self._strategy in ONE_NODE_STRATEGIES:
+            return allocation_score(state.columns, pod.request, row, self._strategy, self._weights)
+        return of_one_node(self.scores, state, pod, row)
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
         """The zones of each container on the chosen node, or the kubelet's refusal.

@@ -12,14 +12,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import FloatColumn
+from bayplan.cluster.columns import FIRST_RESOURCES, FloatColumn
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import CPU, MEMORY, PODS
+from bayplan.cluster.pod_request import PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Rows
 from bayplan.plugins.base import MOST_SCORE, Scores
 
-SCORED = (CPU, MEMORY)
+SCORED = FIRST_RESOURCES[:2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,18 @@ class NodeResourcesFit:
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """1 + the position of the first short resource in `asked_of_node(pod)`."""
         names, amounts = _as_arrays(asked_of_node(pod))
-        short = _of_resources(state, names, rows, free=True) < amounts
+        short = _free(state, names, rows) < amounts
         if not np.logical_or.reduce(short, axis=None):
             return None
         return np.where(short.any(axis=0), short.argmax(axis=0) + 1, 0).astype(np.uint8)
+
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        columns = state.columns
+        for position, (name, amount) in enumerate(asked_of_node(pod), start=1):
+            if columns.free[columns.resource(name), row] < amount:
+                return position
+        return 0
 
     def cause(self, pod: PodClass, code: int) -> str:
         """`Insufficient cpu`, as kube-scheduler says it."""
@@ -53,17 +61,27 @@ class NodeResourcesFit:
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """Mean over cpu and memory of the share that would stay free (or be used), as a whole number."""
-        total = pod.request.total
-        _, amounts = _as_arrays(tuple((name, total.get(name, 0)) for name in SCORED))
-        allocatable = _of_resources(state, SCORED, rows, free=False)
-        kept = _of_resources(state, SCORED, rows, free=True) - amounts
-        share = (allocatable - kept if self.most_allocated else kept) * MOST_SCORE
-        # A node that offers none of a resource is worth nothing here; so is one that lacks the room.
+        # CPU and memory are the first two resources of every cluster, so this is a view.
+        allocatable = state.columns.allocatable[:2, rows]
+        share = state.columns.free[:2, rows] - _scored_amounts(pod)
+        if self.most_allocated:
+            np.subtract(allocatable, share, out=share)
+        share *= MOST_SCORE
         share /= np.maximum(allocatable, 1.0)
         np.floor(share, out=share)
-        np.minimum(np.maximum(share, 0.0, out=share), float(MOST_SCORE), out=share)
-        mean: NDArray[np.float64] = np.add.reduce(share, axis=0) / len(SCORED)
-        return mean.astype(np.int32)
+        # Nodes without the room leave the range of 0 to 100; the filter has refused them.
+        total: NDArray[np.float64] = np.add.reduce(share, axis=0)
+        total /= len(SCORED)
+        return total.astype(np.int32)
+
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        total = 0
+        for index, name in enumerate(SCORED):
+            allocatable = int(state.columns.allocatable[index, row])
+            kept = int(state.columns.free[index, row]) - pod.request.total.get(name, 0)
+            total += (allocatable - kept if self.most_allocated else kept) * MOST_SCORE // max(allocatable, 1)
+        return total // len(SCORED)
 
 
 @lru_cache(maxsize=4096)
@@ -78,8 +96,13 @@ def _as_arrays(asked: tuple[tuple[str, int], ...]) -> tuple[tuple[str, ...], NDA
     return tuple(name for name, _ in asked), np.array([[float(amount)] for _, amount in asked])
 
 
-def _of_resources(state: ClusterState, names: tuple[str, ...], rows: Rows, *, free: bool) -> FloatColumn:
-    """[resource, node] of what is free or allocatable, for some resources and nodes."""
+@lru_cache(maxsize=4096)
+def _scored_amounts(pod: PodClass) -> NDArray[np.float64]:
+    return np.array([[float(pod.request.total.get(name, 0))] for name in SCORED])
+
+
+def _free(state: ClusterState, names: tuple[str, ...], rows: Rows) -> FloatColumn:
+    """[resource, node] of what is free of some resources on some nodes."""
     indexes = state.columns.indexes(names)
-    columns = state.columns.free if free else state.columns.allocatable
-    return columns[indexes, rows] if isinstance(rows, slice) else columns[indexes[:, np.newaxis], rows]
+    free = state.columns.free
+    return free[indexes, rows] if isinstance(rows, slice) else free[indexes[:, np.newaxis], rows]

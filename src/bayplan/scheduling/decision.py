@@ -6,14 +6,13 @@ turn it into bindings and events. Nothing here computes anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from bayplan.cluster.state import ZoneCharge
 from bayplan.engine.placement import ContainerZones
 
 
-@dataclass(frozen=True, slots=True)
-class CauseCount:
+class CauseCount(Struct, frozen=True):
     """How many nodes one cause of one plugin kept a pod away from, in the order the filters are asked."""
 
     plugin: str
@@ -21,8 +20,7 @@ class CauseCount:
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NearestMiss:
+class NearestMiss(Struct, frozen=True):
     """A node that almost fits: the resource it lacks most, where, what it has there and what is wanted."""
 
     node: str
@@ -32,8 +30,7 @@ class NearestMiss:
     want: int
 
 
-@dataclass(frozen=True, slots=True)
-class Shortfall:
+class Shortfall(Struct, frozen=True):
     """The data behind a "no"."""
 
     nodes: int
@@ -41,8 +38,7 @@ class Shortfall:
     nearest: tuple[NearestMiss, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The outcome of one scheduling cycle for one pod."""
 
     pod: str

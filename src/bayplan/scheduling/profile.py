@@ -76,6 +76,14 @@ class ClassProfile:
         """First refusal by filters that look at usage; None if nobody is refused."""
         return _first_refusal(self.usage_filters, state, self.pod, rows)
 
+    def judge_usage_of_one(self, state: ClusterState, row: int) -> tuple[int, int]:
+        """For one node: its `blocked` number by filters that look at usage and, if it passes, its score."""
+        for position, plugin in self.usage_filters:
+            code = plugin.refusal(state, self.pod, row)
+            if code:
+                return position * CODES_PER_FILTER + code, 0
+        return PASSES, sum(weight * plugin.score(state, self.pod, row) for plugin, weight in self.usage_scores)
+
     def score_of_node(self, state: ClusterState, rows: Rows) -> Scores:
         """Weighted sum of the scores that look at node objects."""
         return _weighted_sum(self.node_scores, state, self.pod, rows)
@@ -112,7 +120,10 @@ def _first_refusal(
 def _weighted_sum(
     scores: tuple[tuple[ScorePlugin, int], ...], state: ClusterState, pod: PodClass, rows: Rows
 ) -> Scores:
-    total = np.zeros(count(rows, state.columns.size), dtype=np.int32)
+    total = np.zeros(count(rows), dtype=np.int32)
     for plugin, weight in scores:
-        total += weight * plugin.scores(state, pod, rows)
+        score = plugin.scores(state, pod, rows)
+        if weight != 1:
+            score *= weight
+        total += score
     return total
