@@ -16,6 +16,8 @@ import click
 
 from bayplan import __version__
 
+SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
+
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -38,8 +40,7 @@ class LazyGroup(click.Group):
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"bayplan.cli.{cmd_name}"), cmd_name)
-        assert isinstance(command, click.Command)
+        command: click.Command = getattr(import_module(f"bayplan.cli.{cmd_name}"), cmd_name)
         return command
 
     def resolve_command(
@@ -53,7 +54,7 @@ class LazyGroup(click.Group):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples first; the commands' own lines come from the table."""
         program = ctx.info_name or "bayplan"
-        formatter.write(f"{__doc_first_line__}\n\n")
+        formatter.write(f"{SUMMARY}\n\n")
         formatter.write("Examples:\n")
         formatter.write("  kubectl get nodes,pods,noderesourcetopologies -A -o json > cluster.json\n")
         formatter.write(f"  {program} place -f pod.yaml --cluster cluster.json\n")
@@ -67,9 +68,6 @@ class LazyGroup(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options without the list of commands, which stands above already."""
         click.Command.format_options(self, ctx, formatter)
-
-
-__doc_first_line__ = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -101,8 +99,6 @@ def run(argv: list[str]) -> int:
         # `bayplan ... | head` has read enough. Python would complain when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except RecursionError:
-        return _fail("the input is nested too deeply to be read")
     except ValueError as error:
         if not _is_bad_input(error):
             raise

@@ -88,7 +88,8 @@ def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str 
         for outcome in place_in_turn(session, read_pods(files, namespace), 1):
             placed[outcome.decision.pod] = outcome.decision.containers
     problems: list[Problem] = []
-    drawn = numa_map(state, row, session.assumptions, _parents(session, name), placed, problems)
+    parents = _parents(session, name)
+    drawn = numa_map(state, row, session.assumptions, parents=parents, placed=placed, problems=problems)
     warn([str(problem) for problem in problems])
     if drawn is None:
         report = state.reports[row]

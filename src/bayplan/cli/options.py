@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 STDIN = Path("/dev/stdin")
+# What the API server writes into pods that name no scheduler.
+DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class ExampleCommand(click.Command):
@@ -75,7 +77,7 @@ def cluster_options(function: _Function) -> _Function:
             click.option(
                 "--scheduler-name",
                 metavar="NAME",
-                help="Which profile of --config to use. Without it: the one each pod names, or the only one.",
+                help="Which profile of --config to use. Without it: the one a pod names, else the first.",
             ),
         )
     ):
@@ -105,10 +107,11 @@ class Session:
         return topology.arguments.assumptions if topology else Assumptions()
 
     def profile_for(self, pod: Pod) -> Profile:
-        """The profile named by the pod, or the only one there is."""
-        if len(self._profiles) == 1:
-            return next(iter(self._profiles.values()))
-        name = pod.spec.scheduler_name or "default-scheduler"
+        """The profile named by the pod; the first one for pods that leave the choice to the cluster."""
+        first = next(iter(self._profiles.values()))
+        name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+        if len(self._profiles) == 1 or (name == DEFAULT_SCHEDULER and name not in self._profiles):
+            return first
         if name not in self._profiles:
             known = ", ".join(self._profiles)
             raise click.UsageError(

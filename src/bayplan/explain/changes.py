@@ -36,17 +36,19 @@ def _phrase(state: ClusterState, pod: PodClass, shortfall: Shortfall, remedy: Re
             return f"{whose}{remedy.resource} <= {human(remedy.resource, remedy.amount)}"
         case ZonesCombined():
             return "a container could span NUMA zones"
-        case WithoutFilter(plugin="NodeUnschedulable"):
-            refused = _refused_by(shortfall, remedy.plugin)
-            return f"uncordoned: {hostlist(refused, 40)}" if refused else "nodes were uncordoned"
-        case WithoutFilter(plugin="TaintToleration"):
-            taints = _untolerated(state, pod, _refused_by(shortfall, remedy.plugin))
-            return f"taint tolerated: {taints[0]}" if len(taints) == 1 else "their taints were tolerated"
-        case WithoutFilter(plugin="NodeAffinity"):
-            return "node selector and affinity were dropped"
-        case WithoutFilter(plugin="NodeName"):
-            return "spec.nodeName were dropped"
-    return f"{remedy.plugin} were satisfied"
+        case WithoutFilter():
+            return _without(state, pod, _refused_by(shortfall, remedy.plugin), remedy)
+
+
+def _without(state: ClusterState, pod: PodClass, refused: list[str], remedy: WithoutFilter) -> str:
+    if remedy.plugin == "NodeUnschedulable":
+        # Not every cordoned node would take the pod; which ones would is known only if all of them do.
+        return f"{hostlist(refused, 40) if len(refused) == remedy.nodes else 'cordoned nodes'} were uncordoned"
+    if remedy.plugin == "TaintToleration":
+        taints = _untolerated(state, pod, refused)
+        return f"it tolerated {taints[0] if len(taints) == 1 else 'the taints of nodes'}"
+    words = {"NodeAffinity": "its node selector and affinity were dropped", "NodeName": "its nodeName were dropped"}
+    return words.get(remedy.plugin, f"{remedy.plugin} were satisfied")
 
 
 def _refused_by(shortfall: Shortfall, plugin: str) -> list[str]:

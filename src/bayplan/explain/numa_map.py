@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Assumptions
-from bayplan.cluster.pod_request import CPU, MEMORY, PodRequest, Role, is_memory
+from bayplan.cluster.pod_request import CPU, MEMORY, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology_report import Problem, TopologyReport
 from bayplan.engine.demand import HOST_RESOURCES, demand_of
@@ -19,6 +19,7 @@ from bayplan.engine.placement import ContainerZones
 from bayplan.explain.annotations import ZonesByContainer, zones_of_pod
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.numa_packages import packages_of
+from bayplan.explain.zones import zone_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,23 @@ class ZoneResource:
 
 @dataclass(frozen=True, slots=True)
 class PodInZone:
-    """A pod that holds something in a zone. `zones` is more than one where it spans several; `new` if it was placed just now."""
+    """Containers of a pod that hold something in a zone, or in several. `new` if the pod was placed just now.
+
+    `whole` is False where other containers of the pod stand elsewhere.
+    """
 
     key: str
+    containers: tuple[str, ...]
     amounts: Mapping[str, int]
     zones: tuple[int, ...]
     new: bool
+    whole: bool
+
+    @property
+    def title(self) -> str:
+        """The pod's name, with what makes this part of it special."""
+        parts = "" if self.whole else f" ({', '.join(self.containers)})"
+        return f"{self.key}{parts}" + (f" (zones {zone_numbers(self.zones)})" if len(self.zones) > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +104,23 @@ class NumaMap:
         """All zones, package by package."""
         return [zone for package in self.packages for zone in package.zones]
 
+    def distance_row(self, zone: ZoneView) -> str:
+        """`10 12 | 32 32`: distances in order of zone id, a bar between packages if their zones follow one another."""
+        order = [other.id for other in self.zones]
+        starts = set()
+        if order == sorted(order):
+            sizes = [len(package.zones) for package in self.packages]
+            starts = {sum(sizes[:number]) for number in range(1, len(sizes))}
+        return " ".join(
+            f"| {distance}" if position in starts else str(distance) for position, distance in enumerate(zone.distances)
+        )
+
 
 def numa_map(
     state: ClusterState,
     row: int,
     assumptions: Assumptions,
+    *,
     parents: Mapping[int, str] | None = None,
     placed: Mapping[str, Sequence[ContainerZones]] | None = None,
     problems: list[Problem] | None = None,
@@ -181,7 +205,13 @@ def numa_document(drawn: NumaMap) -> Document:
                 },
                 "distances": list(zone.distances),
                 "pods": [
-                    {"pod": pod.key, "zones": list(pod.zones), "amounts": amounts_document(pod.amounts), "new": pod.new}
+                    {
+                        "pod": pod.key,
+                        "containers": list(pod.containers),
+                        "zones": list(pod.zones),
+                        "amounts": amounts_document(pod.amounts),
+                        "new": pod.new,
+                    }
                     for pod in zone.pods
                 ],
             }
@@ -214,14 +244,22 @@ def _order(resource: str) -> tuple[int, str]:
 
 def _standing_in(key: str, request: PodRequest, zones: ZonesByContainer, *, new: bool) -> list[PodInZone]:
     """A pod's containers grouped by their zones; init containers are gone by the time anybody looks."""
-    grouped: dict[tuple[int, ...], dict[str, int]] = {}
+    grouped: dict[tuple[int, ...], list[ContainerRequest]] = {}
     for container in request.containers:
         place = zones.get(container.name)
         if place and container.role is not Role.INIT:
-            amounts = grouped.setdefault(place, {})
-            for resource, amount in container.requests.items():
-                amounts[resource] = amounts.get(resource, 0) + amount
-    return [PodInZone(key, amounts, place, new) for place, amounts in grouped.items()]
+            grouped.setdefault(place, []).append(container)
+    return [
+        PodInZone(
+            key,
+            tuple(container.name for container in containers),
+            sidecar_aware_sum(containers),
+            place,
+            new=new,
+            whole=len(grouped) == 1,
+        )
+        for place, containers in grouped.items()
+    ]
 
 
 def _manager(policy: str, *, known: bool) -> str:

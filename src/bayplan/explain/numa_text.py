@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from bayplan.explain.numa_labels import short_amount, short_labels, short_listing
 from bayplan.explain.numa_map import NumaMap, PodInZone, PodOutside, ZoneResource, ZoneView
 from bayplan.explain.styled import Span, StyledLine
-from bayplan.explain.zones import zone_numbers
 
 NARROWEST_BOX = 38
 WIDEST_BOX = 60
@@ -48,13 +47,14 @@ def numa_text(drawn: NumaMap, width: int = 100) -> list[StyledLine]:
     box = max(NARROWEST_BOX, min(WIDEST_BOX, (width - indent + 1) // per_row - 1))
     columns = _BarColumns.of(drawn, labels, box - 4)
     lines = list(_header(drawn))
-    groups = _groups(drawn)
     for package in drawn.packages:
         if package.name:
             lines.append(StyledLine.of(Span(package.name, "title")))
         for start in range(0, len(package.zones), per_row):
             row = package.zones[start : start + per_row]
-            lines += _side_by_side([_zone_box(zone, columns, groups, box) for zone in row], box, indent)
+            lines += _side_by_side(
+                [_zone_box(zone, columns, drawn.distance_row(zone), box) for zone in row], box, indent
+            )
     lines += _outside("zone not reported", drawn.zone_not_reported, labels)
     lines += _outside("not pinned to a zone", drawn.not_pinned, labels)
     return lines
@@ -69,19 +69,13 @@ def _header(drawn: NumaMap) -> Iterator[StyledLine]:
     yield StyledLine.of(Span("free of total:  █ ■ free  ░ □ in use", "dim"))
 
 
-def _groups(drawn: NumaMap) -> list[set[int]]:
-    """Positions of zones per package, for the distance rows."""
-    position = {zone_id: place for place, zone_id in enumerate(sorted(zone.id for zone in drawn.zones))}
-    return [{position[zone.id] for zone in package.zones} for package in drawn.packages]
-
-
-def _zone_box(zone: ZoneView, columns: _BarColumns, groups: list[set[int]], width: int) -> list[StyledLine]:
+def _zone_box(zone: ZoneView, columns: _BarColumns, distances: str, width: int) -> list[StyledLine]:
     """The lines of one box without its lower edge: boxes side by side are filled to the same height first."""
     inner = width - 4
     content = [_resource_line(resource, columns) for resource in zone.resources]
     for pod in zone.pods:
         content += _pod_lines(pod, columns.labels, inner)
-    content.append(StyledLine.of(Span(f"distance  {distance_row(zone.distances, groups)}", "dim")))
+    content.append(StyledLine.of(Span(f"distance  {distances}", "dim")))
     style = "new" if any(pod.new for pod in zone.pods) else "frame"
     title = f" NUMA {zone.id} "
     top = StyledLine.of(Span("┌", style), Span(title, "title"), Span("─" * (width - 2 - len(title)) + "┐", style))
@@ -131,9 +125,8 @@ def _numbers(resource: ZoneResource) -> str:
 
 
 def _pod_lines(pod: PodInZone, labels: Mapping[str, str], inner: int) -> list[StyledLine]:
-    spans = f"  (zones {zone_numbers(pod.zones)})" if len(pod.zones) > 1 else ""
-    name = Span(f"→ {pod.key}  placed now" if pod.new else f"• {pod.key}", "new" if pod.new else "")
-    lines = [StyledLine.of(name, Span(spans, "dim"))]
+    name = Span(f"→ {pod.title}  placed now" if pod.new else f"• {pod.title}", "new" if pod.new else "")
+    lines = [StyledLine.of(name)]
     rows: list[str] = []
     for part in short_listing(pod.amounts, labels):
         if rows and len(rows[-1]) + len(part) + 4 <= inner:
@@ -141,12 +134,6 @@ def _pod_lines(pod: PodInZone, labels: Mapping[str, str], inner: int) -> list[St
         else:
             rows.append(part)
     return lines + [StyledLine.of(Span(f"  {row}", "dim")) for row in rows]
-
-
-def distance_row(distances: Sequence[int], groups: Sequence[set[int]]) -> str:
-    """`10 12 | 32 32`: a bar between packages, where the zones of each follow one another."""
-    starts = {min(group) for group in groups} - {0}
-    return " ".join(f"| {distance}" if place in starts else str(distance) for place, distance in enumerate(distances))
 
 
 def _outside(title: str, pods: Sequence[PodOutside], labels: Mapping[str, str]) -> list[StyledLine]:

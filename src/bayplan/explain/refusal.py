@@ -58,8 +58,7 @@ def refusal_of(
     state: ClusterState, pod: PodClass, profile: Profile, decision: Decision, found: Sequence[Remedy]
 ) -> Refusal:
     """Put a refused decision into words."""
-    shortfall = decision.shortfall
-    assert shortfall is not None
+    shortfall = decision.shortfall or Shortfall(len(state.rows), (), ())
     stages = stages_of(shortfall, pod, profile)
     return Refusal(
         pod=decision.pod,

@@ -34,7 +34,8 @@ def refusal_text(refusal: Refusal, status: str = "does not fit") -> str:
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += _stage_lines(refusal.shortfall.nodes, refusal.stages)
     lines += _nearest_lines(refusal.misses)
-    lines += change_lines(refusal.changes)
+    if refusal.shortfall.nodes:
+        lines += change_lines(refusal.changes)
     return "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ Out goes an `ObjectSet` of wire structs. A file that cannot be read or an object
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ def _documents_of(file: Path) -> Iterator[bytes]:
     try:
         raw = file.read_bytes()
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {error}") from None
     start = data.lstrip()[:1]
     if start in (b"{", b"["):
@@ -94,6 +95,8 @@ def _yaml_documents(data: bytes, file: Path) -> Iterator[bytes]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         problem = " ".join(str(error).split())
         raise InvalidObject(ObjectPath(f"file {file}"), f"is neither JSON nor YAML: {problem}") from None
+    except RecursionError:
+        raise InvalidObject(ObjectPath(f"file {file}"), "is nested too deeply") from None
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidObject(ObjectPath(f"file {file}"), f"holds YAML that JSON cannot express: {error}") from None
 
@@ -135,16 +138,20 @@ def _header(document: bytes | msgspec.Raw, file: Path) -> _Header:
         return _HEADER_DECODER.decode(document)
     except msgspec.ValidationError as error:
         raise InvalidObject(ObjectPath(f"file {file}"), _readable(error)) from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidObject(ObjectPath(f"file {file}"), f"is not valid JSON: {error}") from None
+    except RecursionError:
+        raise InvalidObject(ObjectPath(f"file {file}"), "is nested too deeply") from None
 
 
 def _decode(document: bytes | msgspec.Raw, kind: type[_Wire], header: _Header, file: Path) -> _Wire:
     at = _subject(kind.__name__, header, file)
     try:
-        decoded = _DECODERS[kind].decode(document)
+        decoded = msgspec.json.decode(document, type=kind)
     except msgspec.ValidationError as error:
         raise InvalidObject(at, _readable(error)) from None
+    except UnicodeDecodeError as error:
+        raise InvalidObject(at, f"is not valid JSON: {error}") from None
     if not decoded.metadata.name:
         raise InvalidObject(at.child("metadata.name"), "is missing: every object needs a name")
     return decoded
@@ -165,11 +172,3 @@ def _readable(error: msgspec.ValidationError) -> str:
 
 
 _HEADER_DECODER = msgspec.json.Decoder(_Header)
-_DECODERS: dict[Any, Any] = {
-    kind: msgspec.json.Decoder(kind)
-    for kind in (
-        Node,
-        Pod,
-        NodeResourceTopology,
-    )
-}
