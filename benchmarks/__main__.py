@@ -13,6 +13,7 @@ GROUPS = {"engine": engine.run, "placement": placement.run, "replay": replay.run
 
 
 def main(chosen: list[str]) -> int:
+    """Run the chosen groups, or all of them."""
     unknown = [name for name in chosen if name not in GROUPS]
     if unknown:
         print(f"no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}", file=sys.stderr)

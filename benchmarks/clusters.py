@@ -45,8 +45,8 @@ def cluster(nodes: int, policies: Sequence[Policy] = (Policy.SINGLE_NUMA_NODE,),
     state = ClusterState()
     state.columns = Columns(rows=nodes, zones=ZONES, resources=len(ZONE_TOTALS) + 2)
     columns = state.columns
-    state.set_node(msgspec.convert(_node("node-0"), Node))
-    state.set_topology(msgspec.convert(_topology("node-0"), NodeResourceTopology))
+    state.set_node(msgspec.convert(node("node-0"), Node))
+    state.set_topology(msgspec.convert(topology("node-0"), NodeResourceTopology))
     columns.size = nodes
     for value in vars(columns).values():
         if isinstance(value, np.ndarray):
@@ -89,14 +89,16 @@ def pod_of_containers(name: str, *containers: dict[str, str | int]) -> Pod:
     return msgspec.convert({"metadata": {"name": name, "namespace": "bench"}, "spec": {"containers": listed}}, Pod)
 
 
-def _node(name: str) -> dict[str, object]:
+def node(name: str) -> dict[str, object]:
+    """A Node object with the sums of its zones."""
     allocatable = {
         resource: f"{total * ZONES}m" if resource == "cpu" else total * ZONES for resource, total in ZONE_TOTALS.items()
     }
     return {"metadata": {"name": name}, "status": {"allocatable": {**allocatable, "pods": 1000}}}
 
 
-def _topology(name: str) -> dict[str, object]:
+def topology(name: str) -> dict[str, object]:
+    """A NodeResourceTopology object of an idle node: two packages of four zones."""
     zones = []
     for zone in range(ZONES):
         resources = []

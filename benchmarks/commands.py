@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.files import read_objects
-from benchmarks.clusters import _node, _topology
+from benchmarks.clusters import node, topology
 from benchmarks.measure import median_seconds, report
 
 
@@ -24,15 +25,19 @@ def run() -> None:
             {"apiVersion": version, "kind": kind, **body(f"node-{row}")}
             for row in range(nodes)
             for version, kind, body in (
-                ("v1", "Node", _node),
-                ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology", _topology),
+                ("v1", "Node", node),
+                ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology", topology),
             )
         ]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "cluster.json"
             file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-            seconds = median_seconds(lambda: ClusterState.load(read_objects(file)), seconds=3)
+            seconds = median_seconds(partial(_load, file), seconds=3)
             report(f"load/json-with-8-zones/{nodes}", seconds, "s")
+
+
+def _load(file: Path) -> ClusterState:
+    return ClusterState.load(read_objects(file))
 
 
 def _wall_seconds(command: list[str]) -> float:

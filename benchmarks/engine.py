@@ -5,6 +5,8 @@ Targets on two shared cores at 5,000 nodes x 8 zones x 6 resources: filter 0.3 m
 
 from __future__ import annotations
 
+from functools import partial
+
 from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_class import pod_class_of
 from bayplan.plugins.node_resource_topology_args import decode_arguments
@@ -15,10 +17,14 @@ from benchmarks.measure import milliseconds, report
 SIZES = (1_000, 5_000, 20_000, 100_000)
 EVERY_POLICY = (Policy.SINGLE_NUMA_NODE, Policy.RESTRICTED, Policy.BEST_EFFORT, Policy.NONE)
 
-SIX_RESOURCES = pod("six", cpu=4, memory="8Gi", hugepages_1Gi="2Gi", hugepages_2Mi="512Mi", gpu=1, nic=2)
-THREE_RESOURCES = pod("three", cpu=4, memory="8Gi", gpu=1)
-LARGER_THAN_A_ZONE = pod("large", cpu=24, memory="100Gi", gpu=3)
-TWO_CONTAINERS = pod_of_containers("two", {"cpu": 4, "memory": "8Gi", "gpu": 1}, {"cpu": 2, "memory": "4Gi", "nic": 1})
+PODS = {
+    "6-resources": pod("six", cpu=4, memory="8Gi", hugepages_1Gi="2Gi", hugepages_2Mi="512Mi", gpu=1, nic=2),
+    "3-resources": pod("three", cpu=4, memory="8Gi", gpu=1),
+    "2-containers": pod_of_containers(
+        "two", {"cpu": 4, "memory": "8Gi", "gpu": 1}, {"cpu": 2, "memory": "4Gi", "nic": 1}
+    ),
+    "larger-than-a-zone": pod("large", cpu=24, memory="100Gi", gpu=3),
+}
 
 
 def run() -> None:
@@ -40,13 +46,12 @@ def _filters(size: int) -> None:
         state = cluster(size, policies)
         if label == "single-numa-node":
             report(f"memory-of-columns/{size}", state.columns.bytes_per_node(), "bytes/node")
-        for name, asked in (("6-resources", SIX_RESOURCES), ("3-resources", THREE_RESOURCES)):
-            pod_class = pod_class_of(asked)
-            milliseconds(f"filter/{label}/{name}/{size}", lambda: plugin.refusals(state, pod_class, everything))
-        if label != "mixed-policies":
-            for name, asked in (("2-containers", TWO_CONTAINERS), ("larger-than-a-zone", LARGER_THAN_A_ZONE)):
-                pod_class = pod_class_of(asked)
-                milliseconds(f"filter/{label}/{name}/{size}", lambda: plugin.refusals(state, pod_class, everything))
+        for name, asked in PODS.items():
+            if label == "mixed-policies" and name in ("2-containers", "larger-than-a-zone"):
+                continue
+            milliseconds(
+                f"filter/{label}/{name}/{size}", partial(plugin.refusals, state, pod_class_of(asked), everything)
+            )
 
 
 def _scores(size: int) -> None:
@@ -54,8 +59,6 @@ def _scores(size: int) -> None:
     everything = slice(0, size)
     for strategy in ("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes"):
         plugin = NodeResourceTopologyMatch(decode_arguments({"scoringStrategy": {"type": strategy}}))
-        for name, asked in (("6-resources", SIX_RESOURCES), ("larger-than-a-zone", LARGER_THAN_A_ZONE)):
-            if name == "larger-than-a-zone" and strategy != "LeastNUMANodes":
-                continue
-            pod_class = pod_class_of(asked)
-            milliseconds(f"score/{strategy}/{name}/{size}", lambda: plugin.scores(state, pod_class, everything))
+        for name in ("6-resources", "larger-than-a-zone") if strategy == "LeastNUMANodes" else ("6-resources",):
+            asked = pod_class_of(PODS[name])
+            milliseconds(f"score/{strategy}/{name}/{size}", partial(plugin.scores, state, asked, everything))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 
+from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswer, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
-from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.profile import Profile, default_profile
 from benchmarks.clusters import cluster, pod
 from benchmarks.engine import SIZES
 from benchmarks.measure import median_seconds, report
@@ -28,12 +30,16 @@ def run() -> None:
     for size in SIZES:
         state = cluster(size)
         pod_class = state.classes.of(names[0])
-        new_class = median_seconds(lambda: ClassAnswer(state, pod_class, profile).refresh())
+        new_class = median_seconds(partial(_judge_all, state, pod_class, profile))
         report(f"place/new-class/{size}", new_class * 1e3, "ms")
         answers = ClassAnswers(state)
         known_class = statistics.median(_seconds_in_a_row(state, names, answers) for _ in range(RUNS)) / IN_A_ROW
         report(f"place/known-class/{size}", known_class * 1e6, "us")
         report(f"memory-of-a-class/{size}", answers.for_class(pod_class, profile).bytes_per_node(), "bytes/node")
+
+
+def _judge_all(state: ClusterState, pod_class: PodClass, profile: Profile) -> ClassAnswer:
+    return ClassAnswer(state, pod_class, profile).refresh()
 
 
 def _seconds_in_a_row(state: ClusterState, pods: list[Pod], answers: ClassAnswers) -> float:

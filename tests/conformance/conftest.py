@@ -33,7 +33,7 @@ MARKS_OF_DOUBT = ("quirk", "upstream_limitation")
 PROPERTY = "conformance"
 
 
-class NotBuiltYet(Exception):  # noqa: N818 - a state of the project, not an error
+class NotBuiltYet(Exception):
     """Raised by a check for a case whose part of bayplan does not exist yet: the case is set aside."""
 
 
@@ -47,7 +47,7 @@ class Conformance:
     outcome: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outcome = {"file": self.file, "passed": 0, "set_aside": 0, "failed": {}}
+        self.outcome = {"file": self.file, "passed": 0, "set_aside": 0, "failed": {}, "agreement": {}}
 
     def check_each(self, problem_of: Callable[[Case], str | None]) -> None:
         """Judge every case; fail at the end with all that is wrong, not at the first."""
@@ -67,6 +67,13 @@ class Conformance:
         if failed:
             listed = "\n".join(f"{case_id}: {problem}" for case_id, problem in list(failed.items())[:20])
             pytest.fail(f"{len(failed)} of {len(self.cases)} cases of {self.file} differ\n{listed}", pytrace=False)
+
+    def compare(self, label: str, *, accepted: bool, really: bool) -> None:
+        """Count one of our verdicts against what really happened; the summary prints shares per label."""
+        counts = self.outcome["agreement"].setdefault(label, [0, 0, 0])
+        counts[0] += 1
+        counts[1] += accepted and not really
+        counts[2] += really and not accepted
 
     def set_all_aside(self) -> None:
         """Count the cases of a family that is not built yet, without judging any."""
@@ -175,9 +182,19 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         failed = {case_id: problem for part in parts for case_id, problem in part["failed"].items()}
         failures += [f"{file} {case_id}: {problem}" for case_id, problem in sorted(failed.items())]
         total = passed + set_aside + len(failed)
+        if not total:
+            continue  # only compared, not judged
         terminalreporter.write_line(
             f"conformance {file}: {total} cases, {passed} passed, {len(failed)} failed, {set_aside} set aside"
         )
+    for file, parts in sorted(by_file.items()):
+        for label in sorted({label for part in parts for label in part["agreement"]}):
+            counts = [part["agreement"][label] for part in parts if label in part["agreement"]]
+            total, accepts, refusals = (sum(column) for column in zip(*counts, strict=True))
+            terminalreporter.write_line(
+                f"agreement {file} {label}: {total} admissions, {100 - (accepts + refusals) / total * 100:.1f} % agree, "
+                f"{accepts / total * 100:.1f} % false accepts, {refusals / total * 100:.1f} % false refusals"
+            )
     target = config.rootpath / FAILURES_FILE
     target.unlink(missing_ok=True)
     if failures:

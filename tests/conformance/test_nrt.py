@@ -29,7 +29,6 @@ from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import Profile
-
 from tests.conformance.conftest import NotBuiltYet
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 
 import click
@@ -80,6 +81,10 @@ def main() -> None:
     """Run the command line and end the process."""
     # Before anything imports numpy: the engine's matrices are small, BLAS threads only get in each other's way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # Pictures have characters that an old locale does not know: better a question mark than an error.
+            stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv))
 
 

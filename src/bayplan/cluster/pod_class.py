@@ -13,6 +13,8 @@ import msgspec
 from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
 
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
+
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
@@ -79,7 +81,7 @@ def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
     """Ports taken on the node, by application containers and sidecars alike."""
     containers = [*(spec.init_containers or []), *(spec.containers or [])]
     return tuple(
-        HostPort(port.protocol or "TCP", port.host_port, "" if port.host_ip == "0.0.0.0" else port.host_ip)
+        HostPort(port.protocol or "TCP", port.host_port, "" if port.host_ip == ANY_ADDRESS else port.host_ip)
         for container in containers
         for port in container.ports or []
         if port.host_port

@@ -9,8 +9,9 @@ follow scheduler-plugins' precedence: `topologyPolicies[0]` first, then each val
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import amounts_of
@@ -31,6 +32,8 @@ UNKNOWN_DISTANCE = 255
 MOST_NUMA_NODES = 1024
 
 MEMORY_GROUP_ATTRIBUTE = "bayplan.io/memory-group"
+
+_Value = TypeVar("_Value")
 
 _ZONE_NAME = re.compile(r"node-([0-9]+)")
 _GO_INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -141,37 +144,49 @@ def apply_attributes(
 ) -> KubeletSettings:
     """Each valid attribute overrides its own setting; an invalid value leaves the previous one and is reported."""
     for attribute in attributes:
-        change = _change_by(attribute)
-        if change is None:
-            continue
-        if isinstance(change, str):
-            problems.append(Problem(at.key(attribute.name), f'"{attribute.value}" is ignored: expected {change}'))
-        else:
-            settings = replace(settings, **change)
+        try:
+            settings = _with_attribute(settings, attribute.name, attribute.value)
+        except _NotAllowed as error:
+            problems.append(Problem(at.key(attribute.name), f'"{attribute.value}" is ignored: expected {error}'))
     return settings
 
 
-def _change_by(attribute: Attribute) -> dict[str, object] | str | None:
-    """The settings an attribute changes; None if it is not one of ours; a text if its value is not allowed."""
-    value = attribute.value
-    match attribute.name:
+class _NotAllowed(ValueError):
+    """The text says what would be allowed."""
+
+
+def _with_attribute(settings: KubeletSettings, name: str, value: str) -> KubeletSettings:
+    """The settings after one attribute; those that are not about the kubelet's admission change nothing."""
+    match name:
         case "topologyManagerPolicy":
-            return {"policy": POLICY_BY_TEXT[value]} if value in POLICY_BY_TEXT else ", ".join(POLICY_BY_TEXT)
+            return replace(settings, policy=_one_of(POLICY_BY_TEXT, value))
         case "topologyManagerScope":
-            return {"scope": SCOPE_BY_TEXT[value]} if value in SCOPE_BY_TEXT else ", ".join(SCOPE_BY_TEXT)
+            return replace(settings, scope=_one_of(SCOPE_BY_TEXT, value))
         case "topologyManagerMaxNUMANodes":
-            number = int(value) if _GO_INTEGER.fullmatch(value) and len(value) < 20 else 0
-            return {"max_numa_nodes": min(number, MOST_NUMA_NODES)} if number > 1 else "an integer above 1"
+            return replace(settings, max_numa_nodes=_numa_node_limit(value))
         case "topologyManagerOptionPreferClosestNumaNodes":
-            return {"prefer_closest": value == "true"} if value in ("true", "false") else "true or false"
+            return replace(settings, prefer_closest=_one_of({"true": True, "false": False}, value))
         case "cpuManagerPolicy":
-            return {"cpu_static": value == "static"} if value in ("none", "static") else "none or static"
+            return replace(settings, cpu_static=_one_of({"none": False, "static": True}, value))
         case "memoryManagerPolicy":
-            return {"memory_static": value == "Static"} if value in ("None", "Static") else "None or Static"
+            return replace(settings, memory_static=_one_of({"None": False, "Static": True}, value))
         case "cpuManagerPolicyOptions":
-            options = dict(pair.partition("=")[::2] for pair in value.split(",") if pair)
-            return {"cpu_options": frozenset(name for name, text in options.items() if text == "true")}
-    return None
+            pairs = (pair.partition("=") for pair in value.split(",") if pair)
+            return replace(settings, cpu_options=frozenset(option for option, _, text in pairs if text == "true"))
+    return settings
+
+
+def _one_of(allowed: Mapping[str, _Value], text: str) -> _Value:
+    if text not in allowed:
+        raise _NotAllowed(", ".join(allowed))
+    return allowed[text]
+
+
+def _numa_node_limit(text: str) -> int:
+    number = int(text) if _GO_INTEGER.fullmatch(text) and len(text) < 20 else 0
+    if number <= 1:
+        raise _NotAllowed("an integer above 1")
+    return min(number, MOST_NUMA_NODES)
 
 
 def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Problem]) -> ZoneReport:

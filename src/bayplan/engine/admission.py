@@ -60,6 +60,8 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     codes = np.zeros(count(rows), dtype=np.uint8)
     topology = columns.topology[rows]
     for index, want, relevant in _wants(columns, demand.in_sum, rows, assumptions):
+        if not _only_in_zones(columns.resource_names[index]):
+            continue
         short = columns.zone_available_sum[index][rows] < want
         codes[short if relevant is None else short & relevant] = Verdict.ZONES_SHORT
     if not demand.scope_matters:
@@ -125,6 +127,11 @@ def _wants(columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, ass
     return found
 
 
+def _only_in_zones(name: str) -> bool:
+    """True if all of a resource is in zones. Devices may have no topology at all; the node's own sum counts those."""
+    return name == CPU or is_memory(name)
+
+
 def _managed_everywhere(columns: Columns, name: str, assumptions: Assumptions) -> bool:
     """True if every node's manager for this resource is static, or all are silent and assumed to be."""
     if name == CPU:
@@ -151,7 +158,7 @@ def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumpti
         if not wants:
             continue
         fits = walk.zones_that_fit(wants)
-        in_one_zone = np.logical_or.reduce(fits, axis=0)
+        in_one_zone: Mask = np.logical_or.reduce(fits, axis=0)
         refused = ~in_one_zone & (codes == Verdict.ADMITTED)
         codes[refused & (policy == Policy.SINGLE_NUMA_NODE)] = Verdict.NOT_IN_ONE_ZONE
         widened = _try_larger_sets(columns, walk, wants, refused & (policy == Policy.RESTRICTED), assumptions, codes)
@@ -190,7 +197,8 @@ class _ZoneWalk:
 
     def in_one_zone(self, wants: list[Want]) -> Mask:
         """Per node: some zone alone holds every amount that matters there."""
-        return np.logical_or.reduce(self.zones_that_fit(wants), axis=0)
+        found: Mask = np.logical_or.reduce(self.zones_that_fit(wants), axis=0)
+        return found
 
     def zones_that_fit(self, wants: list[Want]) -> Mask:
         """fits[zone, node]: the zone alone holds every amount that matters on the node."""

@@ -17,7 +17,8 @@ from bayplan.cluster.columns import TOPOLOGY_USABLE, Columns
 from bayplan.cluster.hardware import HardwareClass
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_request import PodRequest
-from bayplan.engine.allocation_scores import MOST_SCORE, Scores
+from bayplan.engine.allocation_scores import Scores
+from bayplan.engine.one_node import MOST_SCORE
 from bayplan.engine.resource_kinds import is_numa_affine
 from bayplan.engine.rows import Mask, Rows, among, count
 from bayplan.engine.subsets import TABLE_ZONES, sets_by_distance
@@ -60,6 +61,13 @@ def normalized_score(width: NDArray[np.int64], closest: Mask, max_numa_nodes: ND
     """100 less one step per zone, half a step back if the zones are the closest; negative if there are too many."""
     step = MOST_SCORE // max_numa_nodes
     score: NDArray[np.int64] = MOST_SCORE - width * step + np.where(closest, step // 2, 0)
+    return score
+
+
+def relative_width_scores(width: NDArray[np.int64], weight: int) -> NDArray[np.int64]:
+    """Volcano's score: `weight * (100 - 100 * zones needed / most zones needed by any node)`, in whole numbers."""
+    widest = max(int(width.max()), 1)
+    score: NDArray[np.int64] = weight * (MOST_SCORE - MOST_SCORE * width // widest)
     return score
 
 

@@ -42,7 +42,7 @@ def sets_by_distance(distances: tuple[tuple[int, ...], ...], size: int) -> Subse
     zones = len(distances)
     chosen = list(combinations(range(zones), size))
     averages = [average_distance(distances, zones_) for zones_ in chosen]
-    shortest = min(np.float32(255), min(averages))
+    shortest = min(np.float32(255), *averages)
     order = sorted(range(len(chosen)), key=lambda index: averages[index])
     return _table(zones, [chosen[index] for index in order], [bool(averages[index] == shortest) for index in order])
 

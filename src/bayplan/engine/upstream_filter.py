@@ -139,9 +139,11 @@ class ZonesLeft:
         return self._guaranteed or not is_numa_affine(name)
 
     def left_of(self, index: int) -> NDArray[np.float64]:
+        """What is left of a resource: [zone, node]."""
         left = self._left.get(index)
         return self._columns.zone_available[index][:, self._rows] if left is None else left
 
     def _reported(self, index: int) -> Mask:
         bits = self._columns.zone_reported[index][self._rows]
-        return (bits >> self._bits) & np.uint64(1) == 1
+        reported: Mask = np.equal((bits >> self._bits) & np.uint64(1), 1)
+        return reported

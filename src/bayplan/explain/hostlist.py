@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 _LAST_NUMBER = re.compile(r"(?P<before>.*?)(?P<number>[0-9]+)(?P<after>[^0-9]*)")
+_PARTS = re.compile(r"([0-9]{1,9})")
 # A number longer than this is an identifier, not a counter: ranges over it would say nothing.
 _LONGEST_COUNTER = 9
 
@@ -39,7 +40,7 @@ def compressed(names: Iterable[str]) -> list[str]:
 
 def hostlist(names: Iterable[str], longest: int = 60) -> str:
     """The names as one text of about `longest` characters; what does not fit is counted."""
-    every = sorted(set(names))
+    every = sorted(set(names), key=_by_number)
     text = ", ".join(compressed(every))
     if len(text) <= longest:
         return text
@@ -48,6 +49,11 @@ def hostlist(names: Iterable[str], longest: int = 60) -> str:
     while shown > 1 and len(", ".join(compressed(every[:shown]))) > longest:
         shown = shown * 3 // 4
     return f"{', '.join(compressed(every[:shown]))} and {len(every) - shown} more"
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """n9 before n10: numbers inside a name compare as numbers."""
+    return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in _PARTS.split(name)]
 
 
 def _joined(numbered: dict[tuple[str, str, int], list[int]]) -> dict[tuple[str, str, int], list[int]]:

@@ -57,7 +57,7 @@ class NodeResourceTopology(WireStruct, frozen=True):
     metadata: Metadata = Metadata()
     topology_policies: list[str] | None = None
     attributes: list[Attribute] | None = None
-    zones: list[Zone] | dict[str, Zone] | None | UnsetType = UNSET
+    zones: list[Zone] | dict[str, Zone] | UnsetType | None = UNSET
 
 
 def zones_of(topology: NodeResourceTopology) -> list[Zone]:

@@ -18,7 +18,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "TaintToleration": lambda arguments: _without_arguments(TaintToleration(), arguments),
     "NodeAffinity": lambda arguments: _without_arguments(NodeAffinity(), arguments),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
-    "NodeResourcesFit": lambda arguments: _resources_fit(arguments),
+    "NodeResourcesFit": lambda arguments: _resources_fit(arguments or {}),
     "NodeResourceTopologyMatch": lambda arguments: NodeResourceTopologyMatch(read_arguments(arguments)),
 }
 FILTER_ORDER = tuple(FACTORIES)
@@ -39,9 +39,9 @@ def _without_arguments(plugin: FilterPlugin, arguments: dict[str, Any] | None) -
     return plugin
 
 
-def _resources_fit(arguments: dict[str, Any] | None) -> NodeResourcesFit:
+def _resources_fit(arguments: dict[str, Any]) -> NodeResourcesFit:
     """kube-scheduler's `scoringStrategy.type`, LeastAllocated or MostAllocated on cpu and memory."""
-    given = dict(arguments or {})
+    given = dict(arguments)
     strategy = given.pop("scoringStrategy", None) or {}
     extra = sorted(set(given) - {"apiVersion", "kind"})
     if extra:
