@@ -1,0 +1,137 @@
+"""Whatever is in the files: a clear line that names object and field, or a documented neutral answer. Never a traceback."""
+
+import gzip
+
+import pytest
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "
+ZONES = "apiVersion: topology.node.k8s.io/v1alpha2\nkind: NodeResourceTopology\nmetadata: {name: n1}\nzones: "
+NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: "
+
+
+def container(resources: str) -> str:
+    return f"{{containers: [{{name: c, resources: {{requests: {resources}}}}}]}}"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("kind: Pod\nmetadata: [\n", "is neither JSON nor YAML: while parsing"),
+        ('{"kind": "Pod", ', "is not valid JSON: Input data was truncated"),
+        ("just a text\n", "Expected object, got str"),
+        ("- a\n- b\n", "Expected object, got array"),
+        ("metadata: {name: x}\n", "kind: is missing"),
+        ("- " * 5000, "is nested too deeply"),
+        ('{"a":' * 5000 + "1" + "}" * 5000, "is nested too deeply"),
+        ("a: &a [*a]\n", "is nested too deeply"),
+        (POD.replace("{name: p}", "{}") + "{}\n", "metadata.name: is missing"),
+        (POD.replace("{name: p}", "{name: 5}") + "{}\n", "metadata.name: expected str, got int"),
+        (POD + "{containers: {name: c}}\n", "spec.containers: expected array | null, got object"),
+        (POD + container("[1]") + "\n", "spec.containers[0].resources.requests: expected object | null, got array"),
+        (
+            POD + container('{cpu: "-1"}') + "\n",
+            'Pod default/p: spec.containers[0].resources.requests.cpu: "-1" is negative: must be 0 or more',
+        ),
+        (POD + container("{cpu: 1.5x}") + "\n", 'requests.cpu: invalid quantity "1.5x"'),
+        (POD + container("{example.com/nic: 10P}") + "\n", 'requests["example.com/nic"]: "10P" is too large'),
+        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n", "-f holds no pod. Deployment: not a Pod"),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "-f holds no pod"),
+        ("", "-f holds no pod"),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else None,
+)
+def test_wrong_pods(bayplan: Bayplan, tmp_path, text, message):
+    file = tmp_path / "pod.yaml"
+    file.write_text(text)
+    result = bayplan("place", "-f", file)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert message in result.err
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (NODE + '{allocatable: {cpu: "-4"}}\n', 'Node n1: status.allocatable.cpu: "-4" is negative'),
+        (NODE + "{allocatable: 4}\n", "status.allocatable: expected object | null, got int"),
+        (NODE + "{}\n---\n" + NODE + "{}\n", "Node n1: appears twice"),
+        (ZONES + "3\n", "zones: expected"),
+        (
+            ZONES + "[{name: node-0, type: Node, resources: [{name: cpu, available: 1q}]}]\n",
+            'NodeResourceTopology n1: zones[0].resources[0].available.cpu: invalid quantity "1q"',
+        ),
+        (
+            ZONES + "[{name: node-0, type: Node, resources: [{name: cpu}]}]\n",
+            'zones[0].resources[0]: resource "cpu" has none of capacity, allocatable, available',
+        ),
+        (ZONES.replace("v1alpha2", "v9") + "[]\n", 'apiVersion: "topology.node.k8s.io/v9" is not understood'),
+    ],
+)
+def test_wrong_clusters(bayplan: Bayplan, pods, tmp_path, text, message):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    result = bayplan("place", "-f", pods / "upf.yaml", cluster=file)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x1f\x8b\x08\x00garbage-garbage-garbage", gzip.compress(b"kind: Pod")[:-4], b'{"kind": "\xff"}', b"\x00\x01"],
+    ids=["not gzip", "cut gzip", "not UTF-8", "binary"],
+)
+def test_files_that_are_no_text_at_all(bayplan: Bayplan, tmp_path, content):
+    file = tmp_path / "pod.json"
+    file.write_bytes(content)
+    result = bayplan("place", "-f", file)
+    assert result.code == 2
+    assert str(file) in result.err
+
+
+@pytest.mark.parametrize("path", ["no-such-file.yaml", "no/such/folder"])
+def test_missing_files_are_named(bayplan: Bayplan, pods, path):
+    assert bayplan("place", "-f", path).err == f"error: file {path}: does not exist\n"
+    assert bayplan("place", "-f", pods, cluster=path).err == f"error: file {path}: does not exist\n"
+
+
+def test_a_folder_without_objects_is_named(bayplan: Bayplan, tmp_path):
+    assert "holds no object file" in bayplan("place", "-f", tmp_path).err
+
+
+@pytest.mark.parametrize("text", ["", "apiVersion: v1\nkind: List\nitems: []\n"])
+def test_an_empty_cluster_is_a_no(bayplan: Bayplan, pods, tmp_path, text):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    result = bayplan("place", "-f", pods / "upf.yaml", cluster=file)
+    assert (result.code, result.answer) == (1, "telco/upf-0 does not fit: the cluster has no nodes.")
+
+
+def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods, tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text(ZONES + "[]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
+    result = bayplan("place", "-f", pods / "web.yaml", cluster=file)
+    assert result.err.splitlines() == [
+        'warning: NodeResourceTopology n1: there is no Node "n1": the topology data is left aside',
+        "warning: not used: ConfigMap (1)",
+    ]
+    assert "warning" not in result.out
+
+
+def test_many_warnings_are_counted(bayplan: Bayplan, pods, tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text("---\n".join(ZONES.replace("n1", f"n{number}") + "[]\n" for number in range(30)))
+    lines = bayplan("place", "-f", pods / "web.yaml", cluster=file).err.splitlines()
+    assert len(lines) == 11
+    assert lines[-1] == "warning: and 20 more"
+
+
+def test_a_pod_that_is_there_already_is_not_placed_twice(bayplan: Bayplan, pods):
+    running = bayplan("place", "-f", EXAMPLES / "cluster" / "pods.yaml")
+    twice = bayplan("place", "-f", pods / "upf.yaml", "-f", pods / "upf.yaml")
+    assert (running.code, twice.code) == (2, 2)
+    assert "Pod telco/amf-0: is already on node telco-1" in running.err
+    assert "Pod telco/upf-0: is already on node telco-2" in twice.err

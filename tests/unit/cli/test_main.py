@@ -1,0 +1,73 @@
+"""The command line itself: help at once, clear errors, the name users typed."""
+
+import subprocess
+import sys
+
+import pytest
+from tests.unit.cli.conftest import Bayplan
+
+from bayplan import __version__
+
+HEAVY = ("numpy", "msgspec", "yaml", "rich", "aiohttp")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["place", "--help"], ["why", "-h"], ["numa", "--help"]]
+)
+def test_help_does_not_wait_for_heavy_imports(arguments):
+    script = (
+        "import sys; from bayplan.cli.main import run; "
+        f"code = run(['bayplan', *{arguments!r}]); "
+        f"sys.exit(code or ', '.join(name for name in {HEAVY!r} if name in sys.modules) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_help_begins_with_what_it_is_for_and_examples(bayplan: Bayplan):
+    result = bayplan("--help", cluster=None)
+    assert result.code == 0
+    assert result.answer.startswith("bayplan places Kubernetes pods by topology")
+    assert result.out.index("Examples:") < result.out.index("Commands:")
+
+
+@pytest.mark.parametrize("command", ["place", "why", "numa"])
+def test_every_command_shows_examples_first(bayplan: Bayplan, command):
+    result = bayplan(command, "--help", cluster=None)
+    assert result.code == 0
+    assert result.out.index("Examples:") < result.out.index("Options:")
+    assert f"  bayplan {command} " in result.out
+    assert "Exit code" in result.out
+
+
+def test_as_a_kubectl_plugin_the_help_says_kubectl(bayplan: Bayplan):
+    result = bayplan("place", "--help", cluster=None, program="/usr/local/bin/kubectl-bayplan")
+    assert "Usage: kubectl bayplan place" in result.out
+    assert "  kubectl bayplan place -f pod.yaml" in result.out
+
+
+def test_no_arguments_show_the_help(bayplan: Bayplan):
+    assert bayplan(cluster=None).out == bayplan("--help", cluster=None).out
+
+
+def test_the_version_is_the_package_version(bayplan: Bayplan):
+    assert bayplan("--version", cluster=None).out == f"bayplan {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["plce"], "error: no command 'plce'; there are place, why, numa. See 'bayplan --help'."),
+        (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
+        (["why"], "error: Missing argument 'POD'. See 'bayplan why --help'."),
+        (["numa", "n", "--colour"], "error: No such option"),
+        (["numa", "n", "-o", "png"], "error: Invalid value for '-o' / '--output': 'png' is not one of"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_on_stderr(bayplan: Bayplan, arguments, message):
+    result = bayplan(*arguments, cluster=None)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith(message)
+    assert result.err.count("\n") == 1

@@ -1,0 +1,122 @@
+"""`bayplan why` for pods that wait, run, failed, or do not exist."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
+
+PENDING = "telco/upf-large is Pending: no node has the request inside one NUMA zone."
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["telco/upf-large"],
+        ["upf-large", "-n", "telco"],
+        ["pod/upf-large", "-n", "telco"],
+        ["pod/telco/upf-large"],
+        ["upf-large"],
+    ],
+)
+def test_a_pod_is_found_by_every_name_people_use(bayplan: Bayplan, arguments):
+    result = bayplan("why", *arguments)
+    assert (result.code, result.answer) == (1, PENDING)
+
+
+@pytest.mark.parametrize(
+    "pod, answer",
+    [
+        ("telco/amf-0", "telco/amf-0 is on telco-1, NUMA zone 0."),
+        ("hpc/solver-0", "hpc/solver-0 is on amd-1, NUMA zones 4-5."),
+        ("telco/legacy-gw-0", "telco/legacy-gw-0 is on telco-2, NUMA zone not reported."),
+        (
+            "monitoring/node-exporter-x7k2p",
+            "monitoring/node-exporter-x7k2p is on telco-1, not pinned to a NUMA zone.",
+        ),
+        (
+            "telco/upf-7d9c",
+            "telco/upf-7d9c failed on telco-2 (TopologyAffinityError): it fits now on telco-1, NUMA zone 0.",
+        ),
+    ],
+)
+def test_pods_that_run_or_would_fit_exit_with_0(bayplan: Bayplan, pod, answer):
+    result = bayplan("why", pod)
+    assert (result.code, result.answer) == (0, answer)
+
+
+def with_pod(folder: Path, text: str) -> Path:
+    """The example cluster and one more pod."""
+    for name in ("nodes.yaml", "topology.yaml"):
+        (folder / name).write_text((EXAMPLES / "cluster" / name).read_text())
+    (folder / "pod.yaml").write_text(f"apiVersion: v1\nkind: Pod\n{text}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "now, waited",
+    [
+        ("2026-01-31T12:00:45Z", "for 45s"),
+        ("2026-01-31T12:04:10Z", "for 4m"),
+        ("2026-01-31T15:30:00Z", "for 3h"),
+        ("2026-02-03T12:00:00Z", "for 3d"),
+    ],
+)
+def test_the_waiting_time_is_counted_from_creation(bayplan: Bayplan, tmp_path, now, waited):
+    metadata = 'metadata: {name: p, creationTimestamp: "2026-01-31T12:00:00Z"}\n'
+    folder = with_pod(tmp_path, metadata + 'spec: {containers: [{name: c, resources: {requests: {cpu: "999"}}}]}\n')
+    result = bayplan("why", "p", "--now", now, cluster=folder)
+    assert result.answer == f"default/p is Pending {waited}: no node has enough cpu free."
+
+
+def test_a_pending_pod_that_fits_is_told_where(bayplan: Bayplan, tmp_path):
+    folder = with_pod(tmp_path, "metadata: {name: p}\nspec: {containers: [{name: c}]}\n")
+    result = bayplan("why", "p", cluster=folder)
+    assert result.code == 0
+    assert result.answer.startswith("default/p is Pending: it fits now on ")
+
+
+def test_a_finished_pod_needs_no_node(bayplan: Bayplan, tmp_path):
+    folder = with_pod(tmp_path, "metadata: {name: p}\nspec: {nodeName: amd-1}\nstatus: {phase: Succeeded}\n")
+    assert bayplan("why", "p", cluster=folder).answer == "default/p is done; it ran on amd-1."
+
+
+def test_json_holds_everything_the_text_says(bayplan: Bayplan):
+    document = json.loads(bayplan("why", "telco/upf-large", "-o", "json").out)
+    assert (document["kind"], document["phase"], document["node"]) == ("Explanation", "Pending", None)
+    assert document["asksFor"]["total"]["memory"] == "32Gi"
+    refusal = document["now"]["refusal"]
+    assert [(stage["left"], stage["lost"]) for stage in refusal["stages"]] == [(4, 2), (2, 2), (0, 2)]
+    assert refusal["nearest"][0] == {
+        "node": "telco-1",
+        "zone": 0,
+        "resource": "cpu",
+        "have": "22",
+        "want": "24",
+        "heldBy": {"pod": "telco/amf-0", "amount": "8"},
+    }
+    assert refusal["wouldScheduleIf"][0] == {
+        "change": "cpu <= 22 (2 nodes)",
+        "nodes": 2,
+        "type": "SmallerRequest",
+        "container": "upf",
+        "resource": "cpu",
+        "amount": "22",
+        "insteadOf": "24",
+    }
+    assert refusal["event"].startswith("0/6 nodes are available: ")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["telco/upf-lrge"], "error: there is no pod 'telco/upf-lrge' in the dump; did you mean telco/upf-large"),
+        (["upf-large", "-n", "default"], "did you mean telco/upf-large"),
+        (["zzz"], "error: there is no pod 'zzz' in the dump; the dump has 13 pods"),
+        (["amf-0", "--now", "yesterday"], "error: --now: 'yesterday' is not a time"),
+    ],
+)
+def test_an_unknown_pod_is_an_error_with_close_matches(bayplan: Bayplan, arguments, message):
+    result = bayplan("why", *arguments)
+    assert result.code == 2
+    assert message in result.err

@@ -1,0 +1,38 @@
+"""Many node names in few characters."""
+
+import pytest
+
+from bayplan.explain.hostlist import compressed, hostlist
+
+
+@pytest.mark.parametrize(
+    "names, groups",
+    [
+        ([], []),
+        (["login"], ["login"]),
+        (["b3-r07-n02", "b3-r07-n03", "b3-r07-n04"], ["b3-r07-n[02-04]"]),
+        (["n1", "n3"], ["n[1,3]"]),
+        (["n8", "n9", "n10", "n11"], ["n[8-11]"]),
+        (["n08", "n09", "n10"], ["n[08-10]"]),
+        (["n7", "n07"], ["n7", "n07"]),
+        (["n1.example.com", "n2.example.com"], ["n[1-2].example.com"]),
+        (["a1", "b1", "a2", "web"], ["a[1-2]", "b1", "web"]),
+        (["ip-10-0-0-17", "ip-10-0-0-18"], ["ip-10-0-0-[17-18]"]),
+        (["node-1234567890123"], ["node-1234567890123"]),
+        (["n1", "n1"], ["n1"]),
+    ],
+)
+def test_names_that_differ_in_their_last_number_share_a_bracket(names, groups):
+    assert compressed(names) == groups
+
+
+def test_a_long_list_is_cut_and_counted():
+    names = [f"rack{number}-host" for number in range(0, 400, 3)]
+    text = hostlist(names, longest=40)
+    assert text.startswith("rack[")
+    assert text.endswith(" more")
+    assert len(text) < 60
+
+
+def test_a_thousand_neighbours_are_short():
+    assert hostlist(f"n{number:04d}" for number in range(1000)) == "n[0000-0999]"
