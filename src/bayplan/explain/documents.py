@@ -37,7 +37,7 @@ def placement_list(outcomes: Sequence[Outcome]) -> Document:
 def outcome_document(outcome: Outcome) -> Document:
     """One pod's outcome. `node` is null for a pod that goes nowhere."""
     decision = outcome.decision
-    document: Document = {
+    return {
         "pod": decision.pod,
         "fits": decision.placed,
         "answer": _answer(outcome),
@@ -45,12 +45,10 @@ def outcome_document(outcome: Outcome) -> Document:
         "score": decision.score if decision.placed else None,
         "containers": containers_document(decision.containers),
         "heldBack": decision.held_back or None,
+        "usableNodes": outcome.ranking.usable if outcome.ranking else 0,
+        "ranking": _ranking_document(outcome.ranking) if outcome.ranking else [],
+        "refusal": refusal_document(outcome.refusal) if outcome.refusal else None,
     }
-    if outcome.ranking is not None:
-        document["ranking"] = _ranking_document(outcome.ranking)
-        document["usableNodes"] = outcome.ranking.usable
-    document["refusal"] = refusal_document(outcome.refusal) if outcome.refusal else None
-    return document
 
 
 def asks_for_document(request: PodRequest) -> Document:

@@ -48,7 +48,7 @@ class Stage:
         return self.kind.lost + ", ".join(f"{cause} {len(nodes)}" for cause, nodes in self.causes)
 
 
-OPEN = StageKind("open to it", "", "every node is cordoned or has a taint that it does not tolerate")
+OPEN = StageKind("tolerated", "", "every node is cordoned or has a taint that it does not tolerate")
 NAMED = StageKind("named by it", "", "no node has the name in its spec.nodeName")
 MATCHING = StageKind("matching", "", "no node that is open to it matches its node selector and affinity")
 PORTS = StageKind("ports free", "", "no node has its host ports free")

@@ -3,7 +3,7 @@
     telco/upf-large is Pending for 4m: no node has the request inside one NUMA zone.
       asks for  cpu 24  memory 32Gi  (Guaranteed, pod scope)
       512 nodes
-      480 open to it            32 cordoned 30, untolerated taint 2
+      480 tolerated             32 cordoned 30, untolerated taint 2
       301 enough in total      179 short of hugepages-1Gi 162, cpu 17
         0 in one zone          301 fragmented: b1-r[01-08]-n01 and 293 more
     Nearest:  b1-r02-n03 zone 1 has cpu 22 of 24  (telco/amf-0 holds 4 there)

@@ -1,8 +1,10 @@
 """Whatever is in the files: a clear line that names object and field, or a documented neutral answer. Never a traceback."""
 
 import gzip
+from pathlib import Path
 
 import pytest
+
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "
@@ -41,7 +43,7 @@ def container(resources: str) -> str:
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else None,
 )
-def test_wrong_pods(bayplan: Bayplan, tmp_path, text, message):
+def test_wrong_pods(bayplan: Bayplan, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(text)
     result = bayplan("place", "-f", file)
@@ -70,7 +72,7 @@ def test_wrong_pods(bayplan: Bayplan, tmp_path, text, message):
         (ZONES.replace("v1alpha2", "v9") + "[]\n", 'apiVersion: "topology.node.k8s.io/v9" is not understood'),
     ],
 )
-def test_wrong_clusters(bayplan: Bayplan, pods, tmp_path, text, message):
+def test_wrong_clusters(bayplan: Bayplan, pods: Path, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(text)
     result = bayplan("place", "-f", pods / "upf.yaml", cluster=file)
@@ -84,7 +86,7 @@ def test_wrong_clusters(bayplan: Bayplan, pods, tmp_path, text, message):
     [b"\x1f\x8b\x08\x00garbage-garbage-garbage", gzip.compress(b"kind: Pod")[:-4], b'{"kind": "\xff"}', b"\x00\x01"],
     ids=["not gzip", "cut gzip", "not UTF-8", "binary"],
 )
-def test_files_that_are_no_text_at_all(bayplan: Bayplan, tmp_path, content):
+def test_files_that_are_no_text_at_all(bayplan: Bayplan, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "pod.json"
     file.write_bytes(content)
     result = bayplan("place", "-f", file)
@@ -93,24 +95,24 @@ def test_files_that_are_no_text_at_all(bayplan: Bayplan, tmp_path, content):
 
 
 @pytest.mark.parametrize("path", ["no-such-file.yaml", "no/such/folder"])
-def test_missing_files_are_named(bayplan: Bayplan, pods, path):
+def test_missing_files_are_named(bayplan: Bayplan, pods: Path, path: str) -> None:
     assert bayplan("place", "-f", path).err == f"error: file {path}: does not exist\n"
     assert bayplan("place", "-f", pods, cluster=path).err == f"error: file {path}: does not exist\n"
 
 
-def test_a_folder_without_objects_is_named(bayplan: Bayplan, tmp_path):
+def test_a_folder_without_objects_is_named(bayplan: Bayplan, tmp_path: Path) -> None:
     assert "holds no object file" in bayplan("place", "-f", tmp_path).err
 
 
 @pytest.mark.parametrize("text", ["", "apiVersion: v1\nkind: List\nitems: []\n"])
-def test_an_empty_cluster_is_a_no(bayplan: Bayplan, pods, tmp_path, text):
+def test_an_empty_cluster_is_a_no(bayplan: Bayplan, pods: Path, tmp_path: Path, text: str) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(text)
     result = bayplan("place", "-f", pods / "upf.yaml", cluster=file)
     assert (result.code, result.answer) == (1, "telco/upf-0 does not fit: the cluster has no nodes.")
 
 
-def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods, tmp_path):
+def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(ZONES + "[]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
     result = bayplan("place", "-f", pods / "web.yaml", cluster=file)
@@ -121,7 +123,7 @@ def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods, t
     assert "warning" not in result.out
 
 
-def test_many_warnings_are_counted(bayplan: Bayplan, pods, tmp_path):
+def test_many_warnings_are_counted(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text("---\n".join(ZONES.replace("n1", f"n{number}") + "[]\n" for number in range(30)))
     lines = bayplan("place", "-f", pods / "web.yaml", cluster=file).err.splitlines()
@@ -129,7 +131,7 @@ def test_many_warnings_are_counted(bayplan: Bayplan, pods, tmp_path):
     assert lines[-1] == "warning: and 20 more"
 
 
-def test_a_pod_that_is_there_already_is_not_placed_twice(bayplan: Bayplan, pods):
+def test_a_pod_that_is_there_already_is_not_placed_twice(bayplan: Bayplan, pods: Path) -> None:
     running = bayplan("place", "-f", EXAMPLES / "cluster" / "pods.yaml")
     twice = bayplan("place", "-f", pods / "upf.yaml", "-f", pods / "upf.yaml")
     assert (running.code, twice.code) == (2, 2)

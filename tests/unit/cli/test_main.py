@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.unit.cli.conftest import Bayplan
 
 from bayplan import __version__
+from tests.unit.cli.conftest import Bayplan
 
 HEAVY = ("numpy", "msgspec", "yaml", "rich", "aiohttp")
 
@@ -14,7 +14,7 @@ HEAVY = ("numpy", "msgspec", "yaml", "rich", "aiohttp")
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["place", "--help"], ["why", "-h"], ["numa", "--help"]]
 )
-def test_help_does_not_wait_for_heavy_imports(arguments):
+def test_help_does_not_wait_for_heavy_imports(arguments: list[str]) -> None:
     script = (
         "import sys; from bayplan.cli.main import run; "
         f"code = run(['bayplan', *{arguments!r}]); "
@@ -25,7 +25,7 @@ def test_help_does_not_wait_for_heavy_imports(arguments):
     assert done.stdout
 
 
-def test_help_begins_with_what_it_is_for_and_examples(bayplan: Bayplan):
+def test_help_begins_with_what_it_is_for_and_examples(bayplan: Bayplan) -> None:
     result = bayplan("--help", cluster=None)
     assert result.code == 0
     assert result.answer.startswith("bayplan places Kubernetes pods by topology")
@@ -33,7 +33,7 @@ def test_help_begins_with_what_it_is_for_and_examples(bayplan: Bayplan):
 
 
 @pytest.mark.parametrize("command", ["place", "why", "numa"])
-def test_every_command_shows_examples_first(bayplan: Bayplan, command):
+def test_every_command_shows_examples_first(bayplan: Bayplan, command: str) -> None:
     result = bayplan(command, "--help", cluster=None)
     assert result.code == 0
     assert result.out.index("Examples:") < result.out.index("Options:")
@@ -41,17 +41,17 @@ def test_every_command_shows_examples_first(bayplan: Bayplan, command):
     assert "Exit code" in result.out
 
 
-def test_as_a_kubectl_plugin_the_help_says_kubectl(bayplan: Bayplan):
+def test_as_a_kubectl_plugin_the_help_says_kubectl(bayplan: Bayplan) -> None:
     result = bayplan("place", "--help", cluster=None, program="/usr/local/bin/kubectl-bayplan")
     assert "Usage: kubectl bayplan place" in result.out
     assert "  kubectl bayplan place -f pod.yaml" in result.out
 
 
-def test_no_arguments_show_the_help(bayplan: Bayplan):
+def test_no_arguments_show_the_help(bayplan: Bayplan) -> None:
     assert bayplan(cluster=None).out == bayplan("--help", cluster=None).out
 
 
-def test_the_version_is_the_package_version(bayplan: Bayplan):
+def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
     assert bayplan("--version", cluster=None).out == f"bayplan {__version__}\n"
 
 
@@ -65,7 +65,7 @@ def test_the_version_is_the_package_version(bayplan: Bayplan):
         (["numa", "n", "-o", "png"], "error: Invalid value for '-o' / '--output': 'png' is not one of"),
     ],
 )
-def test_a_wrong_command_line_is_one_line_on_stderr(bayplan: Bayplan, arguments, message):
+def test_a_wrong_command_line_is_one_line_on_stderr(bayplan: Bayplan, arguments: list[str], message: str) -> None:
     result = bayplan(*arguments, cluster=None)
     assert result.code == 2
     assert result.out == ""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -19,19 +20,19 @@ GOLDEN = Path(__file__).parent / "golden"
         ("web", "default/web-0 fits: amd-2"),
     ],
 )
-def test_the_first_line_is_the_answer(bayplan: Bayplan, pods, pod, answer):
+def test_the_first_line_is_the_answer(bayplan: Bayplan, pods: Path, pod: str, answer: str) -> None:
     result = bayplan("place", "-f", pods / f"{pod}.yaml")
     assert (result.code, result.answer, result.err) == (0, answer, "")
 
 
-def test_a_pod_that_does_not_fit_gets_the_reasons_and_exit_code_1(bayplan: Bayplan, pods):
+def test_a_pod_that_does_not_fit_gets_the_reasons_and_exit_code_1(bayplan: Bayplan, pods: Path) -> None:
     result = bayplan("place", "-f", pods / "upf-large.yaml")
     assert result.code == 1
     assert result.answer == "telco/upf-large does not fit: no node has the request inside one NUMA zone."
     assert "Would schedule now if:  cpu <= 22 (2 nodes)" in result.out
 
 
-def test_each_pod_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods):
+def test_each_pod_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods: Path) -> None:
     alone = bayplan("place", "-f", pods / "upf.yaml")
     after = bayplan("place", "-f", pods / "gateway.yaml", "-f", pods / "upf.yaml")
     assert "telco-2" in alone.answer
@@ -42,37 +43,37 @@ def test_each_pod_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods):
     ]
 
 
-def test_a_folder_of_pods_is_a_table(bayplan: Bayplan, pods):
+def test_a_folder_of_pods_is_a_table(bayplan: Bayplan, pods: Path) -> None:
     result = bayplan("place", "-f", pods)
     assert (result.code, result.answer) == (1, "4 of 5 pods fit")
 
 
-def test_wide_shows_what_every_plugin_says(bayplan: Bayplan, pods):
+def test_wide_shows_what_every_plugin_says(bayplan: Bayplan, pods: Path) -> None:
     header = bayplan("place", "-f", pods / "upf.yaml", "-o", "wide").out.splitlines()[2]
     assert header.split("  ")[-3:] == ["TaintToleration x3", "NodeResourcesFit x1", "NodeResourceTopologyMatch x2"]
 
 
-def test_json_does_not_change_its_shape(bayplan: Bayplan, pods):
+def test_json_does_not_change_its_shape(bayplan: Bayplan, pods: Path) -> None:
     """After an intended change: `bayplan place -f examples/pods --cluster examples/cluster -o json` into the file."""
     result = bayplan("place", "-f", pods, "-o", "json")
     assert result.code == 1
     assert json.loads(result.out) == json.loads((GOLDEN / "place.json").read_text())
 
 
-def test_yaml_says_the_same_as_json(bayplan: Bayplan, pods):
+def test_yaml_says_the_same_as_json(bayplan: Bayplan, pods: Path) -> None:
     as_yaml = bayplan("place", "-f", pods, "-o", "yaml").out
     as_json = bayplan("place", "-f", pods, "-o", "json").out
     assert yaml.safe_load(as_yaml) == json.loads(as_json)
 
 
-def test_a_pod_without_a_namespace_gets_the_one_given(bayplan: Bayplan, tmp_path):
+def test_a_pod_without_a_namespace_gets_the_one_given(bayplan: Bayplan, tmp_path: Path) -> None:
     pod = tmp_path / "pod.yaml"
     pod.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n")
     assert bayplan("place", "-f", pod).answer.startswith("default/p fits: ")
     assert bayplan("place", "-f", pod, "-n", "lab").answer.startswith("lab/p fits: ")
 
 
-def test_a_pod_with_gates_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_path):
+def test_a_pod_with_gates_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_path: Path) -> None:
     pod = tmp_path / "pod.yaml"
     pod.write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulingGates: [{name: example.com/quota}]}\n"
@@ -84,7 +85,7 @@ def test_a_pod_with_gates_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_pat
     )
 
 
-def test_other_kinds_beside_pods_are_named_and_left_aside(bayplan: Bayplan, pods, tmp_path):
+def test_other_kinds_beside_pods_are_named_and_left_aside(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     other = tmp_path / "web.yaml"
     other.write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n")
     result = bayplan("place", "-f", pods / "web.yaml", "-f", other)
@@ -92,7 +93,7 @@ def test_other_kinds_beside_pods_are_named_and_left_aside(bayplan: Bayplan, pods
     assert result.err.startswith("warning: Deployment: not a Pod")
 
 
-def test_a_configuration_chooses_the_profile(bayplan: Bayplan, pods):
+def test_a_configuration_chooses_the_profile(bayplan: Bayplan, pods: Path) -> None:
     config = EXAMPLES / "scheduler-config.yaml"
     header = bayplan("place", "-f", pods / "upf.yaml", "-o", "wide", "--config", config).out.splitlines()[2]
     assert "NodeResourceTopologyMatch x5" in header
@@ -108,7 +109,9 @@ def test_a_configuration_chooses_the_profile(bayplan: Bayplan, pods):
         (["--config", "no-such-file"], "no-such-file: cannot be read"),
     ],
 )
-def test_a_profile_that_does_not_exist_is_named(bayplan: Bayplan, pods, options, message):
+def test_a_profile_that_does_not_exist_is_named(
+    bayplan: Bayplan, pods: Path, options: list[object], message: str
+) -> None:
     result = bayplan("place", "-f", pods / "upf.yaml", *options)
     assert result.code == 2
     assert message in result.err

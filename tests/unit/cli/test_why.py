@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 PENDING = "telco/upf-large is Pending: no node has the request inside one NUMA zone."
@@ -19,7 +20,7 @@ PENDING = "telco/upf-large is Pending: no node has the request inside one NUMA z
         ["upf-large"],
     ],
 )
-def test_a_pod_is_found_by_every_name_people_use(bayplan: Bayplan, arguments):
+def test_a_pod_is_found_by_every_name_people_use(bayplan: Bayplan, arguments: list[str]) -> None:
     result = bayplan("why", *arguments)
     assert (result.code, result.answer) == (1, PENDING)
 
@@ -40,7 +41,7 @@ def test_a_pod_is_found_by_every_name_people_use(bayplan: Bayplan, arguments):
         ),
     ],
 )
-def test_pods_that_run_or_would_fit_exit_with_0(bayplan: Bayplan, pod, answer):
+def test_pods_that_run_or_would_fit_exit_with_0(bayplan: Bayplan, pod: str, answer: str) -> None:
     result = bayplan("why", pod)
     assert (result.code, result.answer) == (0, answer)
 
@@ -62,26 +63,26 @@ def with_pod(folder: Path, text: str) -> Path:
         ("2026-02-03T12:00:00Z", "for 3d"),
     ],
 )
-def test_the_waiting_time_is_counted_from_creation(bayplan: Bayplan, tmp_path, now, waited):
+def test_the_waiting_time_is_counted_from_creation(bayplan: Bayplan, tmp_path: Path, now: str, waited: str) -> None:
     metadata = 'metadata: {name: p, creationTimestamp: "2026-01-31T12:00:00Z"}\n'
     folder = with_pod(tmp_path, metadata + 'spec: {containers: [{name: c, resources: {requests: {cpu: "999"}}}]}\n')
     result = bayplan("why", "p", "--now", now, cluster=folder)
     assert result.answer == f"default/p is Pending {waited}: no node has enough cpu free."
 
 
-def test_a_pending_pod_that_fits_is_told_where(bayplan: Bayplan, tmp_path):
+def test_a_pending_pod_that_fits_is_told_where(bayplan: Bayplan, tmp_path: Path) -> None:
     folder = with_pod(tmp_path, "metadata: {name: p}\nspec: {containers: [{name: c}]}\n")
     result = bayplan("why", "p", cluster=folder)
     assert result.code == 0
     assert result.answer.startswith("default/p is Pending: it fits now on ")
 
 
-def test_a_finished_pod_needs_no_node(bayplan: Bayplan, tmp_path):
+def test_a_finished_pod_needs_no_node(bayplan: Bayplan, tmp_path: Path) -> None:
     folder = with_pod(tmp_path, "metadata: {name: p}\nspec: {nodeName: amd-1}\nstatus: {phase: Succeeded}\n")
     assert bayplan("why", "p", cluster=folder).answer == "default/p is done; it ran on amd-1."
 
 
-def test_json_holds_everything_the_text_says(bayplan: Bayplan):
+def test_json_holds_everything_the_text_says(bayplan: Bayplan) -> None:
     document = json.loads(bayplan("why", "telco/upf-large", "-o", "json").out)
     assert (document["kind"], document["phase"], document["node"]) == ("Explanation", "Pending", None)
     assert document["asksFor"]["total"]["memory"] == "32Gi"
@@ -116,7 +117,7 @@ def test_json_holds_everything_the_text_says(bayplan: Bayplan):
         (["amf-0", "--now", "yesterday"], "error: --now: 'yesterday' is not a time"),
     ],
 )
-def test_an_unknown_pod_is_an_error_with_close_matches(bayplan: Bayplan, arguments, message):
+def test_an_unknown_pod_is_an_error_with_close_matches(bayplan: Bayplan, arguments: list[str], message: str) -> None:
     result = bayplan("why", *arguments)
     assert result.code == 2
     assert message in result.err

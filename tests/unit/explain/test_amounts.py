@@ -24,19 +24,19 @@ GIBI = 2**30
         ("example.com/tokens", 5000, "5000", "5000"),
     ],
 )
-def test_an_amount_is_short_to_read_and_exact_in_documents(resource, amount, read, exact):
+def test_an_amount_is_short_to_read_and_exact_in_documents(resource: str, amount: int, read: str, exact: str) -> None:
     assert human(resource, amount) == read
     assert canonical(resource, amount) == exact
 
 
-def test_rounding_goes_down_so_that_an_amount_named_as_enough_is_enough():
+def test_rounding_goes_down_so_that_an_amount_named_as_enough_is_enough() -> None:
     assert human("memory", 15 * GIBI - 1) == "14.9Gi"
 
 
-def test_two_amounts_that_would_look_alike_are_written_exactly():
+def test_two_amounts_that_would_look_alike_are_written_exactly() -> None:
     assert have_of_want("cpu", 22000, 24000) == "cpu 22 of 24"
     assert have_of_want("memory", 32 * GIBI, 32 * GIBI + 2**20) == "memory 32Gi of 32769Mi"
 
 
-def test_a_listing_leaves_out_what_is_not_asked_for():
+def test_a_listing_leaves_out_what_is_not_asked_for() -> None:
     assert listing({"cpu": 500, "memory": 0, "nvidia.com/gpu": 1}) == "cpu 500m  nvidia.com/gpu 1"

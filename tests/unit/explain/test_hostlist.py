@@ -22,11 +22,11 @@ from bayplan.explain.hostlist import compressed, hostlist
         (["n1", "n1"], ["n1"]),
     ],
 )
-def test_names_that_differ_in_their_last_number_share_a_bracket(names, groups):
+def test_names_that_differ_in_their_last_number_share_a_bracket(names: list[str], groups: list[str]) -> None:
     assert compressed(names) == groups
 
 
-def test_a_long_list_is_cut_and_counted():
+def test_a_long_list_is_cut_and_counted() -> None:
     names = [f"rack{number}-host" for number in range(0, 400, 3)]
     text = hostlist(names, longest=40)
     assert text.startswith("rack[")
@@ -34,5 +34,5 @@ def test_a_long_list_is_cut_and_counted():
     assert len(text) < 60
 
 
-def test_a_thousand_neighbours_are_short():
+def test_a_thousand_neighbours_are_short() -> None:
     assert hostlist(f"n{number:04d}" for number in range(1000)) == "n[0000-0999]"

@@ -1,9 +1,8 @@
 """The NUMA map: what is drawn, in characters and as SVG."""
 
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
-from tests.unit.explain.small_clusters import cluster, guaranteed, node, zones
 
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
@@ -14,6 +13,7 @@ from bayplan.explain.numa_packages import packages_of
 from bayplan.explain.numa_svg import numa_svg
 from bayplan.explain.numa_text import numa_text
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec
+from tests.unit.explain.small_clusters import cluster, guaranteed, node, zones
 
 TWO_PACKAGES = [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]]
 
@@ -28,7 +28,7 @@ def plain(picture: NumaMap, width: int) -> list[str]:
     return [line.plain.rstrip() for line in numa_text(picture, width)]
 
 
-def test_the_text_map():
+def test_the_text_map() -> None:
     state = cluster(
         node("n1", 32, cordoned=True),
         zones("n1", [10, 16], of=16, distances=[[10, 21], [21, 10]]),
@@ -52,7 +52,7 @@ def test_the_text_map():
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 200])
-def test_every_line_of_a_box_is_equally_long_and_none_is_too_long(width):
+def test_every_line_of_a_box_is_equally_long_and_none_is_too_long(width: int) -> None:
     state = cluster(
         node("n1", 64),
         zones("n1", [0, 1, 16, 7], of=16, distances=TWO_PACKAGES),
@@ -65,7 +65,7 @@ def test_every_line_of_a_box_is_equally_long_and_none_is_too_long(width):
     assert len(boxes[0]) <= max(width, 40)
 
 
-def test_something_free_is_never_drawn_as_nothing_and_something_used_never_as_all_free():
+def test_something_free_is_never_drawn_as_nothing_and_something_used_never_as_all_free() -> None:
     state = cluster(node("n1", 400), zones("n1", [1, 199, 0, 200], of=200))
     bars = [part for line in plain(drawn(state), 100) for part in line.split("│") if part.startswith(" cpu ")]
     assert [(bar.count("█") > 0, bar.count("░") > 0) for bar in bars] == [
@@ -76,7 +76,7 @@ def test_something_free_is_never_drawn_as_nothing_and_something_used_never_as_al
     ]
 
 
-def test_a_pod_placed_just_now_stands_out_with_the_containers_of_each_zone():
+def test_a_pod_placed_just_now_stands_out_with_the_containers_of_each_zone() -> None:
     state = cluster(node("n1", 32), zones("n1", [16, 16], of=16, scope="container"))
     pod = guaranteed("p", 0, app=4, log=2)
     state.assume("telco/p", 0, state.classes.of(pod), ())
@@ -89,7 +89,7 @@ def test_a_pod_placed_just_now_stands_out_with_the_containers_of_each_zone():
     assert "placed now" in numa_svg(found)
 
 
-def test_a_pod_that_nothing_is_pinned_for_is_not_called_unreported():
+def test_a_pod_that_nothing_is_pinned_for_is_not_called_unreported() -> None:
     spec = PodSpec(containers=[Container(name="app")], node_name="n1")
     shares_cpus = Pod(metadata=Metadata(name="web", namespace="default"), spec=spec)
     state = cluster(node("n1", 8), zones("n1", [8], of=8), guaranteed("pinned", 1, on="n1"), shares_cpus)
@@ -97,13 +97,13 @@ def test_a_pod_that_nothing_is_pinned_for_is_not_called_unreported():
     assert [pod.key for pod in drawn(state).not_pinned] == ["default/web"]
 
 
-def test_the_svg_is_well_formed_and_shows_every_number():
+def test_the_svg_is_well_formed_and_shows_every_number() -> None:
     state = cluster(
         node("n<1>", 64),
         zones("n<1>", [3, 1, 16, 7], of=16, distances=TWO_PACKAGES),
         guaranteed("amf&co", 6, on="n<1>", in_zones='{"app": [0]}'),
     )
-    root = ElementTree.fromstring(numa_svg(drawn(state)))
+    root = ET.fromstring(numa_svg(drawn(state)))
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert root.findtext("{http://www.w3.org/2000/svg}title") == "NUMA map of node n<1>"
     assert {"package 0", "package 1", "NUMA 3", "3 / 16", "7 / 16", "telco/amf&co", "distance 10 12 | 32 32"} <= set(
@@ -111,11 +111,11 @@ def test_the_svg_is_well_formed_and_shows_every_number():
     )
 
 
-def test_a_node_without_zones_has_no_map():
+def test_a_node_without_zones_has_no_map() -> None:
     assert numa_map(cluster(node("n1", 8)), 0, Assumptions()) is None
 
 
-def test_the_document_holds_exact_amounts():
+def test_the_document_holds_exact_amounts() -> None:
     document = numa_document(drawn(cluster(node("n1", 16), zones("n1", [3, 8], of=8))))
     assert document["zones"][0]["resources"]["cpu"] == {"available": "3", "allocatable": "8", "capacity": "8"}
     assert document["zones"][1]["package"] is None
@@ -132,18 +132,18 @@ def test_the_document_holds_exact_amounts():
     ],
     ids=["one zone", "equal distances tell nothing", "two pairs", "three tiers", "unknown distances"],
 )
-def test_zones_closer_than_the_farthest_share_a_package(distances, packages):
+def test_zones_closer_than_the_farthest_share_a_package(distances: list[list[int]], packages: list[list[int]]) -> None:
     by_zone = {zone: dict(enumerate(row)) for zone, row in enumerate(distances)}
     assert [members for _, members in packages_of(by_zone, {})] == packages
 
 
-def test_a_package_that_the_node_names_needs_no_guess():
+def test_a_package_that_the_node_names_needs_no_guess() -> None:
     by_zone = {zone: dict(enumerate(row)) for zone, row in enumerate(TWO_PACKAGES)}
     parents = {0: "socket-0", 1: "socket-1", 2: "socket-0", 3: "socket-1"}
     assert packages_of(by_zone, parents) == [("socket-0", [0, 2]), ("socket-1", [1, 3])]
 
 
-def test_labels_are_short_unless_two_would_look_alike():
+def test_labels_are_short_unless_two_would_look_alike() -> None:
     assert short_labels(["cpu", "memory", "hugepages-1Gi", "example.com/nic"]) == {
         "cpu": "cpu",
         "memory": "mem",
@@ -153,6 +153,6 @@ def test_labels_are_short_unless_two_would_look_alike():
     assert list(short_labels(["a.com/gpu", "b.com/gpu"]).values()) == ["a.com/gpu", "b.com/gpu"]
 
 
-def test_huge_pages_are_counted_as_pages():
+def test_huge_pages_are_counted_as_pages() -> None:
     assert short_amount("hugepages-2Mi", 64 * 2**20) == "32"
     assert short_amount("hugepages-odd", 5) == "5"

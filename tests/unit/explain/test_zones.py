@@ -12,7 +12,7 @@ from bayplan.kube.core_v1 import Metadata, Pod
 @pytest.mark.parametrize(
     "zones, text", [([3], "3"), ([0, 1], "0-1"), ([5, 0, 1, 2], "0-2,5"), ([0, 2, 4], "0,2,4"), ([], "")]
 )
-def test_runs_of_zones_become_ranges(zones, text):
+def test_runs_of_zones_become_ranges(zones: list[int], text: str) -> None:
     assert zone_numbers(zones) == text
 
 
@@ -28,7 +28,9 @@ def test_runs_of_zones_become_ranges(zones, text):
         ([("app", (0,)), ("db", (0,)), ("log", (1,))], "0 (log 1)", "NUMA zones 0 (log 1)"),
     ],
 )
-def test_containers_that_share_a_place_are_said_once(containers, column, phrase):
+def test_containers_that_share_a_place_are_said_once(
+    containers: list[tuple[str, tuple[int, ...] | None]], column: str, phrase: str
+) -> None:
     placed = [ContainerZones(name, zones) for name, zones in containers]
     assert zone_column(placed) == column
     assert zone_phrase(placed) == phrase
@@ -42,12 +44,12 @@ def test_containers_that_share_a_place_are_said_once(containers, column, phrase)
         ("{}", {}),
     ],
 )
-def test_a_pod_reports_its_zones_in_an_annotation(text, zones):
+def test_a_pod_reports_its_zones_in_an_annotation(text: str, zones: dict[str, tuple[int, ...]]) -> None:
     assert zones_of_pod(Pod(metadata=Metadata(name="p", annotations={NUMA_ZONES: text}))) == zones
 
 
 @pytest.mark.parametrize("text", ["", "1", "[1]", '{"app": "1"}', '{"app": [1.5]}', "{"])
-def test_an_annotation_that_makes_no_sense_is_ignored_and_named(text):
+def test_an_annotation_that_makes_no_sense_is_ignored_and_named(text: str) -> None:
     problems: list[Problem] = []
     pod = Pod(metadata=Metadata(name="p", namespace="ns", annotations={NUMA_ZONES: text}))
     assert zones_of_pod(pod, problems) == {}
