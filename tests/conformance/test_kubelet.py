@@ -42,7 +42,7 @@ def test_merges_hints_like_the_kubelet(conformance: Conformance) -> None:
 
 @pytest.mark.fixture_files("kubelet/node", "kubelet/node_podlevel")
 def test_admits_pods_like_the_kubelet(conformance: Conformance) -> None:
-    conformance.check_each(sequence_problem)
+    conformance.check_each(lambda case: sequence_problem(case, conformance))
 
 
 def merge_problem(case: Case) -> str | None:
@@ -61,7 +61,8 @@ def merge_problem(case: Case) -> str | None:
     return None if got == case["out"] else f"got {got}, recorded {case['out']}"
 
 
-def sequence_problem(case: Case) -> str | None:
+def sequence_problem(case: Case, conformance: Conformance) -> str | None:
+    label = f"complete knowledge, {case['kubelet']['topology_policy']}"
     free = case["free0"]
     on_node: dict[str, dict[str, int]] = {}
     for step in case["steps"]:
@@ -70,7 +71,9 @@ def sequence_problem(case: Case) -> str | None:
             pod = effective_request(wire_pod(step["pod"]))
             node = node_knowledge(case, free)
             lacking = lacking_on_node(case["resolved"]["allocatable"], on_node, pod)
-            problem = admission_problem(step["out"], pod, admit(node, pod), lacking)
+            admission = admit(node, pod)
+            conformance.compare(label, accepted=admission.admitted and not lacking, really=step["out"]["admit"])
+            problem = admission_problem(step["out"], pod, admission, lacking)
             if problem is not None:
                 return f"pod {name}: {problem}"
             if step["out"]["admit"]:

@@ -5,8 +5,9 @@ much there is, is printed per policy with false accepts (a pod would die) and fa
 
     agreement kubelet/node as reported, restricted: 8000 admissions, 95.1 % agree, 2.0 % false accepts, 2.9 % false refusals
 
-*As reported* is what today's agents publish: amounts, policy and scope. *With managers* adds the kubelet's manager policies and
-options as attributes. Complete knowledge is in `test_kubelet.py`, and there the demand is 100 %.
+*As reported* is what today's agents publish: amounts, policy and scope. *With attributes* adds what bayplan reads where a node says
+it: manager policies and options, threads per core, memory groups. Complete knowledge is in `test_kubelet.py`, and there the
+demand is 100 %.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
 from bayplan.kube.core_v1 import Node
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
@@ -28,30 +30,30 @@ if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
 
 # A pod that the kubelet refuses is lost, so this direction is held; the figures are printed either way.
-MOST_FALSE_ACCEPTS = {"as reported": 0.05, "with managers": 0.05}
+MOST_FALSE_ACCEPTS = {"as reported": 0.04, "with attributes": 0.01}
 
 
 @pytest.mark.fixture_files("kubelet/node", chunks=16)
-@pytest.mark.parametrize("knowledge", ["as reported", "with managers"])
+@pytest.mark.parametrize("knowledge", ["as reported", "with attributes"])
 def test_agrees_with_the_kubelet(conformance: Conformance, knowledge: str) -> None:
     wrong = total = 0
     for case in conformance.cases:
         label = f"{knowledge}, {case['kubelet']['topology_policy']}"
-        for admitted, recorded in verdicts(case, with_managers=knowledge == "with managers"):
+        for admitted, recorded in verdicts(case, with_attributes=knowledge == "with attributes"):
             conformance.compare(label, accepted=admitted, really=recorded)
             wrong += admitted and not recorded
             total += 1
-    assert wrong <= MOST_FALSE_ACCEPTS[knowledge] * total
+    assert wrong <= MOST_FALSE_ACCEPTS[knowledge] * total + 3  # a small chunk may hold a few by chance
 
 
-def verdicts(case: Case, *, with_managers: bool) -> list[tuple[bool, bool]]:
+def verdicts(case: Case, *, with_attributes: bool) -> list[tuple[bool, bool]]:
     """(what bayplan says, what the kubelet did) for every admission of a recorded node."""
     state = ClusterState()
     allocatable = quantities(case["resolved"]["allocatable"])
     state.set_node(msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": allocatable}}, Node))
     profile, answers = default_profile(), ClassAnswers(state)
     free = case["free0"]
-    state.set_topology(topology(case, free, with_managers=with_managers))
+    state.set_topology(topology(case, free, with_attributes=with_attributes))
     found = []
     for step in case["steps"]:
         if step["op"] == "admit":
@@ -65,23 +67,24 @@ def verdicts(case: Case, *, with_managers: bool) -> list[tuple[bool, bool]]:
             state.remove_pod(f"default/{step['name']}")
         if "free" in step:
             free = step["free"]
-            state.set_topology(topology(case, free, with_managers=with_managers))
+            state.set_topology(topology(case, free, with_attributes=with_attributes))
     return found
 
 
-def topology(case: Case, free: dict[str, Any], *, with_managers: bool) -> NodeResourceTopology:
+def topology(case: Case, free: dict[str, Any], *, with_attributes: bool) -> NodeResourceTopology:
     """What a node agent would publish about the recorded node at this moment."""
     kubelet = case["kubelet"]
     attributes = {
         "topologyManagerPolicy": kubelet["topology_policy"],
         "topologyManagerScope": kubelet["topology_scope"],
     }
-    if with_managers:
+    if with_attributes:
         options = kubelet.get("topology_options") or {}
         attributes |= {
             "cpuManagerPolicy": kubelet["cpu_policy"],
             "memoryManagerPolicy": kubelet["memory_policy"],
             "topologyManagerOptionPreferClosestNumaNodes": options.get("prefer-closest-numa-nodes", "false"),
+            "bayplan.io/threads-per-core": threads_per_core(case),
             "cpuManagerPolicyOptions": ",".join(
                 f"{name}={value}" for name, value in (kubelet.get("cpu_options") or {}).items()
             ),
@@ -90,6 +93,7 @@ def topology(case: Case, free: dict[str, Any], *, with_managers: bool) -> NodeRe
         {
             "name": f"node-{zone['id']}",
             "type": "Node",
+            "attributes": memory_group(zone, free) if with_attributes else [],
             "costs": [
                 {"name": f"node-{other['id']}", "value": zone["dist"][position]}
                 for position, other in enumerate(case["machine"]["numa"])
@@ -107,6 +111,18 @@ def topology(case: Case, free: dict[str, Any], *, with_managers: bool) -> NodeRe
         "zones": zones,
     }
     return msgspec.convert(written, NodeResourceTopology)
+
+
+def memory_group(zone: dict[str, Any], free: dict[str, Any]) -> list[dict[str, str]]:
+    memory = free.get("mem", {}).get(str(zone["id"]))
+    if not memory or not memory["n"]:
+        return []
+    return [{"name": MEMORY_GROUP_ATTRIBUTE, "value": ",".join(str(member) for member in memory["cells"])}]
+
+
+def threads_per_core(case: Case) -> str:
+    cores = case["machine"]["cpu"]["core"]
+    return str(len(cores) // len(set(cores)))
 
 
 def zone_amounts(case: Case, zone: dict[str, Any], free: dict[str, Any]) -> dict[str, tuple[int, int, int]]:

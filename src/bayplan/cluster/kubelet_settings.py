@@ -74,6 +74,7 @@ class KubeletSettings:
     cpu_static: bool | None = None
     cpu_options: frozenset[str] = frozenset()
     memory_static: bool | None = None
+    threads_per_core: int | None = None
     pod_level_managers: bool = False
 
     def resolved(self, assumptions: Assumptions) -> KubeletSettings:

@@ -170,6 +170,8 @@ def _with_attribute(settings: KubeletSettings, name: str, value: str) -> Kubelet
             return replace(settings, cpu_static=_one_of({"none": False, "static": True}, value))
         case "memoryManagerPolicy":
             return replace(settings, memory_static=_one_of({"None": False, "Static": True}, value))
+        case "bayplan.io/threads-per-core":
+            return replace(settings, threads_per_core=_one_of({"1": 1, "2": 2, "4": 4, "8": 8}, value))
         case "cpuManagerPolicyOptions":
             pairs = (pair.partition("=") for pair in value.split(",") if pair)
             return replace(settings, cpu_options=frozenset(option for option, _, text in pairs if text == "true"))

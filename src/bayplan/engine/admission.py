@@ -25,10 +25,9 @@ from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STAL
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_request import CPU, Role, is_memory
 from bayplan.engine.demand import Demand, Step
+from bayplan.engine.larger_sets import Question, sets_for_all
 from bayplan.engine.one_node import lowest_zone_that_holds
 from bayplan.engine.rows import Codes, Mask, Rows, among, count
-from bayplan.engine.subsets import TABLE_ZONES, sets_of_size
-from bayplan.engine.wide_nodes import find_feasible_set
 
 ZoneGrid = NDArray[np.float64]
 Want = tuple[int, int, Mask | None]
@@ -259,60 +258,33 @@ def _try_larger_sets(
     Refusals are written into `codes`; returned are the nodes that were admitted and the set each one takes.
     """
     codes[candidates] = Verdict.NO_COMMON_SET
-    # If one zone's total suffices for any resource, that resource prefers single zones, and none of them fits.
-    for index, want, relevant in wants:
+    of_memory = [want for want in wants if is_memory(columns.resource_names[want[0]])]
+    of_others = [want for want in wants if not is_memory(columns.resource_names[want[0]])]
+    # If one zone's total suffices for a resource, it prefers single zones, and none of them fits.
+    for index, want, relevant in of_others if len(of_memory) > 1 else wants:
         needs_more = columns.zone_total_largest[index][walk.rows] < want
         candidates = candidates & (needs_more if relevant is None else needs_more | ~relevant)
     nodes = np.nonzero(candidates)[0]
     if not len(nodes):
         return None
     absolute = among(walk.rows, candidates)
-    left = [walk.usable(index)[:, nodes] for index, _, _ in wants]
-    totals = [columns.zone_total[index][:, absolute] for index, _, _ in wants]
-    amounts = [
-        np.full(len(nodes), float(want)) if relevant is None else np.where(relevant[nodes], float(want), 0.0)
-        for _, want, relevant in wants
-    ]
-    if assumptions.strict_memory_groups:
-        for position, (index, _, _) in enumerate(wants):
-            if is_memory(columns.resource_names[index]):
-                # A zone with memory in use may belong to single-zone pods: closed to anything that spans zones.
-                left[position] = np.where(left[position] < totals[position], 0.0, left[position])
-    sizes = _common_smallest_size(totals, amounts)
-    bits = np.zeros(len(nodes), dtype=np.uint64)
-    for size in np.unique(sizes[sizes > 1]):
-        here = np.nonzero(sizes == size)[0]
-        bits[here] = _first_set_that_fits(int(size), [grid[:, here] for grid in left], [want[here] for want in amounts])
+
+    def question(asked: list[Want], *, closed_when_used: bool = False) -> Question:
+        totals = [columns.zone_total[index][:, absolute] for index, _, _ in asked]
+        left = [walk.usable(index)[:, nodes] for index, _, _ in asked]
+        if closed_when_used:
+            # A zone with memory in use may belong to single-zone pods: closed to anything that spans zones.
+            left = [np.where(grid < total, 0.0, grid) for grid, total in zip(left, totals, strict=True)]
+        amounts = [
+            np.full(len(nodes), float(want)) if relevant is None else np.where(relevant[nodes], float(want), 0.0)
+            for _, want, relevant in asked
+        ]
+        return Question(totals, left, amounts)
+
+    questions = [question([want]) for want in of_others]
+    if of_memory:
+        questions.append(question(of_memory, closed_when_used=assumptions.strict_memory_groups))
+    bits = sets_for_all(questions)
     found = bits != 0
     codes[nodes[found]] = Verdict.ADMITTED
     return nodes[found], bits[found]
-
-
-def _common_smallest_size(totals: list[ZoneGrid], amounts: list[NDArray[np.float64]]) -> NDArray[np.int64]:
-    """The number of zones whose totals hold each amount, if it is the same for every resource; else 0."""
-    common = np.zeros(totals[0].shape[1], dtype=np.int64)
-    agree = np.ones(len(common), dtype=np.bool_)
-    for grid, amount in zip(totals, amounts, strict=True):
-        largest_first = -np.sort(-grid, axis=0)
-        reached = np.cumsum(largest_first, axis=0) >= amount
-        size = np.where(reached.any(axis=0), reached.argmax(axis=0) + 1, 0)
-        matters = amount > 0
-        agree &= ~matters | ((size > 0) & ((common == 0) | (common == size)))
-        common = np.where(matters, size, common)
-    return np.where(agree, common, 0)
-
-
-def _first_set_that_fits(size: int, left: list[ZoneGrid], amounts: list[NDArray[np.float64]]) -> NDArray[np.uint64]:
-    """For each node the preferred set of `size` zones that holds every amount, as bits; 0 if there is none."""
-    zones, nodes = left[0].shape
-    if zones > TABLE_ZONES:
-        wide = [
-            find_feasible_set(size, [grid[:, node] for grid in left], [float(amount[node]) for amount in amounts])
-            for node in range(nodes)
-        ]
-        return np.array(wide, dtype=np.uint64)
-    table = sets_of_size(zones, size)
-    fits = np.ones((len(table.bits), nodes), dtype=np.bool_)
-    for grid, amount in zip(left, amounts, strict=True):
-        fits &= table.members @ grid >= amount
-    return np.where(fits.any(axis=0), table.bits[fits.argmax(axis=0)], np.uint64(0))

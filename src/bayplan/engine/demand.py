@@ -80,7 +80,9 @@ def _aligned_part(request: PodRequest, container: ContainerRequest) -> Container
         if not amount or name == CPU or name in HOST_RESOURCES:
             continue
         if not is_memory(name):
-            amounts[name] = container.limits.get(name, amount)
+            devices = container.limits.get(name, amount)
+            if devices:
+                amounts[name] = devices
         elif request.guaranteed and request.pod_level is None:
             amounts[name] = amount
     return ContainerRequest(container.name, container.role, amounts, {})

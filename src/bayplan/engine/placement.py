@@ -62,6 +62,7 @@ def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> Nod
         counts.append(
             ZoneCounts(
                 zone_id=zone.id,
+                memory_group=zone.memory_group,
                 cpus=None if cpu is None else (max(cpu.capacity, cpu.available) // 1000, left[CPU] // 1000),
                 memory={
                     name: (max(amounts.allocatable, amounts.available), left[name])
@@ -79,8 +80,23 @@ def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> Nod
         counts,
         report.settings.resolved(assumptions),
         state.hardware_classes[columns.hardware_class[row]].distances,
+        devices_without_zone=_devices_without_zone(state, row, counts),
         strict_memory_groups=assumptions.strict_memory_groups,
     )
+
+
+def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts]) -> dict[str, tuple[int, int]]:
+    """Devices that the node offers beyond those its zones report: (how many, how many of them are free)."""
+    columns = state.columns
+    found: dict[str, tuple[int, int]] = {}
+    for name in {name for zone in counts for name in zone.devices}:
+        in_zones = [zone.devices.get(name, (0, 0)) for zone in counts]
+        index = columns.resource_index[name]
+        total = int(columns.allocatable[index, row]) - sum(capacity for capacity, _ in in_zones)
+        free = int(columns.free[index, row]) - sum(available for _, available in in_zones)
+        if total > 0:
+            found[name] = total, max(0, min(free, total))
+    return found
 
 
 def _reports_details(report: TopologyReport) -> bool:

@@ -123,13 +123,15 @@ class ZoneCounts:
     """What a topology report says about one zone: (all there is, available now) per resource.
 
     CPUs are whole CPUs, reserved ones included in the first number; None where the report has no CPUs for the zone.
-    Memory's first number is what pods may use at most.
+    Memory's first number is what pods may use at most. `memory_group` are the zones its memory is used together with, if the
+    node says so; a zone whose memory is used alone is its own group.
     """
 
     zone_id: int
     cpus: tuple[int, int] | None = None
     memory: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     devices: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    memory_group: tuple[int, ...] | None = None
 
 
 def from_counts(
@@ -137,16 +139,21 @@ def from_counts(
     settings: KubeletSettings,
     distances: Distances = (),
     *,
+    devices_without_zone: Mapping[str, tuple[int, int]] | None = None,
     strict_memory_groups: bool = False,
 ) -> NodeKnowledge:
-    """A node that has these counts: single-threaded cores, a socket per zone, devices that differ by number only.
+    """A node that has these counts: a socket per zone, devices that differ by number only.
 
     A resource that no zone reports does not matter for alignment; without CPUs or memory in any zone the respective manager
-    counts as off. Memory groups are not reported: none is assumed, or, with `strict_memory_groups`, every zone with memory in
-    use counts as taken by an allocation of its own.
+    counts as off. `devices_without_zone` are those of a reported resource whose plugin does not say where they are. Memory
+    groups are rarely reported: without them none is assumed, or, with `strict_memory_groups`, every zone with memory in use counts as taken by
+    an allocation of its own. Cores have the threads the settings say; where they do not, one, or two under `full-pcpus-only`,
+    an option that nobody sets on a machine without sibling threads.
     """
     ordered = sorted(zones, key=lambda zone: zone.zone_id)
-    layout, free_cpus = _cpus_from_counts(ordered)
+    threads = settings.threads_per_core or (2 if "full-pcpus-only" in settings.cpu_options else 1)
+    layout, free_cpus = _cpus_from_counts(ordered, threads)
+    elsewhere = devices_without_zone or {}
     resources = {resource for zone in ordered for resource in zone.devices}
     return NodeKnowledge(
         zone_ids=tuple(zone.zone_id for zone in ordered),
@@ -158,20 +165,26 @@ def from_counts(
         cpus=layout,
         free_cpus=free_cpus,
         memory={zone.zone_id: _memory_from_counts(zone, strict_groups=strict_memory_groups) for zone in ordered},
-        devices={resource: tuple(_devices_from_counts(ordered, resource)) for resource in sorted(resources)},
+        devices={
+            resource: (*_devices_from_counts(ordered, resource), *_unplaced(resource, elsewhere.get(resource, (0, 0))))
+            for resource in sorted(resources)
+        },
         distances=distances,
     )
 
 
-def _cpus_from_counts(zones: Sequence[ZoneCounts]) -> tuple[CpuLayout, CpuSet]:
+def _cpus_from_counts(zones: Sequence[ZoneCounts], threads: int) -> tuple[CpuLayout, CpuSet]:
     numa: list[int] = []
+    core: list[int] = []
     free = 0
     for zone in zones:
         capacity, available = zone.cpus or (0, 0)
-        free |= ((1 << min(capacity, available)) - 1) << len(numa)
+        first = len(numa)
+        free |= ((1 << min(capacity, available)) - 1) << first
         numa += [zone.zone_id] * capacity
+        core += [first + cpu // threads * threads for cpu in range(capacity)]
     column = tuple(numa)
-    return CpuLayout(core=tuple(range(len(column))), socket=column, numa=column, l3=column), free
+    return CpuLayout(core=tuple(core), socket=column, numa=column, l3=column), free
 
 
 def _memory_from_counts(zone: ZoneCounts, *, strict_groups: bool) -> ZoneMemory:
@@ -179,8 +192,8 @@ def _memory_from_counts(zone: ZoneCounts, *, strict_groups: bool) -> ZoneMemory:
     return ZoneMemory(
         allocatable={name: total for name, (total, _) in zone.memory.items()},
         free={name: available for name, (_, available) in zone.memory.items()},
-        group=1 << zone.zone_id,
-        assignments=1 if strict_groups and in_use else 0,
+        group=mask_of(zone.memory_group or [zone.zone_id]),
+        assignments=1 if zone.memory_group or (strict_groups and in_use) else 0,
     )
 
 
@@ -190,6 +203,12 @@ def _devices_from_counts(zones: Sequence[ZoneCounts], resource: str) -> Iterable
         for number in range(capacity):
             name = f"{resource}-{zone.zone_id:03}-{number:03}"
             yield Device(name, mask_of([zone.zone_id]), allocated=number >= available)
+
+
+def _unplaced(resource: str, counts: tuple[int, int]) -> Iterable[Device]:
+    capacity, available = counts
+    for number in range(capacity):
+        yield Device(f"{resource}-any-{number:03}", zones=0, allocated=number >= available)
 
 
 def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:
