@@ -35,12 +35,12 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""
-        return list(COMMANDS)
+        return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
-            return None
+            return super().get_command(ctx, cmd_name)
         command: click.Command = getattr(import_module(f"bayplan.cli.{cmd_name}"), cmd_name)
         return command
 

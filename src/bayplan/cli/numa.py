@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.options import ExampleCommand, FileOrFolder, Session, cluster_options
+from bayplan.cli.options import FILE_OR_FOLDER, ExampleCommand, Session, cluster_options
 from bayplan.cli.output import print_document, print_styled, terminal_width, warn
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "-f",
     "--filename",
     "files",
-    type=FileOrFolder(),
+    type=FILE_OR_FOLDER,
     multiple=True,
     metavar="PATH",
     help="Place these pods first, and show those that come to this node.",

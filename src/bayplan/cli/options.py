@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 STDIN = Path("/dev/stdin")
+# Whether it can be read is found out, with a better message, when it is read.
+FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
 # What the API server writes into pods that name no scheduler.
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -44,16 +46,6 @@ class ExampleCommand(click.Command):
         super().format_help_text(ctx, formatter)
 
 
-class FileOrFolder(click.ParamType[Path]):
-    """A path; `-` is standard input. Whether it can be read is found out, with a better message, when it is read."""
-
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Text into a path."""
-        return STDIN if value == "-" else Path(value)
-
-
 def cluster_options(function: _Function) -> _Function:
     """The options of every command that judges pods on a cluster dump."""
     for option in reversed(
@@ -61,7 +53,7 @@ def cluster_options(function: _Function) -> _Function:
             click.option(
                 "--cluster",
                 "cluster",
-                type=FileOrFolder(),
+                type=FILE_OR_FOLDER,
                 multiple=True,
                 required=True,
                 metavar="PATH",
@@ -70,7 +62,7 @@ def cluster_options(function: _Function) -> _Function:
             ),
             click.option(
                 "--config",
-                type=FileOrFolder(),
+                type=FILE_OR_FOLDER,
                 metavar="FILE",
                 help="A KubeSchedulerConfiguration. Without it: bayplan's default profile.",
             ),
@@ -121,12 +113,12 @@ class Session:
 
 
 def read_all(paths: Sequence[Path]) -> ObjectSet:
-    """The objects of several files or folders as one set."""
+    """The objects of several files or folders as one set; `-` is standard input."""
     from bayplan.kube.files import ObjectSet, read_objects
 
     found = ObjectSet()
     for path in paths:
-        part = read_objects(path)
+        part = read_objects(STDIN if path == Path("-") else path)
         found.nodes += part.nodes
         found.pods += part.pods
         found.topologies += part.topologies

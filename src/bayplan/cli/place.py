@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.options import ExampleCommand, FileOrFolder, Session, cluster_options
+from bayplan.cli.options import FILE_OR_FOLDER, ExampleCommand, Session, cluster_options
 from bayplan.cli.output import print_answer, print_document
 
 RANKED = 5
@@ -26,7 +26,7 @@ RANKED_WIDE = 20
     "-f",
     "--filename",
     "files",
-    type=FileOrFolder(),
+    type=FILE_OR_FOLDER,
     multiple=True,
     required=True,
     metavar="PATH",

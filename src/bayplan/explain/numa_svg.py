@@ -112,7 +112,8 @@ class _Picture:
         for pod in zone.pods:
             self._pod(pod, left, top)
             top += POD_PITCH
-        self.canvas.text(left, y + height - 11, f"distance {self.drawn.distance_row(zone)}", fill=DIM, size=SMALL)
+        distances = cut(f"distance {self.drawn.distance_row(zone)}", INNER, SMALL)
+        self.canvas.text(left, y + height - 11, distances, fill=DIM, size=SMALL)
 
     def _resource(self, resource: ZoneResource, x: float, y: float) -> None:
         """Label and numbers above, a bar or squares below."""

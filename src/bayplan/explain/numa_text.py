@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from bayplan.explain.numa_labels import short_amount, short_labels, short_listing
 from bayplan.explain.numa_map import NumaMap, PodInZone, PodOutside, ZoneResource, ZoneView
@@ -53,7 +54,7 @@ def numa_text(drawn: NumaMap, width: int = 100) -> list[StyledLine]:
         for start in range(0, len(package.zones), per_row):
             row = package.zones[start : start + per_row]
             lines += _side_by_side(
-                [_zone_box(zone, columns, drawn.distance_row(zone), box) for zone in row], box, indent
+                [_zone_box(zone, columns, drawn.distance_row(zone), box - 4) for zone in row], box, indent
             )
     lines += _outside("zone not reported", drawn.zone_not_reported, labels)
     lines += _outside("not pinned to a zone", drawn.not_pinned, labels)
@@ -69,35 +70,48 @@ def _header(drawn: NumaMap) -> Iterator[StyledLine]:
     yield StyledLine.of(Span("free of total:  █ ■ free  ░ □ in use", "dim"))
 
 
-def _zone_box(zone: ZoneView, columns: _BarColumns, distances: str, width: int) -> list[StyledLine]:
-    """The lines of one box without its lower edge: boxes side by side are filled to the same height first."""
-    inner = width - 4
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A zone's lines between its edges: what it has and who is there, and the distances that stay at the bottom."""
+
+    title: str
+    style: str
+    content: list[StyledLine]
+    foot: list[StyledLine]
+
+    def lines(self, width: int, height: int) -> list[StyledLine]:
+        """The box with so many lines inside."""
+        blanks = [StyledLine()] * (height - self.height)
+        rule = "─" * (width - 2 - len(self.title))
+        top = StyledLine.of(Span("┌", self.style), Span(self.title, "title"), Span(f"{rule}┐", self.style))
+        bottom = StyledLine.of(Span("└" + "─" * (width - 2) + "┘", self.style))
+        inside = [_framed(line, width - 4, self.style) for line in (*self.content, *blanks, *self.foot)]
+        return [top, *inside, bottom]
+
+    @property
+    def height(self) -> int:
+        return len(self.content) + len(self.foot)
+
+
+def _zone_box(zone: ZoneView, columns: _BarColumns, distances: str, inner: int) -> _Box:
     content = [_resource_line(resource, columns) for resource in zone.resources]
     for pod in zone.pods:
         content += _pod_lines(pod, columns.labels, inner)
-    content.append(StyledLine.of(Span(f"distance  {distances}", "dim")))
+    lead = "distance "
+    rows = wrap(lead + distances, inner, subsequent_indent=" " * len(lead))
     style = "new" if any(pod.new for pod in zone.pods) else "frame"
-    title = f" NUMA {zone.id} "
-    top = StyledLine.of(Span("┌", style), Span(title, "title"), Span("─" * (width - 2 - len(title)) + "┐", style))
-    return [top, *(_framed(line, inner, style) for line in content)]
+    return _Box(f" NUMA {zone.id} ", style, content, [StyledLine.of(Span(row, "dim")) for row in rows])
 
 
 def _framed(line: StyledLine, inner: int, style: str) -> StyledLine:
     return StyledLine.of(Span("│ ", style)) + line.fitted(inner) + StyledLine.of(Span(" │", style))
 
 
-def _side_by_side(boxes: Sequence[list[StyledLine]], width: int, indent: int) -> list[StyledLine]:
-    height = max(len(box) for box in boxes)
-    filled = []
-    for box in boxes:
-        style = box[0].spans[0].style
-        # The distance row stays at the bottom of the box.
-        blanks = [_framed(StyledLine(), width - 4, style)] * (height - len(box))
-        bottom = StyledLine.of(Span("└" + "─" * (width - 2) + "┘", style))
-        filled.append([*box[:-1], *blanks, box[-1], bottom])
+def _side_by_side(boxes: Sequence[_Box], width: int, indent: int) -> list[StyledLine]:
+    height = max(box.height for box in boxes)
     lines = []
-    for parts in zip(*filled, strict=True):
-        line = StyledLine.of(" " * indent, *parts[0].spans)
+    for parts in zip(*(box.lines(width, height) for box in boxes), strict=True):
+        line = StyledLine.of(" " * indent) + parts[0]
         for part in parts[1:]:
             line = line + StyledLine.of(" ") + part
         lines.append(line)

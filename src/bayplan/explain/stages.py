@@ -36,7 +36,7 @@ class Stage:
     lost: int
     causes: tuple[tuple[str, tuple[str, ...]], ...]
 
-    def detail(self, longest: int = 60) -> str:
+    def detail(self, longest: int = 50) -> str:
         """`short of hugepages-1Gi 162, cpu 17`, with the nodes' names where there is room for them."""
         if len(self.causes) == 1:
             cause, nodes = self.causes[0]

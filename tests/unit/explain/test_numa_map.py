@@ -44,7 +44,7 @@ def test_the_text_map() -> None:
         "│ mem ████████████████ 128Gi of 128Gi │ │ mem ████████████████ 128Gi of 128Gi │",
         "│ • telco/amf-0                       │ │                                     │",
         "│   cpu 6  mem 1Gi                    │ │                                     │",
-        "│ distance  10 21                     │ │ distance  21 10                     │",
+        "│ distance 10 21                      │ │ distance 21 10                      │",
         "└─────────────────────────────────────┘ └─────────────────────────────────────┘",
         "zone not reported:",
         "  • telco/old-0  cpu 2  mem 1Gi",
