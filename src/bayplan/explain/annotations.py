@@ -1,7 +1,7 @@
 """The annotation that says which NUMA zones a running pod was given, and how to read it.
 
-`bayplan.io/numa-zones` on a bound pod holds JSON: container name to list of NUMA ids, `{"upf": [1]}`. It is written when
-bayplan binds a pod, or by whoever knows. A pod without it may still be pinned; then its zone is "not reported".
+`bayplan.io/numa-zones` on a bound pod holds JSON: container name to list of NUMA ids, `{"upf": [1]}`. Whoever
+knows where the kubelet put a pod may write it. A pod without it may still be pinned; then its zone is "not reported".
 """
 
 from __future__ import annotations
