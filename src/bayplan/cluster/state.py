@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,7 +28,7 @@ from bayplan.cluster.columns import (
 from bayplan.cluster.hardware import HardwareClass, hardware_of
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
-from bayplan.cluster.pod_request import PODS, PodRequest, amounts_of, is_memory
+from bayplan.cluster.pod_request import CPU, PODS, PodRequest, amounts_of, is_memory
 from bayplan.cluster.topology_report import Problem, TopologyReport, read_report
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -46,13 +47,17 @@ class ZoneCharge(Struct, frozen=True):
 
 
 class PlacedPod(Struct, frozen=True):
-    """A pod that occupies a node: what it took, and whether the cluster has confirmed it."""
+    """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
+
+    `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
+    """
 
     row: int
     request: PodRequest
     charges: tuple[ZoneCharge, ...]
     host_ports: tuple[HostPort, ...]
     confirmed: bool
+    promised: tuple[ZoneCharge, ...] = ()
 
 
 def pod_key(pod: Pod) -> str:
@@ -160,12 +165,12 @@ class ClusterState:
             return
         self._write_zones(row, report)
         # A confirmed pod was on the node before this report was made, so the report already shows what it took.
-        for key in self._pods_on[row]:
+        for key in self.pods_on(row):
             placed = self.pods[key]
             if placed.confirmed:
-                self.pods[key] = replace(placed, charges=())
+                self.pods[key] = replace(placed, charges=(), promised=())
             else:
-                taken = [self._take(row, charge) for charge in placed.charges]
+                taken = [self._take(row, charge) for charge in placed.promised]
                 self.pods[key] = replace(placed, charges=tuple(taken))
         self.node_log.append(row)
 
@@ -203,16 +208,17 @@ class ClusterState:
             at = ObjectPath.of(pod).child("spec").child("nodeName")
             self.problems.append(Problem(at, f'"{node}" is not a known Node: the pod is left aside'))
             return
-        self.bound[key] = pod
+        request = self.classes.of(pod).request
         placed = self.pods.get(key)
-        if placed is not None and placed.row == row:
+        if placed is not None and placed.row != row:
+            self.remove_pod(key)
+            placed = None
+        self.bound[key] = pod
+        if placed is not None:
             self.confirm(key)
             return
-        if placed is not None:
-            self.remove_pod(key)
-            self.bound[key] = pod
         # Whatever it holds in zones is in the node's report already, so only the node's sums are charged.
-        self._place(key, PlacedPod(row, self.classes.of(pod).request, (), host_ports_of(pod.spec), confirmed=True))
+        self._place(key, PlacedPod(row, request, (), host_ports_of(pod.spec), confirmed=True))
 
     def remove_pod(self, key: str) -> None:
         """A pod ended or was deleted: its amounts are free again."""
@@ -226,7 +232,8 @@ class ClusterState:
         if key in self.pods:
             raise ValueError(f"pod {key} already occupies node {self.names[self.pods[key].row]}")
         taken = tuple(self._take(row, charge) for charge in charges)
-        self._place(key, PlacedPod(row, pod.request, taken, pod.host_ports, confirmed=False))
+        placed = PlacedPod(row, pod.request, taken, pod.host_ports, confirmed=False, promised=tuple(charges))
+        self._place(key, placed)
 
     def confirm(self, key: str) -> None:
         """The cluster shows the pod on its node: the promise became a fact."""
@@ -307,9 +314,14 @@ class ClusterState:
                 total = amounts.allocatable if is_memory(name) else amounts.capacity
                 columns.zone_available[index, position, row] = amounts.available
                 columns.zone_total[index, position, row] = max(total, amounts.available)
-                columns.put_reported(index, row, int(columns.zone_reported[index, row]) | 1 << position)
+                columns.zone_reported[index, row] |= np.uint64(1 << position)
         columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
         columns.zone_total_largest[:, row] = columns.zone_total[:, :, row].max(axis=1)
+        for name in {name for zone in report.zones for name in zone.resources}:
+            index = columns.resource(name)
+            # Zones may report a device of which they have none: then no device of the node has a place to align to.
+            known = name == CPU or is_memory(name) or columns.zone_total_largest[index, row] > 0
+            columns.put_aligned(index, row, aligned=bool(known))
         settings = report.settings
         columns.max_numa_nodes[row] = settings.max_numa_nodes
         columns.put("policy", row, settings.policy)
@@ -328,8 +340,9 @@ class ClusterState:
         columns.zone_total[:, :, row] = 0
         columns.zone_available_sum[:, row] = 0
         columns.zone_total_largest[:, row] = 0
+        columns.zone_reported[:, row] = 0
         for resource in range(len(columns.resource_names)):
-            columns.put_reported(resource, row, 0)
+            columns.put_aligned(resource, row, aligned=False)
         columns.put("zone_count", row, 0)
         columns.max_numa_nodes[row] = 8
         columns.put("topology", row, NO_TOPOLOGY)
