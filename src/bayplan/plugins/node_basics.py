@@ -103,15 +103,14 @@ class TaintToleration:
         return "node(s) had untolerated taint(s)"
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """100 for the fewest untolerated soft taints, less for more."""
+        """100 without untolerated soft taints, 50 with one, 33 with two: a node's score depends on no other node."""
         counts = np.array(
             [
                 sum(taint.effect == "PreferNoSchedule" and not tolerated(pod, taint) for taint in taints)
                 for taints in state.taint_sets
             ]
         )
-        worst = max(int(counts.max()), 1)
-        return (MOST_SCORE - MOST_SCORE * counts // worst).astype(np.int32)[state.columns.taint_set[rows]]
+        return (MOST_SCORE // (1 + counts)).astype(np.int32)[state.columns.taint_set[rows]]
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""

@@ -69,7 +69,8 @@ class NodeResourcesFit:
         share *= MOST_SCORE
         share /= np.maximum(allocatable, 1.0)
         np.floor(share, out=share)
-        # Nodes without the room leave the range of 0 to 100; the filter has refused them.
+        # A node may be overcommitted, in what this pod asks for (then the filter refuses it) or in something else.
+        np.clip(share, 0.0, float(MOST_SCORE), out=share)
         total: NDArray[np.float64] = np.add.reduce(share, axis=0)
         total /= len(SCORED)
         return total.astype(np.int32)
@@ -80,7 +81,8 @@ class NodeResourcesFit:
         for index, name in enumerate(SCORED):
             allocatable = int(state.columns.allocatable[index, row])
             kept = int(state.columns.free[index, row]) - pod.request.total.get(name, 0)
-            total += (allocatable - kept if self.most_allocated else kept) * MOST_SCORE // max(allocatable, 1)
+            counted = allocatable - kept if self.most_allocated else kept
+            total += min(max(counted * MOST_SCORE // max(allocatable, 1), 0), MOST_SCORE)
         return total // len(SCORED)
 
 

@@ -21,6 +21,8 @@ from bayplan.scheduling.profile import Profile
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 DEFAULT_NAME = "bayplan"
+# Weighted scores of all plugins must fit an int32 column.
+LARGEST_WEIGHT = 1_000_000
 
 
 class ConfigurationError(ValueError):
@@ -133,6 +135,7 @@ def profiles_of(raw: object) -> dict[str, Profile]:
 def _profile(written: ProfileConfig, where: str) -> Profile:
     arguments = {entry.name: entry.args for entry in written.plugin_config}
     _refuse_unknown_plugins(written, where)
+    _refuse_absurd_weights(written, where)
     filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER)
     scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER)
     plugins: dict[str, FilterPlugin] = {}
@@ -164,6 +167,14 @@ def _enabled(everywhere: PluginSet, here: PluginSet, known: tuple[str, ...]) -> 
             if entry.name in known:
                 weights[entry.name] = entry.weight
     return {name: weights[name] for name in known if name in weights}
+
+
+def _refuse_absurd_weights(written: ProfileConfig, where: str) -> None:
+    for point, plugins in (("multiPoint", written.plugins.multi_point), ("score", written.plugins.score)):
+        for index, entry in enumerate(plugins.enabled):
+            if not 0 <= entry.weight <= LARGEST_WEIGHT:
+                field = f"{where}.plugins.{point}.enabled[{index}].weight"
+                raise ConfigurationError(f"{field}: {entry.weight} is not allowed: must be 0 to {LARGEST_WEIGHT}")
 
 
 def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
