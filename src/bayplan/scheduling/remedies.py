@@ -68,7 +68,7 @@ def _smaller_requests(state: ClusterState, pod: PodClass, profile: Profile) -> I
     for position, container in enumerate(pod.request.containers):
         for resource, amount in container.requests.items():
             unit = _unit(pod.request, container, resource)
-            steps = amount // unit
+            steps = -(-amount // unit)
             # Invariant: `fits` steps fit somewhere, `fails` steps fit nowhere.
             fits, fails, nodes = 0, steps, 0
             if steps <= 1:
