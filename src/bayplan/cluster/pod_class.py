@@ -12,6 +12,7 @@ import msgspec
 
 from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
+from bayplan.kube.errors import InvalidObject, ObjectPath
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 
@@ -65,12 +66,13 @@ class PodClasses:
 def pod_class_of(pod: Pod) -> PodClass:
     """Read everything about a pod that a node's answer may depend on."""
     spec = pod.spec
-    affinity = spec.affinity
+    node_affinity = (spec.affinity.node_affinity if spec.affinity else None) or NodeAffinity()
+    _check_weights(node_affinity, ObjectPath.of(pod).child("spec.affinity.nodeAffinity"))
     return PodClass(
         request=effective_request(pod),
         node_name=spec.node_name or None,
         node_selector=spec.node_selector or {},
-        node_affinity=(affinity.node_affinity if affinity else None) or NodeAffinity(),
+        node_affinity=node_affinity,
         tolerations=tuple(spec.tolerations or ()),
         host_ports=host_ports_of(spec),
         not_understood=_not_understood(spec),
@@ -79,13 +81,22 @@ def pod_class_of(pod: Pod) -> PodClass:
 
 def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
     """Ports taken on the node, by application containers and sidecars alike."""
-    containers = [*(spec.init_containers or []), *(spec.containers or [])]
+    sidecars = [container for container in spec.init_containers or [] if container.restart_policy == "Always"]
+    containers = [*sidecars, *(spec.containers or [])]
     return tuple(
         HostPort(port.protocol or "TCP", port.host_port, "" if port.host_ip == ANY_ADDRESS else port.host_ip)
         for container in containers
         for port in container.ports or []
         if port.host_port
     )
+
+
+def _check_weights(affinity: NodeAffinity, at: ObjectPath) -> None:
+    wishes = affinity.preferred_during_scheduling_ignored_during_execution or []
+    for index, wish in enumerate(wishes):
+        if not 1 <= wish.weight <= 100:
+            where = at.child("preferredDuringSchedulingIgnoredDuringExecution").item(index).child("weight")
+            raise InvalidObject(where, f"{wish.weight} is not allowed: must be 1 to 100")
 
 
 def _not_understood(spec: PodSpec) -> tuple[str, ...]:

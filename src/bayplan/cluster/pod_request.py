@@ -123,9 +123,16 @@ def effective_request(pod: Pod) -> PodRequest:
         for index, container in enumerate(pod.spec.init_containers or [])
     ]
     listed += [(container, Role.APP, "containers", index) for index, container in enumerate(pod.spec.containers or [])]
+    # The API server demands names that differ; in a manifest that never met one, the position tells containers apart.
+    first_of_name = {container.name: index for index, (container, *_) in reversed(list(enumerate(listed)))}
     containers = tuple(
-        _container_request(container, role, at.child("spec").child(field).item(index))
-        for container, role, field, index in listed
+        _container_request(
+            container,
+            container.name if container.name and first_of_name[container.name] == position else f"{field}[{index}]",
+            role,
+            at.child("spec").child(field).item(index),
+        )
+        for position, (container, role, field, index) in enumerate(listed)
     )
     overhead = amounts_of(pod.spec.overhead, at.child("spec").child("overhead"))
     pod_level = _pod_level_requests(pod.spec.resources, containers, at.child("spec").child("resources"))
@@ -163,12 +170,12 @@ def is_memory(resource: str) -> bool:
     return resource == MEMORY or resource.startswith(HUGEPAGES_PREFIX)
 
 
-def _container_request(container: Container, role: Role, at: ObjectPath) -> ContainerRequest:
+def _container_request(container: Container, name: str, role: Role, at: ObjectPath) -> ContainerRequest:
     resources = container.resources or ResourceRequirements()
     limits = amounts_of(resources.limits, at.child("resources").child("limits"))
     requests = amounts_of(resources.requests, at.child("resources").child("requests"))
     # The API server copies a limit into a missing request; manifests that never met one must read the same.
-    return ContainerRequest(container.name, role, {**limits, **requests}, limits)
+    return ContainerRequest(name, role, {**limits, **requests}, limits)
 
 
 def _pod_level_requests(

@@ -29,6 +29,7 @@ from bayplan.kube.topology_v1alpha2 import (
 # The kubelet keeps NUMA ids as bits of a 64-bit mask, so no id above 63 can ever be aligned to.
 LARGEST_ZONE_ID = 63
 UNKNOWN_DISTANCE = 255
+LARGEST_DISTANCE = 65_535
 MOST_NUMA_NODES = 1024
 
 MEMORY_GROUP_ATTRIBUTE = "bayplan.io/memory-group"
@@ -202,13 +203,16 @@ def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Proble
             problems.append(Problem(where.child("name"), f'"{name}" appears twice in the zone: the first one counts'))
             continue
         resources[name] = _zone_amounts(name, resource.capacity, resource.allocatable, resource.available, where)
-    costs = {
-        other: cost
-        for other, cost in ((zone_id_of(text), cost) for text, cost in costs_of(zone).items())
-        if other is not None
-    }
-    group = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE)
-    members = tuple(sorted(int(part) for part in group.split(",") if part.strip().isdigit())) if group else None
+    costs: dict[int, int] = {}
+    for text, cost in costs_of(zone).items():
+        other = zone_id_of(text)
+        if other is not None and 0 <= cost <= LARGEST_DISTANCE:
+            costs[other] = cost
+        elif other is not None:
+            problems.append(Problem(at.child("costs").key(text), f"{cost} is no distance: taken as unknown"))
+    group = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE, "")
+    ids = (zone_id_of(f"node-{part.strip()}") for part in group.split(","))
+    members = tuple(sorted({zone_id_ for zone_id_ in ids if zone_id_ is not None})) or None
     return ZoneReport(zone_id, resources, costs, members)
 
 

@@ -38,7 +38,7 @@ class Placement(Struct, frozen=True):
 def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand, assumptions: Assumptions) -> Placement:
     """Work out the zones of a pod on one node; the columns have already said that it fits."""
     report = state.reports[row]
-    if report is None or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
+    if report is None or not report.zones or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
         return Placement()
     if not demand.order_sensitive and report.settings.policy is not Policy.NONE and not _reports_details(report):
         simple = _lowest_zone(state, row, demand, assumptions, report)

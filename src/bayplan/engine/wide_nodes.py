@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from bayplan.engine.subsets import average_distance
 
 MOST_BRANCHES = 20_000
+# Distances looked at while sets are compared, over all sizes.
+MOST_PAIRS = 4_000_000
 
 
 def find_feasible_set(size: int, left: Sequence[NDArray[np.float64]], amounts: Sequence[float]) -> int:
@@ -68,18 +70,20 @@ def closest_feasible_set(
 ) -> tuple[int, int, bool]:
     """Narrowest, then closest set within the `usable` zones: (bits, size, whether it is the closest of its size).
 
-    Sizes below the bound that the largest amounts allow are skipped. Of the size that works, at most `MOST_BRANCHES` sets
-    are compared; if there are more, the closest among those is taken and not called the closest.
+    Sizes below the bound that the largest amounts allow are skipped. Sets are compared until
+    `MOST_PAIRS` distances were looked at; after that the closest found is taken, or any that fits, and not called the closest.
     """
     zones = range(len(distances))
+    pairs = 0
     open_zones = [zone for zone in zones if usable >> zone & 1]
     for size in range(_smallest_size(left, amounts, open_zones), len(open_zones) + 1):
         shortest = np.float32(255)
         best: tuple[np.float32, tuple[int, ...]] | None = None
-        compared = 0
+        complete = True
         for chosen in combinations(zones, size):
-            compared += 1
-            if compared > MOST_BRANCHES:
+            pairs += size * size
+            if pairs > MOST_PAIRS:
+                complete = False
                 break
             average = average_distance(distances, chosen)
             shortest = min(shortest, average)
@@ -90,12 +94,11 @@ def closest_feasible_set(
                 sum(float(grid[zone]) for zone in chosen) >= amount for grid, amount in zip(left, amounts, strict=True)
             ):
                 best = (average, chosen)
-        if best is None and compared > MOST_BRANCHES:
+        if best is None and not complete:
             bits = find_feasible_set(size, [_only(grid, usable) for grid in left], amounts)
             if bits:
                 return bits, size, False
         elif best is not None:
-            complete = compared <= MOST_BRANCHES
             return sum(1 << zone for zone in best[1]), size, bool(complete and best[0] == shortest)
     return 0, 0, False
 

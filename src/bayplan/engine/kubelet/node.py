@@ -17,6 +17,10 @@ from bayplan.engine.kubelet.masks import Distances, ZoneIds, mask_of
 CpuSet = int
 """A set of logical CPUs: bit i is CPU i."""
 
+# Counts above these are not spelled out one by one: no machine has them, but a broken report may.
+MOST_CPUS = 4096
+MOST_DEVICES = 65_536
+
 
 @dataclass(frozen=True)
 class CpuLayout:
@@ -178,7 +182,7 @@ def _cpus_from_counts(zones: Sequence[ZoneCounts], threads: int) -> tuple[CpuLay
     core: list[int] = []
     free = 0
     for zone in zones:
-        capacity, available = zone.cpus or (0, 0)
+        capacity, available = (min(number, MOST_CPUS) for number in zone.cpus or (0, 0))
         first = len(numa)
         free |= ((1 << min(capacity, available)) - 1) << first
         numa += [zone.zone_id] * capacity
@@ -199,7 +203,7 @@ def _memory_from_counts(zone: ZoneCounts, *, strict_groups: bool) -> ZoneMemory:
 
 def _devices_from_counts(zones: Sequence[ZoneCounts], resource: str) -> Iterable[Device]:
     for zone in zones:
-        capacity, available = zone.devices.get(resource, (0, 0))
+        capacity, available = (min(number, MOST_DEVICES) for number in zone.devices.get(resource, (0, 0)))
         for number in range(capacity):
             name = f"{resource}-{zone.zone_id:03}-{number:03}"
             yield Device(name, mask_of([zone.zone_id]), allocated=number >= available)
