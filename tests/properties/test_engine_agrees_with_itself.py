@@ -32,12 +32,13 @@ DEVICE = "vendor.com/gpu"
 
 
 @st.composite
-def zone_resources(draw: st.DrawFn) -> list[dict[str, str]]:
+def zone_resources(draw: st.DrawFn, cpus: int) -> list[dict[str, str]]:
+    """Amounts of one zone. All zones have the same CPUs: on lopsided machines the kubelet hands out CPUs twice."""
     resources = []
     for name, most, unit in (("cpu", 8, 1), ("memory", 8, GIB), ("hugepages-1Gi", 4, GIB), (DEVICE, 3, 1)):
         if draw(st.integers(0, 9)) == 0:
             continue  # a zone need not have everything
-        capacity = draw(st.integers(1 if name == "cpu" else 0, most))  # no machine is without CPUs
+        capacity = cpus if name == "cpu" else draw(st.integers(0, most))
         allocatable = draw(st.integers(max(capacity - 2, 0), capacity))
         available = draw(st.integers(0, allocatable))
         amounts = {"capacity": capacity, "allocatable": allocatable, "available": available}
@@ -48,11 +49,12 @@ def zone_resources(draw: st.DrawFn) -> list[dict[str, str]]:
 @st.composite
 def topologies(draw: st.DrawFn, name: str) -> dict[str, Any]:
     ids = draw(st.lists(st.integers(0, 20), min_size=1, max_size=5, unique=True))
+    cpus = draw(st.integers(1, 8))
     zones = [
         {
             "name": f"node-{zone}",
             "type": "Node",
-            "resources": draw(zone_resources()),
+            "resources": draw(zone_resources(cpus)),
             "costs": [{"name": f"node-{other}", "value": draw(st.sampled_from([12, 20, 32]))} for other in ids],
         }
         for zone in ids

@@ -52,7 +52,8 @@ class Columns:
         self.zone_available_sum: FloatColumn = np.zeros((resources, rows))
         self.zone_total_largest: FloatColumn = np.zeros((resources, rows))
         self.zone_reported: NDArray[np.uint64] = np.zeros((resources, rows), dtype=np.uint64)
-        self.rows_reporting: list[int] = []
+        self.zone_aligned: NDArray[np.bool_] = np.zeros((resources, rows), dtype=np.bool_)
+        self._rows_aligning: list[int] = []
 
         # Per node.
         self.present: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
@@ -80,7 +81,7 @@ class Columns:
             if index == self.allocatable.shape[0]:
                 self._grow(resources=2 * index)
             self.resource_names.append(name)
-            self.rows_reporting.append(0)
+            self._rows_aligning.append(0)
             self.resource_index[name] = index
         return index
 
@@ -111,22 +112,21 @@ class Columns:
         _count(self._tallies[name], value, 1)
         column[row] = value
 
-    def put_reported(self, resource: int, row: int, bits: int) -> None:
-        """Write which zones of a node report a resource."""
-        before = self.zone_reported[resource, row] != 0
-        if before != (bits != 0):
+    def put_aligned(self, resource: int, row: int, *, aligned: bool) -> None:
+        """Write whether a node's zones have a resource at all, so that its kubelet aligns to it."""
+        if self.zone_aligned[resource, row] != aligned:
             self.layout_cache.clear()
-        self.rows_reporting[resource] += (bits != 0) - int(before)
-        self.zone_reported[resource, row] = bits
+            self._rows_aligning[resource] += 1 if aligned else -1
+            self.zone_aligned[resource, row] = aligned
 
     def everywhere(self, name: str) -> int | None:
         """The value that every row of a tallied column has, or None if they differ."""
         tally = self._tallies[name]
         return next(iter(tally)) if len(tally) == 1 else None
 
-    def reported_everywhere(self, resource: int) -> bool:
-        """True if some zone of every node reports the resource."""
-        return self.rows_reporting[resource] == self.size
+    def aligned_everywhere(self, resource: int) -> bool:
+        """True if the zones of every node have the resource."""
+        return self._rows_aligning[resource] == self.size
 
     def recount(self) -> None:
         """Count again after columns were filled in bulk."""
@@ -136,7 +136,7 @@ class Columns:
             tally.clear()
             tally.update(zip(values.tolist(), counts.tolist(), strict=True))
         for resource in range(len(self.resource_names)):
-            self.rows_reporting[resource] = int((self.zone_reported[resource, : self.size] != 0).sum())
+            self._rows_aligning[resource] = int(self.zone_aligned[resource, : self.size].sum())
 
     def require_zones(self, count: int) -> None:
         """Make room for nodes with `count` zones."""

@@ -111,14 +111,14 @@ def _wants(columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, ass
         index = columns.resource_index.get(name)
         if index is None:
             continue
-        if columns.reported_everywhere(index) and _managed_everywhere(columns, name, assumptions):
+        if columns.aligned_everywhere(index) and _managed_everywhere(columns, name, assumptions):
             found.append((index, want, None))
             continue
-        relevant = columns.zone_reported[index][rows] != 0
+        relevant = columns.zone_aligned[index][rows]
         if name == CPU:
-            relevant &= _believed(columns.cpu_static[rows], assumptions.cpu_manager_static)
+            relevant = relevant & _believed(columns.cpu_static[rows], assumptions.cpu_manager_static)
         elif is_memory(name):
-            relevant &= _believed(columns.memory_static[rows], assumptions.memory_manager_static)
+            relevant = relevant & _believed(columns.memory_static[rows], assumptions.memory_manager_static)
         if relevant.any():
             found.append((index, want, relevant))
     if all(relevant is None for _, _, relevant in found) and len(found) == len(wants):
@@ -203,7 +203,7 @@ class _ZoneWalk:
         """fits[zone, node]: the zone alone holds every amount that matters on the node."""
         fits: Mask | None = None
         for index, want, relevant in wants:
-            enough = self.usable(index) >= want
+            enough = self.usable(index) >= want if want else self._columns.zone_total[index][:, self.rows] > 0
             held = self._reusable.get(index)
             if held is not None and not is_memory(self._columns.resource_names[index]):
                 # CPUs and devices to be taken over must all lie inside the mask.

@@ -58,7 +58,7 @@ class Demand:
 def demand_of(request: PodRequest) -> Demand:
     """Split a request into the questions the kubelet's managers would ask about zones."""
     asking = [_aligned_part(request, container) for container in request.containers]
-    in_sum = {name: amount for name, amount in sidecar_aware_sum(asking).items() if amount}
+    totals = sidecar_aware_sum(asking)
     seen_at_pod_scope = _seen_at_pod_scope(asking)
     return Demand(
         container_steps=tuple(
@@ -66,8 +66,8 @@ def demand_of(request: PodRequest) -> Demand:
             for container in asking
             if container.requests
         ),
-        pod_step=Step("", Role.APP, tuple((name, want) for name, want in in_sum.items() if name in seen_at_pod_scope)),
-        in_sum=tuple(in_sum.items()),
+        pod_step=Step("", Role.APP, tuple((name, want) for name, want in totals.items() if name in seen_at_pod_scope)),
+        in_sum=tuple((name, want) for name, want in totals.items() if want),
     )
 
 
@@ -77,13 +77,12 @@ def _aligned_part(request: PodRequest, container: ContainerRequest) -> Container
     if cpus:
         amounts[CPU] = cpus * 1000
     for name, amount in container.requests.items():
-        if not amount or name == CPU or name in HOST_RESOURCES:
+        if name == CPU or name in HOST_RESOURCES:
             continue
         if not is_memory(name):
-            devices = container.limits.get(name, amount)
-            if devices:
-                amounts[name] = devices
-        elif request.guaranteed and request.pod_level is None:
+            # Zero devices, as many charts write it, still draw the container to zones that have such devices.
+            amounts[name] = container.limits.get(name, amount)
+        elif amount and request.guaranteed and request.pod_level is None:
             amounts[name] = amount
     return ContainerRequest(container.name, container.role, amounts, {})
 

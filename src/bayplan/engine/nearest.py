@@ -34,11 +34,11 @@ def missing_share_of_best_zone(columns: Columns, step: Step, rows: Rows) -> Shar
     worst = np.zeros((zones, count(rows)))
     for name, want in step.wants:
         index = columns.resource_index.get(name)
-        if index is None:
+        if index is None or not want:
             continue
         missing = (want - columns.zone_available[index][:, rows]) / want
         # Where no zone reports the resource it is not aligned, so it is not what is missing.
-        missing[:, columns.zone_reported[index][rows] == 0] = 0.0
+        missing[:, ~columns.zone_aligned[index][rows]] = 0.0
         np.maximum(worst, missing, out=worst)
     exists = np.arange(zones)[:, np.newaxis] < columns.zone_count[rows]
     worst[~exists] = np.inf

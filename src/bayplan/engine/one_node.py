@@ -21,7 +21,11 @@ ResourceScore = Callable[[int, int, int, int], int]
 
 def lowest_zone_that_holds(columns: Columns, wants: Sequence[tuple[int, int]], row: int) -> int | None:
     """The position of the first zone of a node that holds every (resource index, amount); None if none does."""
-    grids = [(columns.zone_available[index, :, row].tolist(), want) for index, want in wants]
+    grids = [
+        # Zero devices are at home in any zone that has one, used or not.
+        ((columns.zone_available if want else columns.zone_total)[index, :, row].tolist(), want or 1)
+        for index, want in wants
+    ]
     for zone in range(int(columns.zone_count[row])):
         if all(free[zone] >= want for free, want in grids):
             return zone

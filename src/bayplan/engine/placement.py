@@ -112,7 +112,7 @@ def _lowest_zone(
     position = lowest_zone_that_holds(state.columns, wants, row)
     if position is None:
         return None
-    charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants)
+    charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants if want)
     zones = (report.zones[position].id,) if wants else None
     return Placement((ContainerZones(step.container, zones),), charges)
 

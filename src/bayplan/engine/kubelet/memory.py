@@ -151,6 +151,8 @@ def allocate_memory(
 ) -> None:
     """Charge a container's memory to its zones, after what earlier init containers left in the same zones."""
     requests = memory_requests(node, pod, container)
+    if not requests and pod.pod_level is None:
+        return  # a report that leaves out memory: nothing here is the Memory Manager's
     mask = zones_for_memory(node, ledger, requests, hint)
     blocks = [MemoryBlock(name, amount, zones_in(mask)) for name, amount in requests.items()]
     for name, amount in requests.items():
