@@ -1,0 +1,47 @@
+"""Label columns: one number per node and key, kept current as nodes come, change and go."""
+
+from __future__ import annotations
+
+from bayplan.cluster.state import ClusterState
+from tests.helpers import node
+
+
+def values_by_node(state: ClusterState, key: str) -> dict[str, str | None]:
+    values = state.labels.values(key)
+    codes = state.labels.codes(key)
+    return {name: values[codes[row]] if codes[row] else None for name, row in state.rows.items()}
+
+
+def test_a_key_asked_for_later_is_known_for_all_nodes() -> None:
+    state = ClusterState()
+    state.set_node(node("a", labels={"disk": "ssd", "rack": "r1"}))
+    state.set_node(node("b", labels={"disk": "hdd"}))
+    assert values_by_node(state, "disk") == {"a": "ssd", "b": "hdd"}
+    assert values_by_node(state, "rack") == {"a": "r1", "b": None}
+
+
+def test_an_empty_value_is_not_an_absent_label() -> None:
+    state = ClusterState()
+    state.set_node(node("a", labels={"gpu": ""}))
+    state.set_node(node("b"))
+    assert values_by_node(state, "gpu") == {"a": "", "b": None}
+
+
+def test_columns_follow_relabelled_new_and_removed_nodes() -> None:
+    state = ClusterState()
+    state.set_node(node("a", labels={"disk": "ssd"}))
+    assert values_by_node(state, "disk") == {"a": "ssd"}
+    state.set_node(node("a", labels={"disk": "nvme"}))
+    state.set_node(node("b", labels={"disk": "ssd"}))
+    assert values_by_node(state, "disk") == {"a": "nvme", "b": "ssd"}
+    state.remove_node("a")
+    state.set_node(node("c"))
+    assert values_by_node(state, "disk") == {"b": "ssd", "c": None}
+
+
+def test_equal_values_have_equal_numbers() -> None:
+    state = ClusterState()
+    for name, disk in (("a", "ssd"), ("b", "hdd"), ("c", "ssd")):
+        state.set_node(node(name, labels={"disk": disk}))
+    first, second, third = state.labels.codes("disk").tolist()
+    assert first == third != second

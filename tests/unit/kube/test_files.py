@@ -1,0 +1,178 @@
+"""Reading a cluster from files: whatever form kubectl gave it, the same objects come out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.files import ObjectSet, read_objects
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {"a": "b"}}, "extra": [1, {}]}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p1", "namespace": "web"}, "spec": {"nodeName": "n1"}}
+TOPOLOGY = {
+    "apiVersion": "topology.node.k8s.io/v1alpha2",
+    "kind": "NodeResourceTopology",
+    "metadata": {"name": "n1"},
+    "zones": [],
+}
+EVERYTHING: list[dict[str, Any]] = [NODE, POD, TOPOLOGY]
+
+
+def as_list(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": objects}
+
+
+def names(found: ObjectSet) -> tuple[list[str], list[str], list[str]]:
+    return (
+        [node.metadata.name for node in found.nodes],
+        [pod.metadata.name for pod in found.pods],
+        [topology.metadata.name for topology in found.topologies],
+    )
+
+
+@pytest.mark.parametrize(
+    "file_name, write",
+    [
+        pytest.param("dump.json", lambda: json.dumps(as_list(EVERYTHING)).encode(), id="kubectl get -o json"),
+        pytest.param("dump.yaml", lambda: yaml.dump(as_list(EVERYTHING)).encode(), id="kubectl get -o yaml"),
+        pytest.param("dump.yml", lambda: yaml.dump_all(EVERYTHING).encode(), id="one YAML document per object"),
+        pytest.param("dump.json.gz", lambda: gzip.compress(json.dumps(as_list(EVERYTHING)).encode()), id="gzip"),
+        pytest.param("dump", lambda: gzip.compress(yaml.dump_all(EVERYTHING).encode()), id="gzip without a suffix"),
+        pytest.param("dump.yaml", lambda: b"---\n---\n" + yaml.dump_all(EVERYTHING).encode(), id="empty documents"),
+        pytest.param("dump.yaml", lambda: json.dumps(as_list(EVERYTHING)).encode(), id="JSON in a file called YAML"),
+    ],
+)
+def test_every_form_gives_the_same_objects(tmp_path: Path, file_name: str, write: Callable[[], bytes]) -> None:
+    file = tmp_path / file_name
+    file.write_bytes(write())
+    found = read_objects(file)
+    assert names(found) == (["n1"], ["p1"], ["n1"])
+    assert found.pods[0].spec.node_name == "n1"
+    assert len(found) == 3
+
+
+def test_a_folder_is_read_with_its_sub_folders_in_name_order(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for path, name in (("c.json", "third"), ("b/x.yaml", "second"), ("a.json", "first"), ("b/README.md", "ignored")):
+        (tmp_path / path).write_text(json.dumps({"kind": "Node", "metadata": {"name": name}}))
+    assert names(read_objects(tmp_path))[0] == ["first", "second", "third"]
+
+
+def test_items_of_a_typed_list_need_no_kind(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.json"
+    file.write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n1"}}]}))
+    assert names(read_objects(file)) == (["n1"], [], [])
+
+
+def test_kinds_of_no_interest_are_counted(tmp_path: Path) -> None:
+    knative = {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "not a Kubernetes node"}}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(as_list([NODE, {"kind": "Service"}, {"kind": "Service"}, knative])))
+    found = read_objects(file)
+    assert names(found) == (["n1"], [], [])
+    assert found.ignored_kinds == {"Service": 2, "Node": 1}
+
+
+@pytest.mark.parametrize("version", ["topology.node.k8s.io/v1alpha1", "topology.node.k8s.io/v1alpha2"])
+def test_both_versions_of_topology_are_read(tmp_path: Path, version: str) -> None:
+    file = tmp_path / "nrt.json"
+    file.write_text(json.dumps({**TOPOLOGY, "apiVersion": version}))
+    assert names(read_objects(file))[2] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        pytest.param(
+            {**TOPOLOGY, "apiVersion": "topology.node.k8s.io/v1"},
+            'NodeResourceTopology n1 ({file}): apiVersion: "topology.node.k8s.io/v1" is not understood; '
+            "expected topology.node.k8s.io/v1alpha2, topology.node.k8s.io/v1alpha1",
+            id="a version of topology that does not exist yet",
+        ),
+        pytest.param(
+            {**POD, "spec": {"nodeName": 5}},
+            "Pod web/p1 ({file}): spec.nodeName: expected str | null, got int",
+            id="a field of the wrong type",
+        ),
+        pytest.param(
+            {**POD, "spec": {"containers": [{"resources": {"limits": {"cpu": [1]}}}]}},
+            "Pod web/p1 ({file}): spec.containers[0].resources.limits[...]: expected int | float | str, got array",
+            id="an amount of the wrong type",
+        ),
+        pytest.param(
+            {"kind": "Node", "metadata": {}},
+            "Node (no name) ({file}): metadata.name: is missing: every object needs a name",
+            id="no name",
+        ),
+        pytest.param(
+            {"metadata": {"name": "x"}},
+            "object x ({file}): kind: is missing; is this a Kubernetes object?",
+            id="no kind",
+        ),
+        pytest.param([1, 2], "file {file}: Expected object, got array", id="no object at all"),
+    ],
+)
+def test_a_wrong_object_is_named_with_its_field(tmp_path: Path, content: object, message: str) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InvalidObject) as caught:
+        read_objects(file)
+    assert str(caught.value) == message.format(file=file)
+
+
+@pytest.mark.parametrize(
+    "file_name, content, message",
+    [
+        pytest.param("x.json", b'{"kind": ', "is not valid JSON: Input data was truncated", id="half a JSON file"),
+        pytest.param("x.json", b'{"kind": "Pod"} {}', "is not valid JSON: JSON is malformed", id="two JSON documents"),
+        pytest.param("x.yaml", b"kind: [", "is neither JSON nor YAML: while parsing", id="half a YAML file"),
+        pytest.param("x.yaml", b"\x00\x01\x02", "is neither JSON nor YAML: ", id="a picture"),
+        pytest.param("x.json.gz", gzip.compress(b"{}" * 99)[:-9], "cannot be read: ", id="half a gzip file"),
+        pytest.param("x.json.gz", b"\x1f\x8b" + b"x" * 40, "cannot be read: ", id="gzip in name only"),
+        pytest.param("x.yaml", b"a: &a [*a]", "is nested too deeply", id="YAML that contains itself"),
+        pytest.param("x.json", b'{"kind":"Pod","metadata":{"name":"\xff"}}', "is not valid JSON: ", id="not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, file_name: str, content: bytes, message: str) -> None:
+    file = tmp_path / file_name
+    file.write_bytes(content)
+    with pytest.raises(InvalidObject) as caught:
+        read_objects(file)
+    assert str(caught.value).startswith(f"file {file}: {message}")
+
+
+def test_text_that_is_not_utf_8_deep_inside_an_object_names_the_object(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_bytes(b'{"kind":"Pod","metadata":{"name":"p"},"spec":{"nodeName":"\xff"}}')
+    with pytest.raises(InvalidObject, match=r"Pod p \(.*x\.json\): is not valid JSON"):
+        read_objects(file)
+
+
+def test_an_empty_file_holds_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "empty.yaml"
+    file.write_text("\n")
+    assert len(read_objects(file)) == 0
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("nowhere.json", "file {path}: does not exist"),
+        (
+            ".",
+            "folder {path}: holds no object file; expected .json, .yaml, .yml, .json.gz, .yaml.gz, .yml.gz",
+        ),
+    ],
+)
+def test_a_path_without_objects_is_an_error(tmp_path: Path, name: str, message: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(InvalidObject) as caught:
+        read_objects(path)
+    assert str(caught.value) == message.format(path=path)
