@@ -134,11 +134,21 @@ def _profiles(config: Path | None, scheduler_name: str | None) -> dict[str, Prof
             raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
         profile = default_profile()
         return {profile.name: profile}
-    from bayplan.scheduling.configuration import read_profiles
-
-    profiles = read_profiles(config)
+    profiles = _read_profiles(STDIN if config == Path("-") else config)
     if scheduler_name is None:
         return profiles
     if scheduler_name not in profiles:
         raise click.UsageError(f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}")
     return {scheduler_name: profiles[scheduler_name]}
+
+
+def _read_profiles(config: Path) -> dict[str, Profile]:
+    """The profiles of a configuration file; what is wrong with it is said with its name."""
+    from bayplan.kube.files import read_document
+    from bayplan.plugins.node_resource_topology_args import ArgumentError
+    from bayplan.scheduling.configuration import ConfigurationError, profiles_of
+
+    try:
+        return profiles_of(read_document(config))
+    except (ConfigurationError, ArgumentError) as error:
+        raise ConfigurationError(f"{config}: {error}") from None

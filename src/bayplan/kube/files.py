@@ -59,6 +59,19 @@ def read_objects(path: Path) -> ObjectSet:
     return found
 
 
+def read_document(path: Path) -> object:
+    """Read a file that holds one document of any shape, such as a configuration."""
+    if not path.exists() or path.is_dir():
+        raise InvalidObject(ObjectPath(f"file {path}"), "is a folder" if path.is_dir() else "does not exist")
+    documents = list(_documents_of(path))
+    if len(documents) != 1:
+        raise InvalidObject(ObjectPath(f"file {path}"), f"holds {len(documents)} documents; expected one")
+    try:
+        return msgspec.json.decode(documents[0])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidObject(ObjectPath(f"file {path}"), f"is not valid JSON: {error}") from None
+
+
 def _files_of(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(SUFFIXES))

@@ -1,6 +1,6 @@
 """Profiles from a `KubeSchedulerConfiguration` file, the same one kube-scheduler takes.
 
-In comes `--config FILE`, out go profiles by `schedulerName`. Plugins are enabled and disabled as upstream does it: `multiPoint`
+In comes the decoded document of `--config FILE`, out go profiles by `schedulerName`. Plugins are enabled and disabled as upstream does it: `multiPoint`
 first, then `filter` and `score`, with `*` to disable everything; weights come from `score` (or `multiPoint`). Arguments of
 `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields are refused with their path; plugins that bayplan does not
 have are named in one message.
@@ -8,7 +8,6 @@ have are named in one message.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ LARGEST_WEIGHT = 1_000_000
 
 
 class ConfigurationError(ValueError):
-    """A configuration file that cannot be used; the message names file and field."""
+    """A configuration that cannot be used; the message names the field."""
 
 
 class _Strict(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -99,25 +98,10 @@ class SchedulerConfiguration(_Strict, frozen=True):
     enable_contention_profiling: Any = None
 
 
-def read_profiles(path: Path) -> dict[str, Profile]:
-    """Read a configuration file into profiles by scheduler name."""
-    import yaml  # only users of --config pay for it
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        raw = yaml.load(path.read_text(), Loader=loader)  # noqa: S506 - CSafeLoader is a safe loader
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
-    try:
-        return profiles_of(raw)
-    except (ConfigurationError, ArgumentError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None
-
-
 def profiles_of(raw: object) -> dict[str, Profile]:
     """Profiles of a decoded configuration document."""
     try:
-        configuration = msgspec.convert(raw if raw is not None else {}, SchedulerConfiguration)
+        configuration = msgspec.convert(raw, SchedulerConfiguration)
     except msgspec.ValidationError as error:
         problem, _, where = str(error).partition(" - at `$")
         raise ConfigurationError(f"{where.strip('`').lstrip('.') or 'document'}: {problem}") from None
