@@ -50,6 +50,7 @@ class Asked:
     weighted: bool
 
 
+# What is free [resource, zone, node] and what is asked -> per zone and node the score times the sum of the weights.
 ZoneScore = Callable[[Stack, Asked], Grid]
 
 
@@ -81,8 +82,8 @@ def allocation_score(columns: Columns, request: PodRequest, row: int, strategy: 
         return 0
     by_pod = columns.scope[row] == Scope.POD
     asked = [request.largest_or_sum] if by_pod else [container.requests for container in request.containers]
-    resource_score = ONE_NODE_STRATEGIES[strategy]
-    total = sum(worst_zone_score(columns, amounts, row, resource_score, weights) for amounts in asked)
+    most = ONE_NODE_STRATEGIES[strategy]
+    total = sum(worst_zone_score(columns, amounts, row, weights, most_allocated=most) for amounts in asked)
     return total // len(asked) if asked else 0
 
 
@@ -96,8 +97,7 @@ def least_allocated(free: Stack, asked: Asked) -> Grid:
     np.ceil(share, out=share)
     np.minimum(share, float(MOST_SCORE), out=share)
     total = _weighted(share, asked)
-    np.subtract(MOST_SCORE * asked.weight_sum, total, out=total)
-    return _divided(total, asked.weight_sum)
+    return np.subtract(MOST_SCORE * asked.weight_sum, total, out=total)
 
 
 def most_allocated(free: Stack, asked: Asked) -> Grid:
@@ -106,7 +106,7 @@ def most_allocated(free: Stack, asked: Asked) -> Grid:
     share = _percent_of_free(free, asked)
     np.floor(share, out=share)
     np.copyto(share, 0.0, where=short)
-    return _divided(_weighted(share, asked), asked.weight_sum)
+    return _weighted(share, asked)
 
 
 def balanced_allocation(free: Stack, asked: Asked) -> Grid:
@@ -123,6 +123,7 @@ def balanced_allocation(free: Stack, asked: Asked) -> Grid:
     variance = (squares - drift * drift / number) / (number - 1) if number > 1 else np.zeros_like(squares)
     balance: Grid = np.trunc((1 - variance) * MOST_SCORE)
     np.copyto(balance, 0.0, where=overcommitted)
+    balance *= asked.weight_sum
     return balance
 
 
@@ -191,14 +192,18 @@ def _worst_zone(columns: Columns, asked: Asked, rows: Rows, zone_score: ZoneScor
 
 
 def _worst_zone_of_block(columns: Columns, asked: Asked, rows: Rows, zone_score: ZoneScore) -> Grid:
-    scores = zone_score(_free_amounts(columns, asked, rows), asked)
-    zones = len(scores)
+    # A share of nothing is infinite (or, for nothing of nothing, undefined), and cut down to "does not fit" at once.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        totals = zone_score(_free_amounts(columns, asked, rows), asked)
+    zones = len(totals)
     if columns.everywhere("zone_count") != zones:
-        scores[np.arange(zones)[:, np.newaxis] >= columns.zone_count[rows]] = 0
-    np.copyto(scores, np.inf, where=scores <= 0)
-    worst: Grid = np.minimum.reduce(scores, axis=0)
+        totals[np.arange(zones)[:, np.newaxis] >= columns.zone_count[rows]] = 0
+    # Dividing keeps the order, so the worst total is found first and only that one is divided.
+    np.copyto(totals, np.inf, where=totals < asked.weight_sum)
+    worst: Grid = np.minimum.reduce(totals, axis=0)
     np.copyto(worst, 0.0, where=worst == np.inf)
-    return worst
+    worst /= asked.weight_sum
+    return np.floor(worst, out=worst)
 
 
 def _blocks(rows: Rows, nodes: int) -> Iterator[Rows]:
@@ -227,12 +232,9 @@ def _whole_units(free: Stack, asked: Asked) -> Stack:
 
 def _percent_of_free(free: Stack, asked: Asked) -> Stack:
     """100 * wanted / free; a zone with nothing free counts as short, whatever is wanted. Overwrites its input."""
-    units = _whole_units(free, asked)
-    nothing = units == 0 if asked.any_zero else None
-    # Half a unit stands for none: it is less than anything wanted, and can be divided by.
-    share = np.divide(asked.percent, np.maximum(units, 0.5, out=units), out=units)
-    if nothing is not None:
-        np.copyto(share, np.inf, where=nothing)
+    share = np.divide(asked.percent, _whole_units(free, asked), out=free)
+    if asked.any_zero:
+        np.copyto(share, np.inf, where=np.isnan(share))
     return share
 
 
@@ -241,8 +243,3 @@ def _weighted(share: Stack, asked: Asked) -> Grid:
         share *= asked.weights
     total: Grid = np.add.reduce(share, axis=0)
     return total
-
-
-def _divided(total: Grid, by: float) -> Grid:
-    total /= by
-    return np.floor(total, out=total)

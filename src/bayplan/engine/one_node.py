@@ -8,15 +8,15 @@ of `engine/admission.py` and `engine/allocation_scores.py`, one zone at a time, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from bayplan.cluster.columns import Columns
 from bayplan.cluster.pod_request import CPU
 
 MOST_SCORE = 100
 
-# (free, wanted) in exact units, (free, wanted) in whole units -> 0 to 100
-ResourceScore = Callable[[int, int, int, int], int]
+# Strategies that `worst_zone_score` knows, and its argument for each.
+ONE_NODE_STRATEGIES = {"LeastAllocated": False, "MostAllocated": True}
 
 
 def lowest_zone_that_holds(columns: Columns, wants: Sequence[tuple[int, int]], row: int) -> int | None:
@@ -32,48 +32,25 @@ def lowest_zone_that_holds(columns: Columns, wants: Sequence[tuple[int, int]], r
     return None
 
 
-def least_allocated_of(free: int, wanted: int, free_units: int, wanted_units: int) -> int:
-    """The share of a resource that would stay free, in percent; 0 if it does not fit."""
-    if free == 0 or wanted > free:
-        return 0
-    return (free_units - wanted_units) * MOST_SCORE // free_units
-
-
-def most_allocated_of(free: int, wanted: int, free_units: int, wanted_units: int) -> int:
-    """The share of a resource that would be used, in percent; 0 if it does not fit."""
-    if free == 0 or wanted > free:
-        return 0
-    return wanted_units * MOST_SCORE // free_units
-
-
-ONE_NODE_STRATEGIES: dict[str, ResourceScore] = {
-    "LeastAllocated": least_allocated_of,
-    "MostAllocated": most_allocated_of,
-}
-
-
 def worst_zone_score(
-    columns: Columns, amounts: Mapping[str, int], row: int, resource_score: ResourceScore, weights: Mapping[str, int]
+    columns: Columns, amounts: Mapping[str, int], row: int, weights: Mapping[str, int], *, most_allocated: bool
 ) -> int:
-    """The lowest score of any zone for one request, zones worth 0 passed over; 0 if there is no other."""
-    scored = [_free_and_wanted(columns, name, amount, row, weights) for name, amount in amounts.items()]
-    weight_sum = sum(weight for _, _, _, _, weight in scored)
-    worst = 0
-    for zone in range(int(columns.zone_count[row])):
-        total = 0
-        for free, wanted, free_units, wanted_units, weight in scored:
-            total += weight * resource_score(free[zone], wanted, free_units[zone], wanted_units)
-        score = total // weight_sum if weight_sum else 0
-        if score and (not worst or score < worst):
-            worst = score
-    return worst
+    """LeastAllocated or MostAllocated for one request: the lowest score of any zone, zones worth 0 passed over.
 
-
-def _free_and_wanted(
-    columns: Columns, name: str, amount: int, row: int, weights: Mapping[str, int]
-) -> tuple[list[int], int, list[int], int, int]:
-    free = [int(left) for left in columns.zone_available[columns.resource(name), :, row].tolist()]
-    weight = max(weights.get(name, 1), 1)
-    if name != CPU:
-        return free, amount, free, amount, weight
-    return free, amount, [-(-left // 1000) for left in free], -(-amount // 1000), weight
+    A zone's score is the weighted mean of each resource's share in percent: of what is free there, how much would stay free
+    (or, for MostAllocated, be used). A resource that does not fit counts 0; 0 is also the answer if no zone scores more.
+    """
+    totals = [0.0] * int(columns.zone_count[row])
+    weight_sum = 0
+    for name, amount in amounts.items():
+        weight = max(weights.get(name, 1), 1)
+        weight_sum += weight
+        wanted = -(-amount // 1000) if name == CPU else amount
+        left = columns.zone_available[columns.resource(name), :, row].tolist()
+        for zone in range(len(totals)):
+            exact = left[zone]
+            if exact and exact >= amount:
+                free = -(-exact // 1000) if name == CPU else exact
+                totals[zone] += weight * ((wanted if most_allocated else free - wanted) * MOST_SCORE // free)
+    scores = [score for score in (total // weight_sum for total in totals) if score] if weight_sum else []
+    return int(min(scores)) if scores else 0
