@@ -1,0 +1,42 @@
+"""One node in plain Python: the lowest zone that holds everything, and the worst zone's score."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.engine.one_node import least_allocated_of, lowest_zone_that_holds, most_allocated_of
+from tests.helpers import GI, cluster, topology, zone
+
+STATE = cluster(
+    topology(
+        zone(0, {"cpu": 2, "memory": "8Gi"}), zone(3, {"cpu": 8, "memory": "2Gi"}), zone(7, {"cpu": 8, "memory": "8Gi"})
+    )
+)
+CPU, MEMORY = (STATE.columns.resource_index[name] for name in ("cpu", "memory"))
+
+
+@pytest.mark.parametrize(
+    "wants, position",
+    [
+        ([(CPU, 2000)], 0),
+        ([(CPU, 4000)], 1),
+        ([(CPU, 4000), (MEMORY, 4 * GI)], 2),
+        ([(CPU, 9000)], None),
+        ([], 0),
+    ],
+    ids=["first zone", "second zone", "the only one with both", "none", "nothing wanted"],
+)
+def test_lowest_zone_that_holds(wants: list[tuple[int, int]], position: int | None) -> None:
+    assert lowest_zone_that_holds(STATE.columns, wants, 0) == position
+
+
+@pytest.mark.parametrize(
+    "free, wanted, least, most",
+    [(8, 2, 75, 25), (3, 1, 66, 33), (8, 8, 0, 100), (8, 9, 0, 0), (0, 0, 0, 0), (8, 0, 100, 0)],
+    ids=["a quarter", "rounded down", "all", "too much", "nothing there", "nothing wanted"],
+)
+def test_shares(free: int, wanted: int, least: int, most: int) -> None:
+    assert (least_allocated_of(free, wanted, free, wanted), most_allocated_of(free, wanted, free, wanted)) == (
+        least,
+        most,
+    )
