@@ -1,0 +1,107 @@
+"""Arguments of NodeResourceTopologyMatch: scheduler-plugins' own pass unchanged, ours are checked, wrong ones are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.plugins.node_resource_topology_args import ArgumentError, FilterMode, read_arguments
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from tests.helpers import GPU, Json, cluster, container, pod, simple_pod, topology, zone
+
+UPSTREAM_FILE: Json = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "NodeResourceTopologyMatchArgs",
+    "scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 3}, {"name": "memory"}]},
+    "cacheResyncPeriodSeconds": 5,
+    "discardReservedNodes": False,
+    "cache": {"foreignPodsDetect": "OnlyExclusiveResources", "resyncMethod": "OnlyExclusiveResources"},
+}
+
+
+def test_an_upstream_file_is_taken_as_it_is() -> None:
+    arguments = read_arguments(UPSTREAM_FILE)
+    assert arguments.strategy.type == "MostAllocated"
+    assert [(entry.name, entry.weight) for entry in arguments.strategy.resources] == [("cpu", 3), ("memory", 1)]
+    assert arguments.cache_implementation == "OverReserve"
+
+
+def test_without_arguments_the_kubelet_decides_and_roomy_zones_win() -> None:
+    arguments = read_arguments(None)
+    assert (arguments.mode, arguments.strategy.type) == (FilterMode.KUBELET, "LeastAllocated")
+    assert arguments.assumptions == Assumptions(cpu_manager_static=True, memory_manager_static=True)
+    assert arguments.cache_implementation == "Passthrough"
+
+
+@pytest.mark.parametrize(
+    "assume, expected",
+    [
+        ({}, Assumptions()),
+        ({"cpuManagerPolicy": "none"}, Assumptions(cpu_manager_static=False)),
+        ({"memoryManagerPolicy": "None"}, Assumptions(memory_manager_static=False)),
+        ({"memoryGroups": "Strict"}, Assumptions(strict_memory_groups=True)),
+    ],
+)
+def test_assumptions_about_silent_kubelets(assume: Json, expected: Assumptions) -> None:
+    assert read_arguments({"assume": assume}).assumptions == expected
+
+
+@pytest.mark.parametrize(
+    "raw, message",
+    [
+        ({"filterMode": "Both"}, "filterMode: Invalid enum value 'Both'"),
+        ({"scoring": {}}, "Object contains unknown field `scoring`"),
+        (
+            {"scoringStrategy": {"type": "Fastest"}},
+            'scoringStrategy.type: Invalid value: "Fastest": invalid ScoringStrategyType',
+        ),
+        (
+            {"scoringStrategy": {"resources": [{"weight": 1}]}},
+            "scoringStrategy.resources[0]: Object missing required field `name`",
+        ),
+        ({"preemptionMode": "Sometimes"}, 'preemptionMode: Invalid value: "Sometimes": invalid PreemptionMode'),
+        (
+            {"assume": {"cpuManagerPolicy": "Static"}},
+            'assume.cpuManagerPolicy: Invalid value: "Static": must be static or none',
+        ),
+        (
+            {"assume": {"memoryManagerPolicy": "off"}},
+            'assume.memoryManagerPolicy: Invalid value: "off": must be Static or None',
+        ),
+        ({"assume": {"memoryGroups": "?"}}, 'assume.memoryGroups: Invalid value: "?": must be Ignore or Strict'),
+        ({"cacheResyncPeriodSeconds": "5"}, "cacheResyncPeriodSeconds: Expected `int`, got `str`"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_wrong_argument_is_named(raw: Json, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        read_arguments(raw)
+    assert str(caught.value) == message
+
+
+class TestWhenItIsAsked:
+    """Pods that no manager would look at cost nothing, except where upstream looks at them."""
+
+    STATE = cluster(topology(zone(0, {"cpu": 8, "memory": "8Gi"})))
+
+    @pytest.mark.parametrize(
+        "waiting, asked",
+        [
+            (simple_pod({"cpu": 2, "memory": "1Gi"}), True),
+            (pod(container(requests={"cpu": 2})), False),
+            (pod(container(requests={GPU: 1}, limits={GPU: 1})), True),
+            (pod(container(requests={GPU: 1}, limits={GPU: 0})), False),
+        ],
+        ids=["Guaranteed", "Burstable", "Burstable with a device", "a device limited to zero"],
+    )
+    def test_filter(self, waiting: object, asked: bool) -> None:
+        assert NodeResourceTopologyMatch().applies(self.STATE.classes.of(waiting)) is asked  # type: ignore[arg-type]
+
+    def test_upstream_looks_at_everybody(self) -> None:
+        plugin = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"}))
+        assert plugin.applies(self.STATE.classes.of(pod(container(requests={"cpu": 2}))))
+
+    def test_only_guaranteed_pods_are_scored(self) -> None:
+        plugin = NodeResourceTopologyMatch()
+        assert plugin.applies_score(self.STATE.classes.of(simple_pod({"cpu": 2, "memory": "1Gi"})))
+        assert not plugin.applies_score(self.STATE.classes.of(pod(container(requests={"cpu": 2}))))
