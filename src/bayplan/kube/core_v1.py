@@ -6,7 +6,7 @@ Amounts stay text until `cluster/pod_request.py` turns them into integers, so th
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Quantities = dict[str, str | int | float]
 
@@ -39,7 +39,7 @@ class ContainerPort(WireStruct, frozen=True):
 
     container_port: int = 0
     host_port: int = 0
-    host_ip: str = ""
+    host_ip: str = field(default="", name="hostIP")
     protocol: str = "TCP"
 
 
