@@ -106,7 +106,7 @@ def test_a_configuration_chooses_the_profile(bayplan: Bayplan, pods: Path) -> No
     [
         (["--scheduler-name", "bayplan"], "--scheduler-name chooses a profile of --config, which is not given"),
         (["--config", EXAMPLES / "scheduler-config.yaml", "--scheduler-name", "x"], "it has bayplan, upstream"),
-        (["--config", "no-such-file"], "no-such-file: cannot be read"),
+        (["--config", "no-such-file"], "no-such-file: does not exist"),
     ],
 )
 def test_a_profile_that_does_not_exist_is_named(
