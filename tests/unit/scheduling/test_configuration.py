@@ -1,0 +1,170 @@
+"""Profiles from a KubeSchedulerConfiguration: what is switched on, off and weighted, and which words a mistake gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.plugins.node_resource_topology_args import FilterMode
+from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
+from bayplan.scheduling.configuration import ConfigurationError, profiles_of
+from bayplan.scheduling.profile import Profile
+from tests.helpers import Json
+
+HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def profile_with(plugins: Json | None = None, config: list[Json] | None = None) -> Profile:
+    written = {"schedulerName": "numa", "plugins": plugins or {}, "pluginConfig": config or []}
+    return profiles_of({**HEADER, "profiles": [written]})["numa"]
+
+
+def filters(profile: Profile) -> list[str]:
+    return [plugin.name for plugin in profile.filters]
+
+
+def weights(profile: Profile) -> dict[str, int]:
+    return {plugin.name: weight for plugin, weight in profile.scores}
+
+
+def names(*plugins: str) -> list[Json]:
+    return [{"name": plugin} for plugin in plugins]
+
+
+def test_an_empty_file_is_the_default_profile() -> None:
+    (profile,) = profiles_of(HEADER).values()
+    assert (profile.name, filters(profile), weights(profile)) == ("bayplan", list(FILTER_ORDER), DEFAULT_WEIGHTS)
+
+
+def test_each_scheduler_name_has_its_profile() -> None:
+    written = [{"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"filter": {"disabled": names("*")}}}]
+    profiles = profiles_of({**HEADER, "profiles": written})
+    assert {name: len(profile.filters) for name, profile in profiles.items()} == {"a": len(FILTER_ORDER), "b": 0}
+
+
+@pytest.mark.parametrize(
+    "plugins, left",
+    [
+        pytest.param({"filter": {"disabled": names("NodePorts", "NodeName")}}, 5, id="some filters off"),
+        pytest.param({"filter": {"disabled": names("*")}}, 0, id="all filters off"),
+        pytest.param({"multiPoint": {"disabled": names("*")}}, 0, id="everything off everywhere"),
+        pytest.param(
+            {"multiPoint": {"disabled": names("*"), "enabled": names("NodeResourceTopologyMatch")}}, 1, id="only ours"
+        ),
+        pytest.param(
+            {"multiPoint": {"disabled": names("*")}, "filter": {"enabled": names("NodePorts", "NodeName")}},
+            2,
+            id="off everywhere, two on again",
+        ),
+    ],
+)
+def test_filters_are_switched_on_and_off(plugins: Json, left: int) -> None:
+    assert len(profile_with(plugins).filters) == left
+
+
+def test_filters_are_asked_in_bayplans_order_however_they_are_listed() -> None:
+    plugins = {"filter": {"disabled": names("*"), "enabled": names("NodeResourcesFit", "NodeUnschedulable")}}
+    assert filters(profile_with(plugins)) == ["NodeUnschedulable", "NodeResourcesFit"]
+
+
+def test_weights_are_those_written_or_the_defaults() -> None:
+    plugins = {
+        "score": {
+            "disabled": names("NodeAffinity"),
+            "enabled": [{"name": "NodeResourceTopologyMatch", "weight": 7}, {"name": "TaintToleration"}],
+        }
+    }
+    assert weights(profile_with(plugins)) == {
+        "TaintToleration": DEFAULT_WEIGHTS["TaintToleration"],
+        "NodeResourcesFit": 1,
+        "NodeResourceTopologyMatch": 7,
+    }
+
+
+def test_arguments_reach_the_plugin() -> None:
+    config = [{"name": "NodeResourceTopologyMatch", "args": {"filterMode": "Upstream"}}]
+    topology = profile_with(config=config).topology
+    assert topology is not None
+    assert topology.arguments.mode is FilterMode.UPSTREAM
+
+
+def test_extension_points_that_bayplan_does_not_have_are_accepted() -> None:
+    """Files written for scheduler-plugins name them."""
+    assert profile_with({"reserve": {"enabled": names("NodeResourceTopologyMatch")}, "queueSort": {}}).filters
+
+
+@pytest.mark.parametrize(
+    "raw, message",
+    [
+        (
+            {**HEADER, "kind": "Deployment"},
+            (
+                "apiVersion, kind: 'kubescheduler.config.k8s.io/v1 Deployment'; "
+                "expected kubescheduler.config.k8s.io/v1 KubeSchedulerConfiguration"
+            ),
+        ),
+        ({**HEADER, "profile": []}, "document: Object contains unknown field `profile`"),
+        ([], "document: Expected `object`, got `array`"),
+        ({**HEADER, "profiles": [{"schedulerName": 5}]}, "profiles[0].schedulerName: Expected `str`, got `int`"),
+        ({**HEADER, "profiles": [{}, {}]}, "profiles[1].schedulerName: 'bayplan' appears twice"),
+    ],
+    ids=["another kind", "unknown field", "no object", "wrong type", "same name twice"],
+)
+def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        profiles_of(raw)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "plugins, config, message",
+    [
+        (
+            {"filter": {"enabled": names("Coscheduling")}},
+            [{"name": "Trimaran"}],
+            (
+                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has NodeAffinity, NodeName, NodePorts, "
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, TaintToleration"
+            ),
+        ),
+        (
+            {},
+            [{"name": "NodeName"}, {"name": "NodeResourceTopologyMatch", "args": {"filterMode": "Both"}}],
+            "profiles[0].pluginConfig[1].args.filterMode: Invalid enum value 'Both'",
+        ),
+        (
+            {},
+            [{"name": "NodePorts", "args": {"range": "80-90"}}],
+            "profiles[0].pluginConfig[0].args.range: NodePorts takes no such argument",
+        ),
+        (
+            {},
+            [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Tetris"}}}],
+            (
+                'profiles[0].pluginConfig[0].args.scoringStrategy.type: Invalid value: "Tetris": '
+                "must be LeastAllocated or MostAllocated"
+            ),
+        ),
+        (
+            {"score": {"enabled": [{"name": "NodeAffinity", "weight": -1}]}},
+            [],
+            "profiles[0].plugins.score.enabled[0].weight: -1 is not allowed: must be 0 to 1000000",
+        ),
+        (
+            {"multiPoint": {"enabled": [{"name": "NodeAffinity", "weight": 10**12}]}},
+            [],
+            "profiles[0].plugins.multiPoint.enabled[0].weight: 1000000000000 is not allowed: must be 0 to 1000000",
+        ),
+    ],
+    ids=[
+        "unknown plugins",
+        "wrong argument",
+        "needless argument",
+        "unknown strategy",
+        "negative weight",
+        "huge weight",
+    ],
+)
+def test_a_wrong_profile_is_named_by_field(plugins: Json, config: list[Json], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        profile_with(plugins, config)
+    assert str(caught.value) == message

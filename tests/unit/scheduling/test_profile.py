@@ -1,0 +1,62 @@
+"""A profile asks filters in order and counts scores by weight; what cannot matter for a pod is left out."""
+
+from __future__ import annotations
+
+from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import Profile, default_profile
+from tests.helpers import cluster, node, pod, simple_pod
+
+DEFAULT = default_profile()
+PLUGINS = {plugin.name: plugin for plugin in DEFAULT.filters}
+SCORES = {plugin.name: plugin for plugin, _ in DEFAULT.scores}
+
+
+def test_the_default_has_every_plugin_in_order() -> None:
+    assert tuple(plugin.name for plugin in DEFAULT.filters) == FILTER_ORDER
+    assert {plugin.name: weight for plugin, weight in DEFAULT.scores} == DEFAULT_WEIGHTS
+
+
+def test_the_first_filter_that_refuses_is_named() -> None:
+    taint = [{"key": "gpu", "effect": "NoSchedule"}]
+    state = cluster(nodes=[node("n1", {"cpu": 1}, taints=taint, unschedulable=True)])
+    asked = state.classes.of(simple_pod({"cpu": 2}))
+
+    def named_by(*names: str) -> str:
+        profile = Profile("-".join(names), tuple(PLUGINS[name] for name in names), ())
+        answer = ClassAnswers(state).for_class(asked, profile)
+        return profile.cause(asked, int(answer.blocked[0]))[0]
+
+    assert named_by("NodeUnschedulable", "TaintToleration", "NodeResourcesFit") == "NodeUnschedulable"
+    assert named_by("TaintToleration", "NodeUnschedulable", "NodeResourcesFit") == "TaintToleration"
+    assert named_by("NodeResourcesFit") == "NodeResourcesFit"
+
+
+def test_filters_that_only_look_at_nodes_are_asked_before_those_that_look_at_usage() -> None:
+    """So that a placement never asks them again; the order within each kind is the profile's."""
+    state = cluster(nodes=[node("n1", {"cpu": 1}, unschedulable=True)])
+    asked = state.classes.of(simple_pod({"cpu": 2}))
+    profile = Profile("mixed", (PLUGINS["NodeResourcesFit"], PLUGINS["NodeUnschedulable"]), ())
+    answer = ClassAnswers(state).for_class(asked, profile)
+    assert profile.cause(asked, int(answer.blocked[0])) == ("NodeUnschedulable", "node(s) were unschedulable")
+
+
+def test_scores_are_summed_by_weight() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 8, "memory": "10Gi"})])
+    asked = state.classes.of(simple_pod({"cpu": 2, "memory": "1Gi"}))
+
+    def score(**weights: int) -> int:
+        profile = Profile(str(weights), (), tuple((SCORES[name], weight) for name, weight in weights.items()))
+        return int(ClassAnswers(state).for_class(asked, profile).rank[0])
+
+    assert score(NodeResourcesFit=1) == 82
+    assert score(NodeResourcesFit=10) == 820
+    assert score(NodeResourcesFit=10, TaintToleration=2) == 820 + 200
+    assert score(NodeResourcesFit=0) == 0
+
+
+def test_plugins_that_cannot_matter_for_a_pod_are_not_asked() -> None:
+    state = cluster()
+    part = DEFAULT.for_class(state.classes.of(pod()))
+    asked = {plugin.name for _, plugin in (*part.node_filters, *part.usage_filters)}
+    assert asked == {"NodeUnschedulable", "TaintToleration", "NodeResourcesFit"}

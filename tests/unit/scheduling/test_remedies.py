@@ -1,0 +1,130 @@
+"""The smallest change that would let a pod in: what is promised fits, and one unit more does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter, ZonesCombined, remedies
+from tests.helpers import GI, GPU, Amounts, Json, cluster, container, decide, node, pod, simple_pod, topology, zone
+
+MI = 2**20
+
+
+def found(state: ClusterState, waiting: Pod) -> list[Remedy]:
+    profile = default_profile()
+    assert not decide(state, waiting, profile).placed
+    pod_class = state.classes.of(waiting)
+    return list(remedies(state, pod_class, profile, ClassAnswers(state).for_class(pod_class, profile)))
+
+
+def smaller(state: ClusterState, waiting: Pod) -> list[tuple[str, int, int]]:
+    return [
+        (each.resource, each.amount, each.nodes) for each in found(state, waiting) if isinstance(each, SmallerRequest)
+    ]
+
+
+def burstable(requests: Amounts) -> Pod:
+    return pod(container(requests=requests))
+
+
+@pytest.mark.parametrize(
+    "free, asked, resource, amount, unit",
+    [
+        pytest.param({"cpu": "7900m"}, {"cpu": 9}, "cpu", 7900, 100, id="shared CPUs by the tenth"),
+        pytest.param({"cpu": "1500m"}, {"cpu": "1550m"}, "cpu", 1500, 100, id="an amount between two tenths"),
+        pytest.param({"memory": "1000Mi"}, {"memory": "1Gi"}, "memory", 1000 * MI, MI, id="memory by the MiB"),
+        pytest.param({"memory": "9536Mi"}, {"memory": "10G"}, "memory", 9536 * MI, MI, id="memory written in decimal"),
+        pytest.param({GPU: 3}, {GPU: 8}, GPU, 3, 1, id="devices one by one"),
+    ],
+)
+def test_what_is_promised_fits_and_one_unit_more_does_not(
+    free: Amounts, asked: Amounts, resource: str, amount: int, unit: int
+) -> None:
+    state = cluster(nodes=[node("n1", free)])
+    assert smaller(state, burstable(asked)) == [(resource, amount, 1)]
+
+    def fits(number: int) -> bool:
+        text = f"{number}m" if resource == "cpu" else number
+        return decide(state, burstable({resource: text})).placed
+
+    assert fits(amount)
+    assert not fits(amount + unit)
+
+
+def test_pinned_cpus_come_whole() -> None:
+    zones = (zone(0, {"cpu": 6, "memory": "16Gi"}), zone(1, {"cpu": 5, "memory": "16Gi"}))
+    state = cluster(topology(*zones, name="a"), topology(*zones[1:], name="b"))
+    assert smaller(state, simple_pod({"cpu": 9, "memory": "1Gi"})) == [("cpu", 6000, 1)]
+
+
+def test_the_number_of_nodes_that_would_take_it() -> None:
+    state = cluster(nodes=[node("a", {"cpu": 4}), node("b", {"cpu": 4}), node("c", {"cpu": 2})])
+    assert smaller(state, burstable({"cpu": 6})) == [("cpu", 4000, 2)]
+
+
+def test_only_the_container_and_resource_that_help_are_named() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 8, "memory": "4Gi"})])
+    waiting = pod(
+        container(requests={"cpu": 2, "memory": "1Gi"}, name="small"),
+        container(requests={"cpu": 2, "memory": "6Gi"}, name="large"),
+    )
+    assert [each for each in found(state, waiting) if isinstance(each, SmallerRequest)] == [
+        SmallerRequest("large", "memory", 3 * GI, 6 * GI, 1)
+    ]
+
+
+def test_two_resources_short_at_once_have_no_single_remedy() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 1, "memory": "1Gi"})])
+    assert smaller(state, burstable({"cpu": 4, "memory": "4Gi"})) == []
+
+
+@pytest.mark.parametrize(
+    "spec, bad_node, plugin, cause",
+    [
+        pytest.param(
+            {}, {"unschedulable": True}, "NodeUnschedulable", "node(s) were unschedulable", id="uncordon the node"
+        ),
+        pytest.param(
+            {},
+            {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
+            "TaintToleration",
+            "node(s) had untolerated taint(s)",
+            id="tolerate the taint",
+        ),
+        pytest.param(
+            {"nodeSelector": {"disk": "ssd"}},
+            {},
+            "NodeAffinity",
+            "node(s) didn't match Pod's node affinity/selector",
+            id="drop the selector",
+        ),
+    ],
+)
+def test_a_filter_whose_demand_could_be_met(spec: Json, bad_node: Json, plugin: str, cause: str) -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 8}, **bad_node), node("small", {"cpu": 1}, **bad_node)])
+    waiting = pod(container(requests={"cpu": 4}), **spec)
+    assert [each for each in found(state, waiting) if isinstance(each, WithoutFilter)] == [
+        WithoutFilter(plugin, cause, 1)
+    ]
+
+
+def test_a_filter_that_is_not_the_only_obstacle_is_no_remedy() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 1}, unschedulable=True)])
+    assert found(state, burstable({"cpu": 4})) == []
+
+
+@pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
+def test_zones_that_could_be_combined(policy: str) -> None:
+    zones = (zone(0, {"cpu": 5, "memory": "16Gi"}), zone(1, {"cpu": 5, "memory": "16Gi"}))
+    state = cluster(topology(*zones, policy=policy), nodes=[node("n1", {"cpu": 10, "memory": "32Gi"})])
+    assert ZonesCombined(1) in found(state, simple_pod({"cpu": 8, "memory": "1Gi"}))
+
+
+def test_zones_that_are_short_in_sum_cannot_be_combined() -> None:
+    zones = (zone(0, {"cpu": 3, "memory": "16Gi"}), zone(1, {"cpu": 3, "memory": "16Gi"}))
+    state = cluster(topology(*zones), nodes=[node("n1", {"cpu": 10, "memory": "32Gi"})])
+    assert not any(isinstance(each, ZonesCombined) for each in found(state, simple_pod({"cpu": 8, "memory": "1Gi"})))

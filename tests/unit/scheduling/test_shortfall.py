@@ -1,0 +1,83 @@
+"""Nearest misses: the node that lacks least comes first, with the resource, the zone, what it has and what is wanted."""
+
+from __future__ import annotations
+
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.scheduling.decision import NearestMiss
+from tests.helpers import GI, GPU, Amounts, cluster, container, decide, node, pod, simple_pod, topology, zone
+
+EIGHT: Amounts = {"cpu": 8, "memory": "1Gi"}
+
+
+def machine(name: str, *cpus: int, scope: str = "container") -> NodeResourceTopology:
+    zones = (zone(number, {"cpu": count, "memory": "16Gi"}) for number, count in enumerate(cpus))
+    return topology(*zones, name=name, scope=scope)
+
+
+def nearest(state: ClusterState, waiting: Pod) -> list[NearestMiss]:
+    shortfall = decide(state, waiting).shortfall
+    assert shortfall is not None
+    return list(shortfall.nearest)
+
+
+def test_the_zone_that_came_closest() -> None:
+    assert nearest(cluster(machine("n1", 4, 7)), simple_pod(EIGHT)) == [NearestMiss("n1", "cpu", 1, 7000, 8000)]
+
+
+def test_zones_are_named_by_their_id() -> None:
+    state = cluster(topology(zone(9, {"cpu": 7, "memory": "16Gi"}), zone(4, {"cpu": 3, "memory": "16Gi"})))
+    assert nearest(state, simple_pod(EIGHT))[0].zone == 9
+
+
+def test_a_node_that_is_short_in_sum_names_no_zone() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 6, "memory": "8Gi"})])
+    assert nearest(state, simple_pod(EIGHT)) == [NearestMiss("n1", "cpu", None, 6000, 8000)]
+
+
+def test_the_resource_that_lacks_most_is_named() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 7, "memory": "1Gi", GPU: 0})])
+    assert nearest(state, simple_pod({"cpu": 8, "memory": "4Gi"})) == [NearestMiss("n1", "memory", None, GI, 4 * GI)]
+
+
+def test_a_resource_that_nobody_has() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 8})])
+    assert nearest(state, simple_pod({"example.com/fpga": 2})) == [NearestMiss("n1", "example.com/fpga", None, 0, 2)]
+
+
+def test_an_overdrawn_node_has_nothing_rather_than_less() -> None:
+    running = simple_pod({"cpu": 6}, "greedy", nodeName="n1")
+    state = cluster(nodes=[node("n1", {"cpu": 2})], pods=[running])
+    assert nearest(state, simple_pod(EIGHT))[0].have == 0
+
+
+def test_the_smallest_miss_comes_first_whether_in_zones_or_in_sum() -> None:
+    state = cluster(machine("far", 1, 1, 1, 1, 1, 1, 1, 1), machine("near", 7, 7), machine("middle", 5, 1))
+    assert [miss.node for miss in nearest(state, simple_pod(EIGHT))] == ["near", "middle", "far"]
+
+
+def test_nodes_that_something_else_keeps_away_are_no_misses() -> None:
+    state = cluster(machine("zones", 4, 4), nodes=[node("cordoned", {"cpu": 7}, unschedulable=True)])
+    assert [miss.node for miss in nearest(state, simple_pod(EIGHT))] == ["zones"]
+
+
+def test_stale_nodes_are_no_misses() -> None:
+    state = cluster(machine("n1", 16))
+    state.set_fresh("n1", fresh=False)
+    assert nearest(state, simple_pod(EIGHT)) == []
+
+
+def test_no_more_than_five() -> None:
+    state = cluster(*(machine(f"n{number}", 4, 4) for number in range(9)))
+    assert len(nearest(state, simple_pod(EIGHT))) == 5
+
+
+def test_at_pod_scope_the_sum_is_what_is_missing() -> None:
+    waiting = pod(container({"cpu": 5, "memory": "1Gi"}, "a"), container({"cpu": 5, "memory": "1Gi"}, "b"))
+    assert nearest(cluster(machine("n1", 8, 8, scope="pod")), waiting) == [NearestMiss("n1", "cpu", 0, 8000, 10_000)]
+
+
+def test_at_container_scope_what_earlier_containers_took_is_missing() -> None:
+    waiting = pod(container({"cpu": 6, "memory": "1Gi"}, "a"), container({"cpu": 6, "memory": "1Gi"}, "b"))
+    assert nearest(cluster(machine("n1", 8, 4)), waiting) == [NearestMiss("n1", "cpu", 1, 4000, 6000)]
