@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.engine.one_node import least_allocated_of, lowest_zone_that_holds, most_allocated_of
+from bayplan.engine.one_node import lowest_zone_that_holds, worst_zone_score
 from tests.helpers import GI, cluster, topology, zone
 
 STATE = cluster(
@@ -35,8 +35,14 @@ def test_lowest_zone_that_holds(wants: list[tuple[int, int]], position: int | No
     [(8, 2, 75, 25), (3, 1, 66, 33), (8, 8, 0, 100), (8, 9, 0, 0), (0, 0, 0, 0), (8, 0, 100, 0)],
     ids=["a quarter", "rounded down", "all", "too much", "nothing there", "nothing wanted"],
 )
-def test_shares(free: int, wanted: int, least: int, most: int) -> None:
-    assert (least_allocated_of(free, wanted, free, wanted), most_allocated_of(free, wanted, free, wanted)) == (
-        least,
-        most,
-    )
+def test_the_share_that_stays_free_or_is_used(free: int, wanted: int, least: int, most: int) -> None:
+    columns = cluster(topology(zone(0, {"cpu": free}))).columns
+    amounts = {"cpu": wanted * 1000}
+    assert worst_zone_score(columns, amounts, 0, {}, most_allocated=False) == least
+    assert worst_zone_score(columns, amounts, 0, {}, most_allocated=True) == most
+
+
+def test_the_worst_zone_decides_unless_it_is_worth_nothing() -> None:
+    # zone 0: too few CPUs, memory 87 -> 43; zone 3: (50 + 50) / 2; zone 7: (50 + 87) / 2
+    assert worst_zone_score(STATE.columns, {"cpu": 4000, "memory": GI}, 0, {}, most_allocated=False) == 43
+    assert worst_zone_score(STATE.columns, {"cpu": 4000}, 0, {}, most_allocated=False) == 50
