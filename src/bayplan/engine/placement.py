@@ -16,7 +16,7 @@ from bayplan.cluster.state import ClusterState, ZoneCharge
 from bayplan.cluster.topology_report import TopologyReport
 from bayplan.engine.admission import relevant_wants
 from bayplan.engine.demand import HOST_RESOURCES, Demand
-from bayplan.engine.kubelet import Admission, NodeKnowledge, ZoneCounts, admit, from_counts
+from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission, NodeKnowledge, ZoneCounts, admit, from_counts
 from bayplan.engine.one_node import lowest_zone_that_holds
 
 
@@ -44,7 +44,13 @@ def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand,
         simple = _lowest_zone(state, row, demand, assumptions, report)
         if simple is not None:
             return simple
-    return _replayed(state, row, request, assumptions, report)
+    placement = _replayed(state, row, request, assumptions, report)
+    if placement.refusal is None or placement.refusal.reason != TOO_MANY_ZONES:
+        return placement
+    if report.settings.policy in (Policy.NONE, Policy.BEST_EFFORT):
+        # Such a kubelet takes what there is, and the zones have it in sum. Which of so many it takes, nobody can say.
+        return Placement(charges=_lowest_first(state, row, demand, assumptions))
+    return placement
 
 
 def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> NodeKnowledge | None:
@@ -115,6 +121,19 @@ def _lowest_zone(
     charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants if want)
     zones = (report.zones[position].id,) if wants else None
     return Placement((ContainerZones(step.container, zones),), charges)
+
+
+def _lowest_first(state: ClusterState, row: int, demand: Demand, assumptions: Assumptions) -> tuple[ZoneCharge, ...]:
+    """Charges for all a pod asks for, zone after zone."""
+    charges = []
+    for index, want in relevant_wants(state.columns, demand.in_sum, row, assumptions):
+        missing = float(want)
+        for zone, left in enumerate(state.columns.zone_available[index, :, row].tolist()):
+            share = min(missing, left)
+            if share > 0:
+                charges.append(ZoneCharge(index, zone, share))
+                missing -= share
+    return tuple(charges)
 
 
 def _replayed(

@@ -15,7 +15,7 @@ from bayplan.explain.hostlist import compressed, hostlist
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.shortfall import REPLAY_REFUSES
+from bayplan.scheduling.shortfall import REPLAY_GIVES_UP, REPLAY_REFUSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,8 @@ def _kind_and_words(cause: CauseCount, pod: PodClass, profile: Profile) -> tuple
         return ENOUGH, "places for pods" if resource == cause.cause else resource
     if cause.cause == REPLAY_REFUSES:
         return ADMITTED, "a later container would be refused"
+    if cause.cause == REPLAY_GIVES_UP:
+        return ADMITTED, "too many zones to be sure"
     topology = profile.topology
     if topology is not None and cause.plugin == topology.name:
         if topology.arguments.mode is FilterMode.UPSTREAM:

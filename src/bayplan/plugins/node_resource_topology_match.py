@@ -81,6 +81,13 @@ class NodeResourceTopologyMatch:
             return _UPSTREAM_CAUSES[UpstreamVerdict(code)]
         return _KUBELET_CAUSES[Verdict(code)]
 
+    @property
+    def zone_rules(self) -> tuple[int, ...]:
+        """The codes that mean: there is enough in the zones, but not in the zones that the policy allows."""
+        if self._upstream:
+            return tuple(verdict for verdict in UpstreamVerdict if verdict > UpstreamVerdict.DATA_INVALID)
+        return Verdict.NOT_IN_ONE_ZONE, Verdict.NO_COMMON_SET
+
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """The configured strategy."""
         if self._strategy == LEAST_NUMA_NODES:

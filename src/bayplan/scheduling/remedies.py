@@ -12,18 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest, QoS
+from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import Verdict
 from bayplan.engine.rows import Mask
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import NO_NODE, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
-_ZONE_RULES = (Verdict.NOT_IN_ONE_ZONE, Verdict.NO_COMMON_SET)
 MEBI = 1024 * 1024
+MOST_REPLAYS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ Remedy = SmallerRequest | ZonesCombined | WithoutFilter
 def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> tuple[Remedy, ...]:
     """Changes that would help, smallest request changes first."""
     found: list[Remedy] = list(_smaller_requests(state, pod, profile))
-    found += _zones_combined(state, pod, profile, answer)
+    found += _zones_combined(profile, answer)
     found += _without_filters(state, pod, profile, answer)
     return tuple(found)
 
@@ -98,21 +96,22 @@ def _asking(pod: PodClass, position: int, resource: str, amount: int) -> PodClas
 
 
 def _nodes_that_take(state: ClusterState, pod: PodClass, profile: Profile) -> int:
+    """How many nodes pass all filters; 0 if the kubelet's replay refuses every one of the first few."""
     answer = ClassAnswer(state, pod, profile).refresh()
-    return int((answer.blocked == PASSES).sum())
+    passing = np.nonzero(answer.blocked == PASSES)[0]
+    for row in passing[:MOST_REPLAYS]:
+        if profile.topology is None or profile.topology.place(state, pod, int(row)).refusal is None:
+            return len(passing)
+    return 0
 
 
-def _zones_combined(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> list[ZonesCombined]:
+def _zones_combined(profile: Profile, answer: ClassAnswer) -> list[ZonesCombined]:
     """Nodes refused only by the rule that everything must come from one zone (or one smallest set)."""
-    if pod.request.qos is QoS.BEST_EFFORT and profile.topology is None:
-        return []
-    refused = np.zeros(len(answer.blocked), dtype=np.bool_)
+    nodes = 0
     for position, plugin in enumerate(profile.filters):
         if isinstance(plugin, NodeResourceTopologyMatch):
-            for verdict in _ZONE_RULES:
-                refused |= answer.blocked == position * CODES_PER_FILTER + verdict
-    strict = state.columns.policy[: len(refused)] >= Policy.RESTRICTED
-    nodes = int((refused & strict).sum())
+            for code in plugin.zone_rules:
+                nodes += int((answer.blocked == position * CODES_PER_FILTER + code).sum())
     return [ZonesCombined(nodes)] if nodes else []
 
 

@@ -15,9 +15,10 @@ from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.kubelet import Admission, admit
+from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission, admit
 from bayplan.engine.nearest import missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.placement import knowledge_of
+from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NO_NODE, ClassAnswer
@@ -26,6 +27,7 @@ from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 MOST_MISSES = 5
 REPLAY_REFUSES = "the kubelet would refuse a later container of the pod"
+REPLAY_GIVES_UP = "too many NUMA zones to find a set that the kubelet would admit"
 
 
 def shortfall_of(
@@ -41,8 +43,10 @@ def shortfall_of(
         for number, rows in _rows_by_cause(answer)
     ]
     if refused_by_replay:
-        names = tuple(state.names[row] for row, _ in refused_by_replay)
-        causes.append(CauseCount(NodeResourceTopologyMatch().name, REPLAY_REFUSES, names))
+        for cause, given_up in ((REPLAY_REFUSES, False), (REPLAY_GIVES_UP, True)):
+            rows = [row for row, admission in refused_by_replay if (admission.reason == TOO_MANY_ZONES) == given_up]
+            if rows:
+                causes.append(CauseCount(TOPOLOGY_MATCH, cause, tuple(state.names[row] for row in rows)))
     return Shortfall(len(state.rows), tuple(causes), nearest_misses(state, pod, profile, answer))
 
 

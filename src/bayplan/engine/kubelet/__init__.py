@@ -5,9 +5,10 @@ reason against it. `node.py` says what must be known of a node; start reading in
 from bayplan.engine.kubelet.merge import Hint, admits, merge
 from bayplan.engine.kubelet.node import CpuLayout, Device, NodeKnowledge, ZoneCounts, ZoneMemory, from_counts
 from bayplan.engine.kubelet.replay import admit
-from bayplan.engine.kubelet.verdict import Admission, ContainerPlacement, MemoryBlock, Shortfall
+from bayplan.engine.kubelet.verdict import TOO_MANY_ZONES, Admission, ContainerPlacement, MemoryBlock, Shortfall
 
 __all__ = [
+    "TOO_MANY_ZONES",
     "Admission",
     "ContainerPlacement",
     "CpuLayout",
