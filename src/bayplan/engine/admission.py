@@ -152,7 +152,7 @@ def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumpti
     if not (policy >= Policy.RESTRICTED).any():
         return
     walk = _ZoneWalk(columns, rows, steps)
-    for step in steps:
+    for number, step in enumerate(steps, start=1):
         wants = _wants(columns, step.wants, rows, assumptions)
         if not wants:
             continue
@@ -161,7 +161,7 @@ def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumpti
         refused = ~in_one_zone & (codes == Verdict.ADMITTED)
         codes[refused & (policy == Policy.SINGLE_NUMA_NODE)] = Verdict.NOT_IN_ONE_ZONE
         widened = _try_larger_sets(columns, walk, wants, refused & (policy == Policy.RESTRICTED), assumptions, codes)
-        if walk.more_steps_follow():
+        if number < len(steps):
             walk.take_from_one_zone(step, wants, fits, in_one_zone)
             if widened is not None:
                 walk.take_from_sets(step, wants, *widened)
@@ -178,12 +178,7 @@ class _ZoneWalk:
         self.rows = rows
         self._left: dict[int, ZoneGrid] = {}
         self._reusable: dict[int, ZoneGrid] = {}
-        self._steps_to_go = len(steps)
         self._reuses = any(step.role is Role.INIT for step in steps) and len(steps) > 1
-
-    def more_steps_follow(self) -> bool:
-        self._steps_to_go -= 1
-        return self._steps_to_go > 0
 
     def left(self, index: int) -> ZoneGrid:
         grid = self._left.get(index)
