@@ -29,7 +29,13 @@ OK, ONE_ZONE, COMMON_SET, SHORT = (
 LARGE: Amounts = {"cpu": 1000, "memory": "1Ti", GPU: 100}
 OTHERS = [
     topology(zone(0, {"cpu": 4, "memory": "1Gi", GPU: 1}), zone(3, {"cpu": 2}), name="other-1", policy="restricted"),
-    topology(zone(0, {"cpu": 64, "memory": "512Gi"}), name="other-2", policy="best-effort", scope="pod"),
+    topology(
+        zone(0, {"cpu": 64, "memory": "512Gi"}),
+        name="other-2",
+        policy="best-effort",
+        scope="pod",
+        attributes={"cpuManagerPolicy": "none", "memoryManagerPolicy": "None"},
+    ),
 ]
 
 

@@ -81,3 +81,10 @@ def test_at_pod_scope_the_sum_is_what_is_missing() -> None:
 def test_at_container_scope_what_earlier_containers_took_is_missing() -> None:
     waiting = pod(container({"cpu": 6, "memory": "1Gi"}, "a"), container({"cpu": 6, "memory": "1Gi"}, "b"))
     assert nearest(cluster(machine("n1", 8, 4)), waiting) == [NearestMiss("n1", "cpu", 1, 4000, 6000)]
+
+
+def test_containers_that_fit_alone_but_not_together_are_measured_by_their_sum() -> None:
+    """Both containers fit zone 0 of the first node, one at a time; a third of their sum is missing there, a sixth next door."""
+    waiting = pod(container({"cpu": 6, "memory": "1Gi"}, "a"), container({"cpu": 6, "memory": "1Gi"}, "b"))
+    state = cluster(machine("together", 8, 4), machine("near", 5, 5, 5))
+    assert [miss.node for miss in nearest(state, waiting)] == ["near", "together"]
