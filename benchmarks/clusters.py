@@ -55,7 +55,6 @@ def cluster(nodes: int, policies: Sequence[Policy] = (Policy.SINGLE_NUMA_NODE,),
     state.rows = {name: row for row, name in enumerate(state.names)}
     state.nodes[:] = state.nodes * nodes
     state.reports[:] = state.reports * nodes
-    state._pods_on = [set() for _ in range(nodes)]  # noqa: SLF001 - a shortcut past reading as many objects
     random = np.random.default_rng(seed)
     for name, total in ZONE_TOTALS.items():
         step = ZONE_STEPS[name]

@@ -10,6 +10,7 @@ until a report arrives after their confirmation; until then the promise counts, 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,7 +39,7 @@ from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
-class ZoneCharge(Struct, frozen=True):
+class ZoneCharge(Struct, frozen=True, gc=False):
     """An amount of one resource taken from one zone of a node."""
 
     resource: int
@@ -46,7 +47,7 @@ class ZoneCharge(Struct, frozen=True):
     amount: float
 
 
-class PlacedPod(Struct, frozen=True):
+class PlacedPod(Struct, frozen=True, gc=False):
     """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
 
     `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
@@ -87,7 +88,8 @@ class ClusterState:
         self.port_users: dict[tuple[str, int], list[tuple[int, HostPort]]] = {}
         self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
-        self._pods_on: list[set[str]] = []
+        # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
+        self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
         self._free_rows: list[int] = []
 
     @classmethod
@@ -139,7 +141,7 @@ class ClusterState:
         row = self.rows.pop(name, None)
         if row is None:
             return
-        for key in list(self._pods_on[row]):
+        for key in list(self._pods_on.pop(row, ())):
             self.remove_pod(key)
         columns = self.columns
         columns.allocatable[:, row] = 0
@@ -245,7 +247,7 @@ class ClusterState:
 
     def pods_on(self, row: int) -> list[str]:
         """The pods on a node, by name."""
-        return sorted(self._pods_on[row])
+        return sorted(self._pods_on.get(row, ()))
 
     # -- writing columns ------------------------------------------------------------------------------------------
 
@@ -258,7 +260,6 @@ class ClusterState:
             self.names.append(name)
             self.nodes.append(None)
             self.reports.append(None)
-            self._pods_on.append(set())
         self.rows[name] = row
         self.columns.present[row] = True
         return row

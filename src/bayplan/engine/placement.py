@@ -20,14 +20,14 @@ from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission, NodeKnowledge, Zon
 from bayplan.engine.one_node import lowest_zone_that_holds
 
 
-class ContainerZones(Struct, frozen=True):
+class ContainerZones(Struct, frozen=True, gc=False):
     """The NUMA ids a container is aligned to; None where the kubelet gives it no affinity."""
 
     container: str
     zones: tuple[int, ...] | None
 
 
-class Placement(Struct, frozen=True):
+class Placement(Struct, frozen=True, gc=False):
     """Zones per container and the amounts taken; or, in `refusal`, why the kubelet would say no after all."""
 
     containers: tuple[ContainerZones, ...] = ()

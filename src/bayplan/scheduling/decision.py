@@ -38,7 +38,7 @@ class Shortfall(Struct, frozen=True):
     nearest: tuple[NearestMiss, ...]
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, gc=False):
     """The outcome of one scheduling cycle for one pod."""
 
     pod: str
