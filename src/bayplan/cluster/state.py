@@ -90,6 +90,7 @@ class ClusterState:
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
+        self._before_their_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         self._free_rows: list[int] = []
 
     @classmethod
@@ -134,6 +135,8 @@ class ClusterState:
         self.nodes[row] = node
         self.labels.update(row)
         self.node_log.append(row)
+        for pod in self._before_their_node.pop(name, {}).values():
+            self.set_pod(pod)
         return row
 
     def remove_node(self, name: str) -> None:
@@ -208,11 +211,13 @@ class ClusterState:
         row = self.rows.get(node)
         if row is None:
             at = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.problems.append(Problem(at, f'"{node}" is not a known Node: the pod is left aside'))
+            self.problems.append(Problem(at, f'"{node}" is not a known Node: the pod is left aside until it is'))
+            self._before_their_node[node][key] = pod
             return
         request = self.classes.of(pod).request
         placed = self.pods.get(key)
-        if placed is not None and placed.row != row:
+        if placed is not None and (placed.row != row or placed.request != request):
+            # Bound elsewhere than was assumed, or resized in place.
             self.remove_pod(key)
             placed = None
         self.bound[key] = pod
@@ -226,6 +231,8 @@ class ClusterState:
         """A pod ended or was deleted: its amounts are free again."""
         self.waiting.pop(key, None)
         self.bound.pop(key, None)
+        for pods in self._before_their_node.values():
+            pods.pop(key, None)
         if key in self.pods:
             self._release(key)
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import amounts_of
+from bayplan.cluster.pod_request import AmountError, amount_of
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_v1alpha2 import (
     Attribute,
     NodeResourceTopology,
     Zone,
+    ZoneResource,
     attributes_of,
     costs_of,
     resources_of,
@@ -115,6 +117,7 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
     return TopologyReport(topology.metadata.name, settings, tuple(sorted(zones, key=lambda zone: zone.id)), problems)
 
 
+@lru_cache(maxsize=1024)
 def zone_id_of(name: str) -> int | None:
     """The NUMA id in a zone name `node-<N>`, or None."""
     match = _ZONE_NAME.fullmatch(name)
@@ -194,15 +197,16 @@ def _numa_node_limit(text: str) -> int:
 
 def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Problem]) -> ZoneReport:
     resources: dict[str, ZoneAmounts] = {}
+    listed = at.child("resources")
     for index, (name, resource) in enumerate(resources_of(zone)):
-        where = at.child("resources").item(index)
+        where = listed.item(index)
         if not name:
             problems.append(Problem(where.child("name"), "is missing: resource left aside"))
             continue
         if name in resources:
             problems.append(Problem(where.child("name"), f'"{name}" appears twice in the zone: the first one counts'))
             continue
-        resources[name] = _zone_amounts(name, resource.capacity, resource.allocatable, resource.available, where)
+        resources[name] = _zone_amounts(name, resource, where)
     costs: dict[int, int] = {}
     for text, cost in costs_of(zone).items():
         other = zone_id_of(text)
@@ -216,19 +220,16 @@ def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Proble
     return ZoneReport(zone_id, resources, costs, members)
 
 
-def _zone_amounts(
-    name: str,
-    capacity: str | int | float | None,
-    allocatable: str | int | float | None,
-    available: str | int | float | None,
-    at: ObjectPath,
-) -> ZoneAmounts:
-    written = {"capacity": capacity, "allocatable": allocatable, "available": available}
-    amounts = {
-        field_name: amounts_of({name: text}, at.child(field_name))[name]
-        for field_name, text in written.items()
-        if text is not None
-    }
+def _zone_amounts(name: str, resource: ZoneResource, at: ObjectPath) -> ZoneAmounts:
+    amounts: dict[str, int] = {}
+    for field_name in ("capacity", "allocatable", "available"):
+        text = getattr(resource, field_name)
+        if text is None:
+            continue
+        try:
+            amounts[field_name] = amount_of(name, text)
+        except AmountError as error:
+            raise InvalidObject(at.child(field_name), str(error)) from None
     if not amounts:
         raise InvalidObject(at, f'resource "{name}" has none of capacity, allocatable, available')
     # The forms before `available` existed describe an idle node: everything allocatable is left.

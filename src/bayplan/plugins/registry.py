@@ -46,6 +46,11 @@ def _resources_fit(arguments: dict[str, Any]) -> NodeResourcesFit:
     extra = sorted(set(given) - {"apiVersion", "kind"})
     if extra:
         raise ArgumentError(f"{extra[0]}: NodeResourcesFit takes only scoringStrategy.type here")
+    if isinstance(strategy, dict) and set(strategy) - {"type"}:
+        other = min(str(field) for field in set(strategy) - {"type"})
+        raise ArgumentError(
+            f"scoringStrategy.{other}: NodeResourcesFit scores cpu and memory alike; only type can be set"
+        )
     kind = strategy.get("type", "LeastAllocated") if isinstance(strategy, dict) else strategy
     if kind not in ("LeastAllocated", "MostAllocated"):
         raise ArgumentError(f'scoringStrategy.type: Invalid value: "{kind}": must be LeastAllocated or MostAllocated')

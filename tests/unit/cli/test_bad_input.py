@@ -63,7 +63,7 @@ def test_wrong_pods(bayplan: Bayplan, tmp_path: Path, text: str, message: str) -
         (ZONES + "3\n", "zones: expected"),
         (
             ZONES + "[{name: node-0, type: Node, resources: [{name: cpu, available: 1q}]}]\n",
-            'NodeResourceTopology n1: zones[0].resources[0].available.cpu: invalid quantity "1q"',
+            'NodeResourceTopology n1: zones[0].resources[0].available: invalid quantity "1q"',
         ),
         (
             ZONES + "[{name: node-0, type: Node, resources: [{name: cpu}]}]\n",

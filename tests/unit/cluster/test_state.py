@@ -190,7 +190,7 @@ class TestPods:
     def test_on_an_unknown_node_it_is_noted_and_left_aside(self) -> None:
         state = cluster(pods=[bound(simple_pod(FOUR_CPUS), "ghost")])
         assert [str(problem) for problem in state.problems] == [
-            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is left aside'
+            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is left aside until it is'
         ]
         assert state.pods == {}
 
@@ -308,3 +308,24 @@ class TestChangeLogs:
             end = state.node_log.end
             change()
             assert state.node_log.end > end
+
+
+class TestLateNews:
+    def test_a_pod_seen_before_its_node_takes_its_place_when_the_node_appears(self) -> None:
+        state = ClusterState()
+        state.set_pod(bound(simple_pod(FOUR_CPUS), "late"))
+        state.set_node(node("late", {"cpu": 8}))
+        assert free_on(state, "late", "cpu") == 4000
+
+    def test_a_pod_that_ended_before_its_node_appeared_takes_nothing(self) -> None:
+        state = ClusterState()
+        state.set_pod(bound(simple_pod(FOUR_CPUS), "late"))
+        state.remove_pod("default/pod")
+        state.set_node(node("late", {"cpu": 8}))
+        assert free_on(state, "late", "cpu") == 8000
+
+    def test_a_pod_resized_in_place_counts_with_its_new_amounts(self) -> None:
+        state = one_node()
+        for cpus in (2, 6):
+            state.set_pod(bound(simple_pod({"cpu": cpus}), "n1"))
+        assert free_on(state, "n1", "cpu") == 10_000

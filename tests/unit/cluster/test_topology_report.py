@@ -216,9 +216,9 @@ class TestAmounts:
     @pytest.mark.parametrize(
         "written, message",
         [
-            ({"available": "-2"}, 'zones[0].resources[0].available.cpu: "-2" is negative: must be 0 or more'),
-            ({"capacity": "many"}, 'zones[0].resources[0].capacity.cpu: invalid quantity "many"'),
-            ({"allocatable": "9Ei"}, 'zones[0].resources[0].allocatable.cpu: "9Ei" is too large'),
+            ({"available": "-2"}, 'zones[0].resources[0].available: "-2" is negative: must be 0 or more'),
+            ({"capacity": "many"}, 'zones[0].resources[0].capacity: invalid quantity "many"'),
+            ({"allocatable": "9Ei"}, 'zones[0].resources[0].allocatable: "9Ei" is too large'),
             ({}, 'zones[0].resources[0]: resource "cpu" has none of capacity, allocatable, available'),
         ],
     )
