@@ -17,7 +17,7 @@ export OPENBLAS_NUM_THREADS := 1
 banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint contracts types unit conformance properties others bench format lock clean
+.PHONY: help setup demo test lint contracts types unit conformance properties bench format lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ $(STAMP): requirements/dev.txt pyproject.toml src/bayplan/__init__.py
 demo: setup ## see bayplan at work, without a cluster
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-test: setup lint types unit conformance properties others ## check everything: lint, types, contracts, all tests
+test: setup lint types unit conformance properties ## check everything: lint, types, contracts, all tests
 
 lint: setup ## style, format and import contracts
 	$(call banner,lint)
@@ -64,12 +64,6 @@ conformance: setup ## recorded behaviour of other systems
 properties: setup ## laws that hold for any input
 	$(call banner,property tests)
 	@$(PYTEST) $(PARALLEL) tests/properties
-
-# Exit code 5 is pytest's "no tests collected".
-others: setup ## tests in every other folder, except those that need a real API server
-	$(call banner,other tests)
-	@$(PYTEST) -m "not kubernetes" --ignore tests/unit --ignore tests/conformance --ignore tests/properties tests \
-		|| test $$? -eq 5
 
 bench: setup ## measure; run it before and after an optimisation
 	@$(BIN)/python -m benchmarks
