@@ -70,6 +70,7 @@ class Columns:
         self._tallies: dict[str, dict[int, int]] = {name: {} for name in TALLIED}
         # Whatever follows from the tallies alone may be kept here; it is emptied when a node's nature changes.
         self.layout_cache: dict[Hashable, Any] = {}
+        self._total_reach: dict[int, FloatColumn] = {}
         for name in FIRST_RESOURCES:
             self.resource(name)
 
@@ -128,9 +129,25 @@ class Columns:
         """True if the zones of every node have the resource."""
         return self._rows_aligning[resource] == self.size
 
+    def total_reach(self, resource: int) -> FloatColumn:
+        """[k, node]: the most that k + 1 zones of a node have in total, whichever they are.
+
+        Totals change only when hardware does, so this is kept; sorting 5,000 nodes takes 0.5 ms a resource.
+        """
+        reach = self._total_reach.get(resource)
+        if reach is None or reach.shape[1] < self.size:
+            largest_first = -np.sort(-self.zone_total[resource, :, : self.size], axis=0)
+            reach = self._total_reach[resource] = np.cumsum(largest_first, axis=0)
+        return reach
+
+    def totals_changed(self) -> None:
+        """Some zone's total is not what it was."""
+        self._total_reach.clear()
+
     def recount(self) -> None:
         """Count again after columns were filled in bulk."""
         self.layout_cache.clear()
+        self.totals_changed()
         for name, tally in self._tallies.items():
             values, counts = np.unique(getattr(self, name)[: self.size], return_counts=True)
             tally.clear()
@@ -156,6 +173,7 @@ class Columns:
                 target = getattr(larger, name)
                 target[tuple(slice(extent) for extent in value.shape)] = value
                 setattr(self, name, target)
+        self.totals_changed()
 
 
 def _count(tally: dict[int, int], value: int, change: int) -> None:

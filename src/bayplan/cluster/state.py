@@ -30,7 +30,7 @@ from bayplan.cluster.hardware import HardwareClass, hardware_of
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import CPU, PODS, PodRequest, amounts_of, is_memory
-from bayplan.cluster.topology_report import Problem, TopologyReport, read_report
+from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
@@ -307,8 +307,13 @@ class ClusterState:
 
     def _write_zones(self, row: int, report: TopologyReport) -> None:
         columns = self.columns
-        self._clear_zones(row)
+        before = self.reports[row]
         self.reports[row] = report
+        if before is not None and columns.topology[row] == TOPOLOGY_USABLE and differ_in_use_only(before, report):
+            # What most reports say: the same machine, something else in use. Nothing that is kept about nodes changes.
+            self._write_available(row, report)
+            return
+        self._clear_zones(row)
         if not report.usable:
             columns.put("topology", row, TOPOLOGY_INVALID)
             return
@@ -318,12 +323,9 @@ class ClusterState:
         for position, zone in enumerate(report.zones):
             for name, amounts in zone.resources.items():
                 index = columns.resource(name)
-                # What the kubelet's managers call the total: memory less reservations, CPUs and devices all of them.
-                total = amounts.allocatable if is_memory(name) else amounts.capacity
-                columns.zone_available[index, position, row] = amounts.available
-                columns.zone_total[index, position, row] = max(total, amounts.available)
+                columns.zone_total[index, position, row] = amounts.total_of(name)
                 columns.zone_reported[index, row] |= np.uint64(1 << position)
-        columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
+        self._write_available(row, report)
         columns.zone_total_largest[:, row] = columns.zone_total[:, :, row].max(axis=1)
         for name in {name for zone in report.zones for name in zone.resources}:
             index = columns.resource(name)
@@ -342,8 +344,16 @@ class ClusterState:
             self.hardware_classes.append(hardware)
         columns.put("hardware_class", row, number)
 
+    def _write_available(self, row: int, report: TopologyReport) -> None:
+        columns = self.columns
+        for position, zone in enumerate(report.zones):
+            for name, amounts in zone.resources.items():
+                columns.zone_available[columns.resource(name), position, row] = amounts.available
+        columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
+
     def _clear_zones(self, row: int) -> None:
         columns = self.columns
+        columns.totals_changed()
         columns.zone_available[:, :, row] = 0
         columns.zone_total[:, :, row] = 0
         columns.zone_available_sum[:, row] = 0

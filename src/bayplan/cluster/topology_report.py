@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import AmountError, amount_of
+from bayplan.cluster.pod_request import AmountError, amount_of, is_memory
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_v1alpha2 import (
     Attribute,
@@ -69,6 +69,10 @@ class ZoneAmounts:
     allocatable: int
     available: int
 
+    def total_of(self, resource: str) -> int:
+        """What the kubelet's managers call the total: memory less reservations, CPUs and devices all of them."""
+        return max(self.allocatable if is_memory(resource) else self.capacity, self.available)
+
 
 @dataclass(frozen=True, slots=True)
 class ZoneReport:
@@ -115,6 +119,20 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
         zones.append(_zone_report(zone, zone_id, where, problems))
     settings = settings_of(topology, problems)
     return TopologyReport(topology.metadata.name, settings, tuple(sorted(zones, key=lambda zone: zone.id)), problems)
+
+
+def differ_in_use_only(before: TopologyReport, after: TopologyReport) -> bool:
+    """True if two reports of a node tell of the same machine and the same kubelet, and only of other use."""
+
+    def machine(zone: ZoneReport) -> tuple[object, ...]:
+        totals = {name: amounts.total_of(name) for name, amounts in zone.resources.items()}
+        return zone.id, zone.costs, totals
+
+    return (
+        before.settings == after.settings
+        and after.usable
+        and [machine(zone) for zone in before.zones] == [machine(zone) for zone in after.zones]
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -262,19 +262,23 @@ def _try_larger_sets(
     nodes = np.nonzero(candidates)[0]
     if not len(nodes):
         return None
-    absolute = among(walk.rows, candidates)
+    everywhere = len(nodes) == len(candidates)
+    here: Rows = slice(0, len(nodes)) if everywhere else nodes
+    absolute = walk.rows if everywhere else among(walk.rows, candidates)
 
     def question(asked: list[Want], *, closed_when_used: bool = False) -> Question:
-        totals = [columns.zone_total[index][:, absolute] for index, _, _ in asked]
-        left = [walk.usable(index)[:, nodes] for index, _, _ in asked]
+        alone = len(asked) == 1
+        totals = [columns.zone_total[index][:, absolute] for index, _, _ in asked if closed_when_used or not alone]
+        left = [walk.usable(index)[:, here] for index, _, _ in asked]
         if closed_when_used:
             # A zone with memory in use may belong to single-zone pods: closed to anything that spans zones.
             left = [np.where(grid < total, 0.0, grid) for grid, total in zip(left, totals, strict=True)]
         amounts = [
-            np.full(len(nodes), float(want)) if relevant is None else np.where(relevant[nodes], float(want), 0.0)
+            np.full(len(nodes), float(want)) if relevant is None else np.where(relevant[here], float(want), 0.0)
             for _, want, relevant in asked
         ]
-        return Question(totals, left, amounts)
+        reach = columns.total_reach(asked[0][0])[:, absolute] if alone else None
+        return Question(left, amounts, reach, totals)
 
     questions = [question([want]) for want in of_others]
     if of_memory:

@@ -7,7 +7,7 @@ its types at once. `engine/admission.py` calls this for the few nodes where one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,16 @@ PerNode = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one manager is asked: for each resource the totals and what is left [zone, node], and the amount per node.
+    """What one manager is asked: for each resource what is left [zone, node] and the amount per node.
 
-    An amount of 0 means that the node does not align the resource.
+    An amount of 0 means that the node does not align the resource. What could be is in `reach` [k, node], the most that k + 1
+    zones have in total, if the question is about one resource; else in `totals` [zone, node] of each.
     """
 
-    totals: list[ZoneGrid]
     left: list[ZoneGrid]
     amounts: list[PerNode]
+    reach: ZoneGrid | None = None
+    totals: list[ZoneGrid] = field(default_factory=list)
 
 
 def sets_for_all(questions: list[Question]) -> NDArray[np.uint64]:
@@ -38,7 +40,8 @@ def sets_for_all(questions: list[Question]) -> NDArray[np.uint64]:
     left = [grid for question in questions for grid in question.left]
     amounts = [amount for question in questions for amount in question.amounts]
     for size in np.unique(sizes[sizes > 1]):
-        here = np.nonzero(sizes == size)[0]
+        chosen = np.nonzero(sizes == size)[0]
+        here = slice(None) if len(chosen) == len(sizes) else chosen
         bits[here] = _first_set_that_holds(
             int(size), [grid[:, here] for grid in left], [amount[here] for amount in amounts]
         )
@@ -47,7 +50,7 @@ def sets_for_all(questions: list[Question]) -> NDArray[np.uint64]:
 
 def _common_smallest_size(questions: list[Question]) -> NDArray[np.int64]:
     """The number of zones whose totals answer a question, if it is the same for every question; else 0."""
-    common = np.zeros(questions[0].totals[0].shape[1], dtype=np.int64)
+    common = np.zeros(len(questions[0].amounts[0]), dtype=np.int64)
     agree = np.ones(len(common), dtype=np.bool_)
     for question in questions:
         size = _smallest_size(question)
@@ -59,9 +62,8 @@ def _common_smallest_size(questions: list[Question]) -> NDArray[np.int64]:
 
 def _smallest_size(question: Question) -> NDArray[np.int64]:
     """How many zones it takes by totals; 0 if all of them are not enough."""
-    if len(question.totals) == 1:
-        largest_first = -np.sort(-question.totals[0], axis=0)
-        reached = np.cumsum(largest_first, axis=0) >= question.amounts[0]
+    if question.reach is not None:
+        reached = question.reach >= question.amounts[0]
         return np.where(reached.any(axis=0), reached.argmax(axis=0) + 1, 0)
     zones, nodes = question.totals[0].shape
     smallest = np.zeros(nodes, dtype=np.int64)

@@ -329,3 +329,17 @@ class TestLateNews:
         for cpus in (2, 6):
             state.set_pod(bound(simple_pod({"cpu": cpus}), "n1"))
         assert free_on(state, "n1", "cpu") == 10_000
+
+
+class TestReportsThatDifferInUse:
+    def test_only_what_is_left_is_written(self) -> None:
+        state = one_node()
+        state.set_topology(two_zones(available=3))
+        assert free_in_zones(state, "n1", "cpu") == [3000, 8000]
+
+    def test_another_machine_under_the_same_name_is_taken_over(self) -> None:
+        state = one_node()
+        state.set_topology(topology(zone(0, {"cpu": 4}), zone(1, {"cpu": 4}), zone(2, {"cpu": 4})))
+        assert free_in_zones(state, "n1", "cpu") == [4000, 4000, 4000]
+        reach = state.columns.total_reach(state.columns.resource("cpu"))[:, state.rows["n1"]]
+        assert reach[:3].tolist() == [4000, 8000, 12000]
