@@ -49,13 +49,16 @@ MEMORY = st.sampled_from(["0", "1Gi", "4Gi", "512Mi", 2**31])
 DEVICES = st.sampled_from([0, 1, "2"])
 GPU = "example.com/gpu"
 NAMES = st.sampled_from(["a", "b", "c"])
+# With cpu, memory, pods and the two above, more than the 8 and the 16 names for which columns have room at first.
+MANY_DEVICES = st.integers(0, 14).map(lambda count: {f"example.com/d{number}": 1 for number in range(count)})
 
 
 def some_of(**strategies: st.SearchStrategy[Json]) -> st.SearchStrategy[dict[str, Json]]:
     return st.fixed_dictionaries({}, optional={name.replace("__", "/"): each for name, each in strategies.items()})
 
 
-AMOUNTS = st.fixed_dictionaries({"cpu": CPUS, "memory": MEMORY}, optional={GPU: DEVICES, "hugepages-2Mi": MEMORY})
+USUAL_AMOUNTS = st.fixed_dictionaries({"cpu": CPUS, "memory": MEMORY}, optional={GPU: DEVICES, "hugepages-2Mi": MEMORY})
+AMOUNTS = st.one_of(USUAL_AMOUNTS, st.builds(dict.__or__, USUAL_AMOUNTS, MANY_DEVICES))
 EXPRESSION = st.fixed_dictionaries(
     {"key": st.just("disk"), "operator": st.sampled_from(["In", "NotIn", "Exists", "Gt", "Near"])},
     optional={"values": st.lists(st.sampled_from(["ssd", "5", "x"]), max_size=2)},

@@ -2,13 +2,14 @@
 
 A command's module is imported only when that command runs, so that `--help` is there at once: nothing here may import numpy,
 msgspec, yaml or rich. Exit codes are those of a question: 0 yes, 1 no, 2 the question could not be answered. Bad input
-is one line on stderr, never a traceback.
+is one line on stderr, never a traceback; so is a bug of ours, unless BAYPLAN_DEBUG=1 asks for its traceback.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -21,6 +22,7 @@ SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, an
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
+DEBUG = "BAYPLAN_DEBUG"
 
 # Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name.
 COMMANDS = {
@@ -104,10 +106,14 @@ def run(argv: list[str]) -> int:
         # `bayplan ... | head` has read enough. Python would complain when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ValueError as error:
-        if not _is_bad_input(error):
-            raise
-        return _fail(str(error))
+    except Exception as error:  # noqa: BLE001 - the last line of defence: every run ends with one of our codes
+        if _is_bad_input(error):
+            return _fail(str(error))
+        # A bug of ours. Python would end with 1, which means "no" here.
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return _fail(f"internal error: {what} (please report; set {DEBUG}=1 for the traceback)")
     return result if isinstance(result, int) else 0
 
 
@@ -120,8 +126,8 @@ def _one_line(error: click.ClickException, program: str) -> str:
     return message
 
 
-def _is_bad_input(error: ValueError) -> bool:
-    """Whether an error speaks about the user's files; anything else is a bug and keeps its traceback."""
+def _is_bad_input(error: Exception) -> bool:
+    """Whether an error speaks about the user's files; anything else is a bug."""
     from bayplan.kube.errors import InvalidObject
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.configuration import ConfigurationError

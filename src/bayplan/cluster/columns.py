@@ -29,7 +29,7 @@ UNKNOWN = -1
 FIRST_RESOURCES = (CPU, MEMORY, PODS)
 
 # Columns of which it is worth knowing whether all nodes agree: then one test answers for the whole cluster.
-TALLIED = ("topology", "policy", "scope", "cpu_static", "memory_static", "zone_count", "hardware_class")
+TALLIED = ("topology", "policy", "scope", "cpu_static", "cpu_group", "memory_static", "zone_count", "hardware_class")
 
 
 class Columns:
@@ -64,6 +64,7 @@ class Columns:
         self.max_numa_nodes: NDArray[np.int16] = np.full(rows, 8, dtype=np.int16)
         self.cpu_static: NDArray[np.int8] = np.full(rows, UNKNOWN, dtype=np.int8)
         self.memory_static: NDArray[np.int8] = np.full(rows, UNKNOWN, dtype=np.int8)
+        self.cpu_group: NDArray[np.int8] = np.ones(rows, dtype=np.int8)
         self.zone_count: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.hardware_class: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
         self.taint_set: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
@@ -85,6 +86,11 @@ class Columns:
             self._rows_aligning.append(0)
             self.resource_index[name] = index
         return index
+
+    def take(self, resource: str, row: int, amount: float) -> None:
+        """Take an amount from what a node has free; a negative one is given back."""
+        index = self.resource(resource)  # before the array is looked at: a new resource may replace it by a larger one
+        self.free[index, row] -= amount
 
     def indexes(self, names: tuple[str, ...]) -> NDArray[np.intp]:
         """The indexes of several resources. One that nobody offers is a column of zeros like any other."""

@@ -274,8 +274,8 @@ class ClusterState:
     def _place(self, key: str, placed: PlacedPod) -> None:
         columns = self.columns
         for resource, amount in placed.request.total.items():
-            columns.free[columns.resource(resource), placed.row] -= amount
-        columns.free[columns.resource(PODS), placed.row] -= 1
+            columns.take(resource, placed.row, amount)
+        columns.take(PODS, placed.row, 1)
         for port in placed.host_ports:
             self.port_users.setdefault((port.protocol, port.number), []).append((placed.row, port))
         self.pods[key] = placed
@@ -286,8 +286,8 @@ class ClusterState:
         placed = self.pods.pop(key)
         columns = self.columns
         for resource, amount in placed.request.total.items():
-            columns.free[columns.resource(resource), placed.row] += amount
-        columns.free[columns.resource(PODS), placed.row] += 1
+            columns.take(resource, placed.row, -amount)
+        columns.take(PODS, placed.row, -1)
         for charge in placed.charges:
             columns.zone_available[charge.resource, charge.zone, placed.row] += charge.amount
             columns.zone_available_sum[charge.resource, placed.row] += charge.amount
@@ -336,6 +336,7 @@ class ClusterState:
         columns.max_numa_nodes[row] = settings.max_numa_nodes
         columns.put("policy", row, settings.policy)
         columns.put("scope", row, settings.scope)
+        columns.put("cpu_group", row, settings.cpu_group)
         columns.put("cpu_static", row, UNKNOWN if settings.cpu_static is None else settings.cpu_static)
         columns.put("memory_static", row, UNKNOWN if settings.memory_static is None else settings.memory_static)
         hardware = hardware_of(report)
@@ -348,7 +349,8 @@ class ClusterState:
         columns = self.columns
         for position, zone in enumerate(report.zones):
             for name, amounts in zone.resources.items():
-                columns.zone_available[columns.resource(name), position, row] = amounts.available
+                index = columns.resource(name)
+                columns.zone_available[index, position, row] = amounts.available
         columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
 
     def _clear_zones(self, row: int) -> None:
@@ -366,6 +368,7 @@ class ClusterState:
         columns.put("topology", row, NO_TOPOLOGY)
         columns.put("policy", row, 0)
         columns.put("scope", row, 0)
+        columns.put("cpu_group", row, 1)
         columns.put("cpu_static", row, UNKNOWN)
         columns.put("memory_static", row, UNKNOWN)
         columns.put("hardware_class", row, 0)

@@ -137,3 +137,23 @@ def test_a_pod_that_is_there_already_is_not_placed_twice(bayplan: Bayplan, pods:
     assert (running.code, twice.code) == (2, 2)
     assert "Pod telco/amf-0: is already on node telco-1" in running.err
     assert "Pod telco/upf-0: is already on node telco-2" in twice.err
+
+
+def test_a_bug_of_ours_is_no_answer(bayplan: Bayplan, pods: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python would end with code 1, which means "no"."""
+
+    def broken(*_: object) -> None:
+        raise IndexError("index 8 is\nout of bounds")
+
+    monkeypatch.setattr("bayplan.cluster.state.ClusterState.load", broken)
+    result = bayplan("place", "-f", pods / "web.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "error: internal error: IndexError: index 8 is out of bounds"
+        " (please report; set BAYPLAN_DEBUG=1 for the traceback)\n"
+    )
+    monkeypatch.setenv("BAYPLAN_DEBUG", "1")
+    result = bayplan("place", "-f", pods / "web.yaml")
+    assert result.code == 2
+    assert result.err.startswith("Traceback (most recent call last):")
+    assert "error: internal error: IndexError" in result.err.splitlines()[-1]

@@ -103,6 +103,21 @@ class TestNodes:
             ClusterState.load(ObjectSet(nodes=[node("n1"), node("n1")]))
 
 
+class TestManyResources:
+    """The ninth and the seventeenth name of a resource make the columns grow while somebody writes to them."""
+
+    @pytest.mark.parametrize("known", [8, 16])
+    def test_a_bound_pod_may_be_the_first_to_name_a_resource(self, known: int) -> None:
+        names = [f"example.com/d{number}" for number in range(known - 3)]  # cpu, memory and pods are always there
+        state = cluster(nodes=[node("n1", dict.fromkeys(names, 2))])
+        assert len(state.columns.resource_names) == known
+        state.set_pod(bound(simple_pod({"example.com/new": 1, "cpu": 1}), "n1"))
+        assert free_on(state, "n1", "example.com/new") == -1
+        assert free_on(state, "n1", names[-1]) == 2
+        state.remove_pod("default/pod")
+        assert free_on(state, "n1", "example.com/new") == 0
+
+
 class TestReports:
     def test_fill_zones_in_ascending_id_and_settings(self) -> None:
         state = cluster(topology(zone(5, {"cpu": 2}), zone(1, {"cpu": 1}), policy="restricted", scope="pod"))
