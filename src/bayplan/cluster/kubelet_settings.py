@@ -38,6 +38,8 @@ class Scope(IntEnum):
         return self.name.lower()
 
 
+FULL_PCPUS_ONLY = "full-pcpus-only"
+
 _POLICY_TEXT = {
     Policy.NONE: "none",
     Policy.BEST_EFFORT: "best-effort",
@@ -76,6 +78,19 @@ class KubeletSettings:
     memory_static: bool | None = None
     threads_per_core: int | None = None
     pod_level_managers: bool = False
+
+    @property
+    def believed_threads_per_core(self) -> int:
+        """Sibling threads of a core: as reported, else one, or two under `full-pcpus-only`.
+
+        Nobody sets that option on a machine without sibling threads.
+        """
+        return self.threads_per_core or (2 if FULL_PCPUS_ONLY in self.cpu_options else 1)
+
+    @property
+    def cpu_group(self) -> int:
+        """CPUs are only handed out in multiples of this."""
+        return self.believed_threads_per_core if FULL_PCPUS_ONLY in self.cpu_options else 1
 
     def resolved(self, assumptions: Assumptions) -> KubeletSettings:
         """The same settings with every unknown replaced by the stated assumption."""

@@ -42,6 +42,7 @@ class Verdict(IntEnum):
     NOT_IN_ONE_ZONE = 3
     NO_COMMON_SET = 4
     ZONES_SHORT = 5
+    NOT_WHOLE_CORES = 6
 
 
 def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumptions) -> Codes | None:
@@ -51,7 +52,8 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     """
     if demand.nothing_to_align:
         return None
-    if not demand.scope_matters and columns.everywhere("topology") == TOPOLOGY_USABLE:
+    plain = columns.everywhere("topology") == TOPOLOGY_USABLE and columns.everywhere("cpu_group") == 1
+    if plain and not demand.scope_matters:
         # Most pods have one container, and most nodes a zone for it: then no policy has to be looked at.
         wants = _wants(columns, demand.pod_step.wants, rows, assumptions)
         if not wants or np.logical_and.reduce(_ZoneWalk(columns, rows).in_one_zone(wants)):
@@ -74,6 +76,7 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
                 part = codes[chosen]
                 _judge_steps(columns, steps, among(rows, chosen), assumptions, part)
                 codes[chosen] = part
+    _judge_whole_cores(columns, demand, rows, assumptions, codes)
     codes[topology == TOPOLOGY_STALE] = Verdict.DATA_STALE
     codes[topology == TOPOLOGY_INVALID] = Verdict.DATA_INVALID
     codes[topology == NO_TOPOLOGY] = Verdict.ADMITTED
@@ -82,10 +85,20 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
 
 def admits_in_one_zone(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> bool:
     """True if one node certainly admits a pod because one zone holds all of it; False means: look closer."""
-    if demand.scope_matters or columns.topology[row] != TOPOLOGY_USABLE:
+    if demand.scope_matters or columns.topology[row] != TOPOLOGY_USABLE or columns.cpu_group[row] != 1:
         return False
     wants = relevant_wants(columns, demand.pod_step.wants, row, assumptions)
     return lowest_zone_that_holds(columns, wants, row) is not None
+
+
+def smallest_set_on(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> int:
+    """The zones (as bits) that a `restricted` node takes for a pod of one step that no single zone holds; 0 if none."""
+    rows = slice(row, row + 1)
+    wants = _wants(columns, demand.pod_step.wants, rows, assumptions)
+    found = _try_larger_sets(
+        columns, _ZoneWalk(columns, rows), wants, np.ones(1, dtype=np.bool_), assumptions, np.zeros(1, dtype=np.uint8)
+    )
+    return int(found[1][0]) if found is not None and len(found[1]) else 0
 
 
 def relevant_wants(
@@ -144,6 +157,16 @@ def _managed_everywhere(columns: Columns, name: str, assumptions: Assumptions) -
 
 def _believed(reported: NDArray[np.int8], assumed: bool) -> Mask:  # noqa: FBT001 - reads as a sentence
     return np.not_equal(reported, 0) if assumed else np.equal(reported, 1)
+
+
+def _judge_whole_cores(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumptions, codes: Codes) -> None:
+    """Under `full-pcpus-only` a container gets whole cores or nothing, whatever the policy."""
+    if columns.everywhere("cpu_group") == 1:
+        return
+    for cpus in {want // 1000 for step in demand.container_steps for name, want in step.wants if name == CPU}:
+        split = cpus % columns.cpu_group[rows] != 0
+        for _, _, relevant in _wants(columns, ((CPU, cpus * 1000),), rows, assumptions):
+            codes[split if relevant is None else split & relevant] = Verdict.NOT_WHOLE_CORES
 
 
 def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumptions: Assumptions, codes: Codes) -> None:

@@ -9,6 +9,7 @@ of `engine/admission.py` and `engine/allocation_scores.py`, one zone at a time, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from bayplan.cluster.columns import Columns
 from bayplan.cluster.pod_request import CPU
@@ -19,13 +20,25 @@ MOST_SCORE = 100
 ONE_NODE_STRATEGIES = {"LeastAllocated": False, "MostAllocated": True}
 
 
-def lowest_zone_that_holds(columns: Columns, wants: Sequence[tuple[int, int]], row: int) -> int | None:
-    """The position of the first zone of a node that holds every (resource index, amount); None if none does."""
+def lowest_zone_that_holds(
+    columns: Columns,
+    wants: Sequence[tuple[int, int]],
+    row: int,
+    taken: Mapping[tuple[int, int], float] = MappingProxyType({}),
+) -> int | None:
+    """The position of the first zone of a node that holds every (resource index, amount); None if none does.
+
+    `taken[resource index, zone]` is what other containers of the pod have already got.
+    """
     grids = [
         # Zero devices are at home in any zone that has one, used or not.
         ((columns.zone_available if want else columns.zone_total)[index, :, row].tolist(), want or 1)
         for index, want in wants
     ]
+    for index, zone in taken:
+        for (known, want), (free, _) in zip(wants, grids, strict=True):
+            if known == index and want:
+                free[zone] -= taken[index, zone]
     for zone in range(int(columns.zone_count[row])):
         if all(free[zone] >= want for free, want in grids):
             return zone

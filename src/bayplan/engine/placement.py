@@ -1,8 +1,10 @@
 """Which zones a pod gets on one node, and what that takes out of each: the detail behind a verdict.
 
-The columns say *whether* (`engine/admission.py`, all nodes); this module says *where*, for the node that was chosen. A pod
-with one aligned container that fits into one zone gets the lowest such zone: the kubelet's answer, read off the columns. Every
-other case is replayed exactly as the kubelet would do it (`engine/kubelet/`), which may also turn the columns' yes into a no.
+The columns say *whether* (`engine/admission.py`, all nodes); this module says *where*, for the node that was chosen. As long as
+each container in turn fits into one zone, it gets the lowest such zone: that is the kubelet's answer, and it needs amounts only
+(10 us). Where a container takes over from an init container or spans zones, the admission is replayed exactly as the kubelet would
+do it (`engine/kubelet/`, 1 to 5 ms), which may also turn the columns' yes into a no. Policy `none` aligns nothing: there the
+sums decide, and which zone is charged makes no difference.
 """
 
 from __future__ import annotations
@@ -10,11 +12,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
-from bayplan.cluster.kubelet_settings import Assumptions, Policy
-from bayplan.cluster.pod_request import CPU, PodRequest, is_memory
+from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
+from bayplan.cluster.pod_request import CPU, PodRequest, Role, is_memory
 from bayplan.cluster.state import ClusterState, ZoneCharge
 from bayplan.cluster.topology_report import TopologyReport
-from bayplan.engine.admission import relevant_wants
+from bayplan.engine.admission import relevant_wants, smallest_set_on
 from bayplan.engine.demand import HOST_RESOURCES, Demand
 from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission, NodeKnowledge, ZoneCounts, admit, from_counts
 from bayplan.engine.one_node import lowest_zone_that_holds
@@ -40,16 +42,13 @@ def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand,
     report = state.reports[row]
     if report is None or not report.zones or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
         return Placement()
-    if not demand.order_sensitive and report.settings.policy is not Policy.NONE and not _reports_details(report):
-        simple = _lowest_zone(state, row, demand, assumptions, report)
-        if simple is not None:
-            return simple
+    if not _needs_replay(report, demand):
+        counted = _counted(state, row, demand, assumptions, report)
+        if counted is not None:
+            return counted
     placement = _replayed(state, row, request, assumptions, report)
-    if placement.refusal is None or placement.refusal.reason != TOO_MANY_ZONES:
-        return placement
-    if report.settings.policy in (Policy.NONE, Policy.BEST_EFFORT):
-        # Such a kubelet takes what there is, and the zones have it in sum. Which of so many it takes, nobody can say.
-        return Placement(charges=_lowest_first(state, row, demand, assumptions))
+    if placement.refusal is not None and placement.refusal.reason == TOO_MANY_ZONES:
+        return _of_many_zones(state, row, demand, assumptions, report) or placement
     return placement
 
 
@@ -105,31 +104,89 @@ def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts
     return found
 
 
-def _reports_details(report: TopologyReport) -> bool:
-    """True if the node says more about its kubelet than amounts per zone, so that the verdict needs a replay."""
-    return bool(report.settings.cpu_options) or any(zone.memory_group for zone in report.zones)
+def _needs_replay(report: TopologyReport, demand: Demand) -> bool:
+    """True if amounts per zone are not all that decides: what init containers leave, memory groups, two odd options."""
+    settings = report.settings
+    own_distances = {zone.costs.get(zone.id) for zone in report.zones}
+    return (
+        any(step.role is Role.INIT for step in demand.container_steps)
+        or any(zone.memory_group for zone in report.zones)
+        or "align-by-socket" in settings.cpu_options
+        or (settings.prefer_closest and len(own_distances) > 1)
+    )
 
 
-def _lowest_zone(
+def _counted(
     state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
 ) -> Placement | None:
-    (step,) = demand.container_steps
-    wants = relevant_wants(state.columns, step.wants, row, assumptions)
+    """The placement that follows from amounts alone; None if some step does not fit into one zone."""
+    if report.settings.policy is Policy.NONE:
+        without = tuple(ContainerZones(step.container, None) for step in demand.container_steps)
+        return Placement(without, _lowest_first(state, row, demand.in_sum, assumptions))
+    if report.settings.scope is Scope.POD and demand.scope_matters:
+        return _pod_in_one_zone(state, row, demand, assumptions, report)
+    containers: list[ContainerZones] = []
+    taken: dict[tuple[int, int], float] = {}
+    for step in demand.container_steps:
+        wants = relevant_wants(state.columns, step.wants, row, assumptions)
+        position = lowest_zone_that_holds(state.columns, wants, row, taken)
+        if position is None:
+            return None
+        for index, want in wants:
+            taken[index, position] = taken.get((index, position), 0.0) + want
+        containers.append(ContainerZones(step.container, (report.zones[position].id,) if wants else None))
+    charges = tuple(ZoneCharge(index, zone, amount) for (index, zone), amount in taken.items() if amount)
+    return Placement(tuple(containers), charges)
+
+
+def _pod_in_one_zone(
+    state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
+) -> Placement | None:
+    """Pod scope: every container is aligned to the zone that holds the pod."""
+    seen = {name for name, _ in demand.pod_step.wants}
+    if any(name not in seen for name, _ in demand.in_sum):
+        return None  # memory that only sidecars ask for is not part of the merge
+    wants = relevant_wants(state.columns, demand.pod_step.wants, row, assumptions)
     position = lowest_zone_that_holds(state.columns, wants, row)
     if position is None:
         return None
-    charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants if want)
     zones = (report.zones[position].id,) if wants else None
-    return Placement((ContainerZones(step.container, zones),), charges)
+    charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants if want)
+    return Placement(tuple(ContainerZones(step.container, zones) for step in demand.container_steps), charges)
 
 
-def _lowest_first(state: ClusterState, row: int, demand: Demand, assumptions: Assumptions) -> tuple[ZoneCharge, ...]:
-    """Charges for all a pod asks for, zone after zone."""
+def _of_many_zones(
+    state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
+) -> Placement | None:
+    """A node with too many zones to replay: what the columns know about it; None if that is not enough."""
+    if report.settings.policy is Policy.BEST_EFFORT:
+        # Such a kubelet takes what there is, and the zones have it in sum. Which of so many it takes, nobody can say.
+        return Placement(charges=_lowest_first(state, row, demand.in_sum, assumptions))
+    bits = 0
+    if report.settings.policy is Policy.RESTRICTED and not demand.scope_matters:
+        bits = smallest_set_on(state.columns, demand, row, assumptions)
+    if not bits:
+        return None
+    inside = [position for position in range(len(report.zones)) if bits >> position & 1]
+    zones = tuple(report.zones[position].id for position in inside)
+    charges = _lowest_first(state, row, demand.in_sum, assumptions, inside)
+    return Placement((ContainerZones(demand.container_steps[0].container, zones),), charges)
+
+
+def _lowest_first(
+    state: ClusterState,
+    row: int,
+    asked: tuple[tuple[str, int], ...],
+    assumptions: Assumptions,
+    inside: list[int] | None = None,
+) -> tuple[ZoneCharge, ...]:
+    """Charges for all that is asked, zone after zone, in some of the zones or all."""
     charges = []
-    for index, want in relevant_wants(state.columns, demand.in_sum, row, assumptions):
+    for index, want in relevant_wants(state.columns, asked, row, assumptions):
         missing = float(want)
-        for zone, left in enumerate(state.columns.zone_available[index, :, row].tolist()):
-            share = min(missing, left)
+        left = state.columns.zone_available[index, :, row].tolist()
+        for zone in range(len(left)) if inside is None else inside:
+            share = min(missing, left[zone])
             if share > 0:
                 charges.append(ZoneCharge(index, zone, share))
                 missing -= share

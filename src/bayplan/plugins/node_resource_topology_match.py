@@ -37,6 +37,7 @@ _KUBELET_CAUSES = {
     Verdict.NOT_IN_ONE_ZONE: "no single NUMA zone holds the request",
     Verdict.NO_COMMON_SET: "no set of NUMA zones is the smallest for every requested resource (policy restricted)",
     Verdict.ZONES_SHORT: "NUMA zones hold too little in sum",
+    Verdict.NOT_WHOLE_CORES: "full-pcpus-only: a container's CPUs are not a multiple of the threads of a core",
 }
 _UPSTREAM_CAUSES = {
     UpstreamVerdict.DATA_INVALID: "invalid node topology data",

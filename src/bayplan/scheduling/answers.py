@@ -11,6 +11,7 @@ import numpy as np
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.kubelet import Admission
 from bayplan.engine.rows import Rows
 from bayplan.scheduling.profile import PASSES, Blocked, Profile, Scores
 
@@ -31,6 +32,7 @@ class ClassAnswer:
         self._blocked_by_node: Blocked = np.zeros(0, dtype=np.int16)
         self._score_of_node: Scores = np.zeros(0, dtype=np.int32)
         self.blocked: Blocked = np.zeros(0, dtype=np.int16)
+        self.refused_by_replay: dict[int, Admission] = {}
         self.rank: Scores = np.zeros(0, dtype=np.int32)
 
     def refresh(self) -> ClassAnswer:
@@ -43,18 +45,26 @@ class ClassAnswer:
         size = state.columns.size
         if nodes is None or usage is None or size != len(self.rank) or 2 * (len(nodes) + len(usage)) > size + 64:
             self._resize(size)
+            self.refused_by_replay.clear()
             self._judge_nodes(slice(0, size))
             self._judge_usage(slice(0, size))
         else:
             if len(nodes):
                 self._judge_nodes(nodes)
                 usage = np.union1d(nodes, usage) if len(usage) else nodes
+            for row in usage if self.refused_by_replay else ():
+                self.refused_by_replay.pop(int(row), None)
             if len(usage) == 1:
                 self._judge_usage_of_one(int(usage[0]))
             else:
                 self._judge_usage(usage)
         self._node_cursor, self._usage_cursor = node_log.end, usage_log.end
         return self
+
+    def refuse(self, row: int, admission: Admission) -> None:
+        """Keep a replay's refusal: the row is not proposed again until something changes there."""
+        self.refused_by_replay[row] = admission
+        self.rank[row] = NOT_USABLE
 
     def bytes_per_node(self) -> float:
         """Memory this answer needs for each node."""
@@ -97,16 +107,18 @@ class ClassAnswer:
 
 
 class ClassAnswers:
-    """All answers of one state, by profile and pod class."""
+    """All answers of one state, by profile and pod class; the class that was asked for longest ago makes room."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, most: int = 1024) -> None:
         self._state = state
+        self._most = most
         self._answers: dict[tuple[str, PodClass], ClassAnswer] = {}
 
     def for_class(self, pod: PodClass, profile: Profile) -> ClassAnswer:
         """The current answer for a class of pods."""
         key = (profile.name, pod)
-        answer = self._answers.get(key)
-        if answer is None:
-            answer = self._answers[key] = ClassAnswer(self._state, pod, profile)
+        answer = self._answers.pop(key, None) or ClassAnswer(self._state, pod, profile)
+        self._answers[key] = answer  # last in the order of the dictionary
+        if len(self._answers) > self._most:
+            del self._answers[next(iter(self._answers))]
         return answer.refresh()

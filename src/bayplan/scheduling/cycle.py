@@ -12,7 +12,6 @@ import numpy as np
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.engine.kubelet import Admission
 from bayplan.engine.placement import Placement
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswer, ClassAnswers
@@ -29,8 +28,9 @@ def schedule_one(state: ClusterState, pod: Pod, profile: Profile, answers: Class
     if held_back:
         return Decision(key, None, held_back=held_back)
     answer = answers.for_class(pod_class, profile)
-    row, placement, refused = best_node(state, pod_class, profile, answer)
+    row, placement = best_node(state, pod_class, profile, answer)
     if row < 0:
+        refused = list(answer.refused_by_replay.items())
         return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused))
     return Decision(key, state.names[row], row, int(answer.rank[row]), placement.containers, placement.charges)
 
@@ -40,27 +40,21 @@ def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
     state.assume(decision.pod, decision.row, state.classes.of(pod), decision.charges)
 
 
-def best_node(
-    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer
-) -> tuple[int, Placement, list[tuple[int, Admission]]]:
-    """The best row, the zones there and the rows refused on the way; row -1 if there is none.
+def best_node(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> tuple[int, Placement]:
+    """The best row and the zones there; row -1 if there is none. Equal scores go to the lowest row.
 
-    Equal scores go to the lowest row. The columns propose, the kubelet's replay disposes: where a pod's containers depend on
-    each other, counting can be wrong about a node, and then the next best is tried.
+    The columns propose, the kubelet's replay disposes: where a pod's containers depend on each other, counting can be wrong
+    about a node. Then the answer remembers it, and the next best is tried.
     """
-    rank = answer.rank
-    refused: list[tuple[int, Admission]] = []
-    while len(rank):
-        row = int(rank.argmax())
-        if rank[row] == NOT_USABLE:
+    while len(answer.rank):
+        row = int(answer.rank.argmax())
+        if answer.rank[row] == NOT_USABLE:
             break
         placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
         if placement.refusal is None:
-            return row, placement, refused
-        refused.append((row, placement.refusal))
-        rank = rank.copy() if rank is answer.rank else rank
-        rank[row] = NOT_USABLE
-    return -1, Placement(), refused
+            return row, placement
+        answer.refuse(row, placement.refusal)
+    return -1, Placement()
 
 
 def ranking(answer: ClassAnswer, most: int) -> list[int]:

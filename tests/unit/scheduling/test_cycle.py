@@ -157,13 +157,15 @@ class TestTheReplayHasTheLastWord:
         decision = decide(cluster(self.grouped("grouped"), machine("small", 1)), self.WAITING)
         assert sorted(name for nodes in causes(decision).values() for name in nodes) == ["grouped", "small"]
 
-    def test_the_answers_stay_as_they_were(self) -> None:
+    def test_what_it_said_is_kept_until_the_node_changes(self) -> None:
         state = cluster(self.grouped("grouped"), machine("plain", 8))
         answers = ClassAnswers(state)
-        answer = answers.for_class(state.classes.of(self.WAITING), PROFILE)
-        before = answer.rank.tolist()
         assert schedule_one(state, self.WAITING, PROFILE, answers).node == "plain"
-        assert answer.rank.tolist() == before
+        answer = answers.for_class(state.classes.of(self.WAITING), PROFILE)
+        assert list(answer.refused_by_replay) == [state.rows["grouped"]]
+        assert [state.names[row] for row in ranking(answer, 5)] == ["plain"]
+        state.set_topology(machine("grouped", 32))
+        assert schedule_one(state, self.WAITING, PROFILE, answers).node == "grouped"
 
 
 def test_ranking_is_best_first_and_stable() -> None:

@@ -151,12 +151,10 @@ def from_counts(
     A resource that no zone reports does not matter for alignment; without CPUs or memory in any zone the respective manager
     counts as off. `devices_without_zone` are those of a reported resource whose plugin does not say where they are. Memory
     groups are rarely reported: without them none is assumed, or, with `strict_memory_groups`, every zone with memory in use counts as taken by
-    an allocation of its own. Cores have the threads the settings say; where they do not, one, or two under `full-pcpus-only`,
-    an option that nobody sets on a machine without sibling threads.
+    an allocation of its own. Cores have the threads that the settings lead to believe.
     """
     ordered = sorted(zones, key=lambda zone: zone.zone_id)
-    threads = settings.threads_per_core or (2 if "full-pcpus-only" in settings.cpu_options else 1)
-    layout, free_cpus = _cpus_from_counts(ordered, threads)
+    layout, free_cpus = _cpus_from_counts(ordered, settings.believed_threads_per_core)
     elsewhere = devices_without_zone or {}
     resources = {resource for zone in ordered for resource in zone.devices}
     return NodeKnowledge(
@@ -210,7 +208,7 @@ def _devices_from_counts(zones: Sequence[ZoneCounts], resource: str) -> Iterable
 
 
 def _unplaced(resource: str, counts: tuple[int, int]) -> Iterable[Device]:
-    capacity, available = counts
+    capacity, available = (min(number, MOST_DEVICES) for number in counts)
     for number in range(capacity):
         yield Device(f"{resource}-any-{number:03}", zones=0, allocated=number >= available)
 
