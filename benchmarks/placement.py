@@ -15,26 +15,32 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswer, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile, default_profile
-from benchmarks.clusters import cluster, pod
+from benchmarks.clusters import cluster, pod, pod_of_containers
 from benchmarks.engine import SIZES
 from benchmarks.measure import median_seconds, report
 
 IN_A_ROW = 200
 RUNS = 25
 
+ONE_CONTAINER = [pod(f"one-{number}", cpu=2, memory="4Gi", gpu=1) for number in range(IN_A_ROW)]
+TWO_CONTAINERS = [
+    pod_of_containers(f"two-{number}", {"cpu": 1, "memory": "2Gi"}, {"cpu": 1, "memory": "2Gi", "nic": 1})
+    for number in range(IN_A_ROW)
+]
+
 
 def run() -> None:
     """Print all figures of this group."""
     profile = default_profile()
-    names = [pod(f"pod-{number}", cpu=2, memory="4Gi", gpu=1) for number in range(IN_A_ROW)]
     for size in SIZES:
         state = cluster(size)
-        pod_class = state.classes.of(names[0])
+        pod_class = state.classes.of(ONE_CONTAINER[0])
         new_class = median_seconds(partial(_judge_all, state, pod_class, profile))
         report(f"place/new-class/{size}", new_class * 1e3, "ms")
         answers = ClassAnswers(state)
-        known_class = statistics.median(_seconds_in_a_row(state, names, answers) for _ in range(RUNS)) / IN_A_ROW
-        report(f"place/known-class/{size}", known_class * 1e6, "us")
+        for name, pods in (("", ONE_CONTAINER), ("-2-containers", TWO_CONTAINERS)):
+            seconds = statistics.median(_seconds_in_a_row(state, pods, answers) for _ in range(RUNS)) / IN_A_ROW
+            report(f"place/known-class{name}/{size}", seconds * 1e6, "us")
         report(f"memory-of-a-class/{size}", answers.for_class(pod_class, profile).bytes_per_node(), "bytes/node")
 
 

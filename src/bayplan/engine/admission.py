@@ -10,8 +10,8 @@ merges their cross product; none of that is needed for the verdict:
 * `none` and `best-effort` take what there is: the zones must hold the pod in sum.
 
 Containers of a pod are handled in order, each seeing what the earlier ones took (container scope), or as one sum (pod scope).
-Which CPUs of a zone are taken is not modelled here; where that could matter (`Demand.order_sensitive`), the node that was
-chosen is replayed exactly (`engine/placement.py`) before the decision stands.
+Which CPUs of a zone are taken is not modelled here; where that could matter, the node that was chosen is replayed exactly
+(`engine/placement.py`) before the decision stands.
 """
 
 from __future__ import annotations
@@ -83,12 +83,35 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     return codes
 
 
-def admits_in_one_zone(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> bool:
-    """True if one node certainly admits a pod because one zone holds all of it; False means: look closer."""
-    if demand.scope_matters or columns.topology[row] != TOPOLOGY_USABLE or columns.cpu_group[row] != 1:
+def admits_in_single_zones(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> bool:
+    """True if one node certainly admits a pod because each step fits into one zone; False means: look closer."""
+    if columns.topology[row] != TOPOLOGY_USABLE or columns.cpu_group[row] != 1:
         return False
-    wants = relevant_wants(columns, demand.pod_step.wants, row, assumptions)
-    return lowest_zone_that_holds(columns, wants, row) is not None
+    return single_zones(columns, demand, row, assumptions) is not None
+
+
+def single_zones(
+    columns: Columns, demand: Demand, row: int, assumptions: Assumptions
+) -> list[tuple[Step, int, list[tuple[int, int]]]] | None:
+    """For each step in turn the lowest zone (position) that holds it, and what it takes there; None if one finds none.
+
+    None also where amounts are not all that decides: after init containers, and for memory that a merge at pod scope
+    does not see.
+    """
+    by_pod = demand.scope_matters and int(columns.scope[row]) == Scope.POD
+    if any(step.role is Role.INIT for step in demand.container_steps) or (by_pod and demand.hidden_at_pod_scope):
+        return None
+    found: list[tuple[Step, int, list[tuple[int, int]]]] = []
+    taken: dict[tuple[int, int], float] = {}
+    for step in (demand.pod_step,) if by_pod else demand.container_steps:
+        wants = relevant_wants(columns, step.wants, row, assumptions)
+        position = lowest_zone_that_holds(columns, wants, row, taken)
+        if position is None:
+            return None
+        for index, want in wants:
+            taken[index, position] = taken.get((index, position), 0.0) + want
+        found.append((step, position, wants))
+    return found
 
 
 def smallest_set_on(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> int:

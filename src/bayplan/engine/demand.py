@@ -50,9 +50,9 @@ class Demand:
         return len(self.container_steps) != 1 or self.container_steps[0].wants != self.pod_step.wants
 
     @property
-    def order_sensitive(self) -> bool:
-        """True if one container's placement decides the next one's, so that counting alone is not certain."""
-        return len(self.container_steps) > 1
+    def hidden_at_pod_scope(self) -> bool:
+        """True if the pod asks for something that a merge at pod scope does not look at."""
+        return len(self.in_sum) > sum(1 for _, want in self.pod_step.wants if want)
 
 
 def demand_of(request: PodRequest) -> Demand:

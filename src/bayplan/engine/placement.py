@@ -12,14 +12,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
-from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
-from bayplan.cluster.pod_request import CPU, PodRequest, Role, is_memory
+from bayplan.cluster.kubelet_settings import Assumptions, Policy
+from bayplan.cluster.pod_request import CPU, PodRequest, is_memory
 from bayplan.cluster.state import ClusterState, ZoneCharge
 from bayplan.cluster.topology_report import TopologyReport
-from bayplan.engine.admission import relevant_wants, smallest_set_on
+from bayplan.engine.admission import relevant_wants, single_zones, smallest_set_on
 from bayplan.engine.demand import HOST_RESOURCES, Demand
 from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission, NodeKnowledge, ZoneCounts, admit, from_counts
-from bayplan.engine.one_node import lowest_zone_that_holds
 
 
 class ContainerZones(Struct, frozen=True, gc=False):
@@ -42,7 +41,7 @@ def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand,
     report = state.reports[row]
     if report is None or not report.zones or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
         return Placement()
-    if not _needs_replay(report, demand):
+    if not _says_more_than_amounts(report):
         counted = _counted(state, row, demand, assumptions, report)
         if counted is not None:
             return counted
@@ -104,13 +103,12 @@ def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts
     return found
 
 
-def _needs_replay(report: TopologyReport, demand: Demand) -> bool:
-    """True if amounts per zone are not all that decides: what init containers leave, memory groups, two odd options."""
+def _says_more_than_amounts(report: TopologyReport) -> bool:
+    """True if amounts per zone are not all that decides: memory groups, and two options."""
     settings = report.settings
     own_distances = {zone.costs.get(zone.id) for zone in report.zones}
     return (
-        any(step.role is Role.INIT for step in demand.container_steps)
-        or any(zone.memory_group for zone in report.zones)
+        any(zone.memory_group for zone in report.zones)
         or "align-by-socket" in settings.cpu_options
         or (settings.prefer_closest and len(own_distances) > 1)
     )
@@ -123,36 +121,21 @@ def _counted(
     if report.settings.policy is Policy.NONE:
         without = tuple(ContainerZones(step.container, None) for step in demand.container_steps)
         return Placement(without, _lowest_first(state, row, demand.in_sum, assumptions))
-    if report.settings.scope is Scope.POD and demand.scope_matters:
-        return _pod_in_one_zone(state, row, demand, assumptions, report)
-    containers: list[ContainerZones] = []
+    in_turn = single_zones(state.columns, demand, row, assumptions)
+    if in_turn is None:
+        return None
     taken: dict[tuple[int, int], float] = {}
-    for step in demand.container_steps:
-        wants = relevant_wants(state.columns, step.wants, row, assumptions)
-        position = lowest_zone_that_holds(state.columns, wants, row, taken)
-        if position is None:
-            return None
+    zones: dict[str, tuple[int, ...] | None] = {}
+    for step, position, wants in in_turn:
+        zones[step.container] = (report.zones[position].id,) if wants else None
         for index, want in wants:
             taken[index, position] = taken.get((index, position), 0.0) + want
-        containers.append(ContainerZones(step.container, (report.zones[position].id,) if wants else None))
+    # At pod scope the one step stands for all containers.
+    containers = tuple(
+        ContainerZones(step.container, zones.get(step.container, zones.get(""))) for step in demand.container_steps
+    )
     charges = tuple(ZoneCharge(index, zone, amount) for (index, zone), amount in taken.items() if amount)
-    return Placement(tuple(containers), charges)
-
-
-def _pod_in_one_zone(
-    state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
-) -> Placement | None:
-    """Pod scope: every container is aligned to the zone that holds the pod."""
-    seen = {name for name, _ in demand.pod_step.wants}
-    if any(name not in seen for name, _ in demand.in_sum):
-        return None  # memory that only sidecars ask for is not part of the merge
-    wants = relevant_wants(state.columns, demand.pod_step.wants, row, assumptions)
-    position = lowest_zone_that_holds(state.columns, wants, row)
-    if position is None:
-        return None
-    zones = (report.zones[position].id,) if wants else None
-    charges = tuple(ZoneCharge(index, position, float(want)) for index, want in wants if want)
-    return Placement(tuple(ContainerZones(step.container, zones) for step in demand.container_steps), charges)
+    return Placement(containers, charges)
 
 
 def _of_many_zones(

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import Verdict, admits_in_one_zone, verdicts
+from bayplan.engine.admission import Verdict, admits_in_single_zones, verdicts
 from bayplan.engine.allocation_scores import STRATEGIES, allocation_score, allocation_scores
 from bayplan.engine.demand import Demand, demand_of
 from bayplan.engine.least_numa import least_numa_scores
@@ -72,7 +72,7 @@ class NodeResourceTopologyMatch:
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""
-        if not self._upstream and admits_in_one_zone(state.columns, demand(pod), row, self._assumptions):
+        if not self._upstream and admits_in_single_zones(state.columns, demand(pod), row, self._assumptions):
             return 0
         return of_one_node(self.refusals, state, pod, row)
 
