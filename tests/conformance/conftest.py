@@ -94,7 +94,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance")
     cast(Any, group)._arggroup.conflict_handler = "resolve"
     group.addoption(
-        "--fixtures", dest="recordings", default=None, help="folder of recorded behaviour (default: ../shared/fixtures)"
+        "--fixtures",
+        dest="recordings",
+        default=None,
+        help="folder of recorded behaviour (default: ../shared/fixtures if it exists, else the excerpt in the repository)",
     )
 
 
@@ -118,9 +121,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def fixtures_root(config: pytest.Config) -> Path:
-    """The folder given with --fixtures, or `shared/fixtures` beside the checkout."""
+    """The folder given with --fixtures, else a collection beside the checkout, else the excerpt that comes with it."""
     given = config.getoption("recordings")
-    return Path(given) if given else Path(__file__).resolve().parents[3] / "shared" / "fixtures"
+    if given:
+        return Path(given)
+    beside = Path(__file__).resolve().parents[3] / "shared" / "fixtures"
+    return beside if beside.is_dir() else Path(__file__).parent / "recordings"
 
 
 def _matching(root: Path, pattern: str) -> list[str]:
@@ -176,6 +182,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         by_file.setdefault(outcome["file"], []).append(outcome)
     failures: list[str] = []
     terminalreporter.section("conformance")
+    terminalreporter.write_line(f"recordings in {fixtures_root(config)}")
     for file, parts in sorted(by_file.items()):
         passed = sum(part["passed"] for part in parts)
         set_aside = sum(part["set_aside"] for part in parts)

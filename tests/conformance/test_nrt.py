@@ -335,8 +335,11 @@ def crash_problem(case: Case) -> str | None:
             return None if all(0 <= score <= 100 for score in scores.values()) else f"out of range: {scores}"
         case "filter":
             state = state_of([case["input"]["node"]], [case["input"]["nrt"]])
+            # Whatever the odd zone is, the verdict is that of the zones that make sense, in words a user can read.
             for plugin in (upstream_plugin(), NodeResourceTopologyMatch()):
-                refusals(plugin, state, pod_of(case))
+                (code,) = refusals(plugin, state, pod_of(case))
+                if code and not plugin.cause(state.classes.of(pod_of(case)), code):
+                    return f"refused without a cause: {code}"
             return None
         case "agent":
             raise NotBuiltYet
