@@ -1,4 +1,4 @@
-"""Seed 001, "LeastNUMANodes": the two formulas and the worked example of two nodes, 82 and 94."""
+"""scheduler-plugins KEP-454, "LeastNUMANodes": the two formulas and the worked example of two nodes, 82 and 94."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seed 003, Volcano's "NUMA Aware Plugin": fewer zones, higher score; 750, 500 and 0 for one, two and four zones."""
+"""Volcano's "NUMA Aware Plugin": fewer zones, higher score; 750, 500 and 0 for one, two and four zones."""
 
 from __future__ import annotations
 
