@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from bayplan.cluster.columns import TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, PodRequest
-from bayplan.engine.one_node import MOST_SCORE, ONE_NODE_STRATEGIES, worst_zone_score
+from bayplan.engine.one_node import ONE_NODE_STRATEGIES, worst_zone_score
 from bayplan.engine.rows import Rows, among, count
+from bayplan.engine.scores import MOST_SCORE, Scores
 
 NODES_PER_BLOCK = 2048
-Scores = NDArray[np.int32]
 Grid = NDArray[np.float64]
 Stack = NDArray[np.float64]
 Weights = Mapping[str, int]

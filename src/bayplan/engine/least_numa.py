@@ -17,10 +17,9 @@ from bayplan.cluster.columns import TOPOLOGY_USABLE, Columns
 from bayplan.cluster.hardware import HardwareClass
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_request import PodRequest
-from bayplan.engine.allocation_scores import Scores
-from bayplan.engine.one_node import MOST_SCORE
 from bayplan.engine.resource_kinds import is_numa_affine
 from bayplan.engine.rows import Mask, Rows, among, count
+from bayplan.engine.scores import MOST_SCORE, Scores
 from bayplan.engine.subsets import TABLE_ZONES, sets_by_distance
 from bayplan.engine.wide_nodes import closest_feasible_set
 

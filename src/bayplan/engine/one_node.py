@@ -13,8 +13,7 @@ from types import MappingProxyType
 
 from bayplan.cluster.columns import Columns
 from bayplan.cluster.pod_request import CPU
-
-MOST_SCORE = 100
+from bayplan.engine.scores import MOST_SCORE
 
 # Strategies that `worst_zone_score` knows, and its argument for each.
 ONE_NODE_STRATEGIES = {"LeastAllocated": False, "MostAllocated": True}

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Rows
-
-Scores = NDArray[np.int32]
-MOST_SCORE = 100
+from bayplan.engine.scores import Scores
 
 
 class FilterPlugin(Protocol):

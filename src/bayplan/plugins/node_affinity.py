@@ -14,8 +14,9 @@ from bayplan.cluster.labels import ABSENT
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Mask, Rows, count
+from bayplan.engine.scores import MOST_SCORE, Scores
 from bayplan.kube.core_v1 import NodeSelectorTerm, SelectorRequirement
-from bayplan.plugins.base import MOST_SCORE, Scores, of_one_node
+from bayplan.plugins.base import of_one_node
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from bayplan.engine.least_numa import least_numa_scores
 from bayplan.engine.one_node import ONE_NODE_STRATEGIES
 from bayplan.engine.placement import Placement, place_on
 from bayplan.engine.rows import Codes, Rows
+from bayplan.engine.scores import Scores
 from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
-from bayplan.plugins.base import Scores, of_one_node
+from bayplan.plugins.base import of_one_node
 from bayplan.plugins.node_resource_topology_args import (
     LEAST_NUMA_NODES,
     FilterMode,

@@ -17,7 +17,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Rows
-from bayplan.plugins.base import MOST_SCORE, Scores
+from bayplan.engine.scores import MOST_SCORE, Scores
 
 SCORED = FIRST_RESOURCES[:2]
 

@@ -13,7 +13,8 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
 from bayplan.engine.rows import Rows
-from bayplan.scheduling.profile import PASSES, Blocked, Profile, Scores
+from bayplan.engine.scores import Scores
+from bayplan.scheduling.profile import PASSES, Blocked, Profile
 
 NOT_USABLE = -1
 # A row that holds no node. No filter reaches this number: 127 filters fit below it.

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Rows, count
+from bayplan.engine.scores import Scores
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
 
 Blocked = NDArray[np.int16]
-Scores = NDArray[np.int32]
 
 CODES_PER_FILTER = 256
 PASSES = 0
