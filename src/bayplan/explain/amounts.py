@@ -48,10 +48,12 @@ def canonical(resource: str, amount: int) -> str:
 
 def have_of_want(resource: str, have: int, want: int) -> str:
     """`cpu 22 of 24`; exact where rounding would make both look the same."""
-    left, right = human(resource, have), human(resource, want)
-    if left == right and have != want:
-        left, right = canonical(resource, have), canonical(resource, want)
-    return f"{resource} {left} of {right}"
+    return f"{resource} {' of '.join(_apart(resource, have, want))}"
+
+
+def instead(resource: str, amount: int, instead_of: int) -> str:
+    """`cpu 22 instead of 24`; the first amount is a promise, so it is never rounded to something else."""
+    return f"{resource} {' instead of '.join(_apart(resource, amount, instead_of))}"
 
 
 def listing(amounts: Mapping[str, int]) -> str:
@@ -62,3 +64,10 @@ def listing(amounts: Mapping[str, int]) -> str:
 def counted_in_bytes(resource: str) -> bool:
     """True for memory, huge pages and storage."""
     return is_memory(resource) or resource in _BYTE_RESOURCES
+
+
+def _apart(resource: str, one: int, other: int) -> tuple[str, str]:
+    left, right = human(resource, one), human(resource, other)
+    if left == right and one != other:
+        return canonical(resource, one), canonical(resource, other)
+    return left, right

@@ -86,12 +86,18 @@ def refusal_document(refusal: Refusal) -> Document:
             for stage in refusal.stages
         ],
         "causes": [
-            {"plugin": cause.plugin, "cause": cause.cause, "count": len(cause.nodes), "nodes": list(cause.nodes)}
+            {
+                "plugin": cause.plugin,
+                "cause": cause.cause,
+                "reason": cause.reason or None,
+                "count": len(cause.nodes),
+                "nodes": list(cause.nodes),
+            }
             for cause in refusal.shortfall.causes
         ],
         "nearest": [_miss_document(miss) for miss in refusal.misses],
         "wouldScheduleIf": [
-            {"change": phrase, "nodes": remedy.nodes, **_remedy_document(remedy)}
+            {"change": phrase, "nodes": remedy.nodes, "atLeast": remedy.at_least, **_remedy_document(remedy)}
             for phrase, remedy in zip(refusal.changes, refusal.remedies, strict=True)
         ],
     }
@@ -122,9 +128,10 @@ def _miss_document(miss: Miss) -> Document:
     return {
         "node": nearest.node,
         "zone": nearest.zone,
-        "resource": nearest.resource,
-        "have": canonical(nearest.resource, nearest.have),
-        "want": canonical(nearest.resource, nearest.want),
+        "resource": nearest.resource or None,
+        "have": canonical(nearest.resource, nearest.have) if nearest.resource else None,
+        "want": canonical(nearest.resource, nearest.want) if nearest.resource else None,
+        "reason": nearest.reason or None,
         "heldBy": holder and {"pod": holder.pod, "amount": canonical(nearest.resource, holder.amount)},
     }
 

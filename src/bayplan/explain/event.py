@@ -3,7 +3,7 @@
 Written in kube-scheduler's form, so that people and tools that know it can read it:
 
     0/512 nodes are available: 162 Insufficient hugepages-1Gi, 350 no single NUMA zone holds the request.
-    Would schedule now if: cpu <= 22 (3 nodes).
+    Would schedule now if: cpu 22 instead of 24 (3 nodes).
 
 An event holds 1 KB; what does not fit is left out at a sentence's end and counted.
 """

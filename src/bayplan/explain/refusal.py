@@ -69,7 +69,7 @@ def refusal_of(
         shortfall=shortfall,
         stages=tuple(stages),
         misses=tuple(Miss(miss, holder_of(state, miss)) for miss in shortfall.nearest),
-        changes=tuple(changes(state, pod, shortfall, found)),
+        changes=tuple(changes(state, pod, found)),
         remedies=tuple(found),
     )
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.engine.admission import Verdict
+from bayplan.engine.kubelet import TOO_MANY_ZONES
 from bayplan.explain.hostlist import compressed, hostlist
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.shortfall import REPLAY_GIVES_UP, REPLAY_REFUSES
+from bayplan.scheduling.shortfall import REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Stage:
     lost: int
     causes: tuple[tuple[str, tuple[str, ...]], ...]
 
-    def detail(self, longest: int = 50) -> str:
+    def detail(self, longest: int = 64) -> str:
         """`short of hugepages-1Gi 162, cpu 17`, with the nodes' names where there is room for them."""
         if len(self.causes) == 1:
             cause, nodes = self.causes[0]
@@ -56,9 +57,16 @@ ENOUGH = StageKind("enough in total", "short of ", "no node has enough free")
 DATA = StageKind("usable data", "", "no node with enough room has usable topology data")
 ZONES_HOLD_IT = StageKind("enough in zones", "", "no node has enough in its NUMA zones")
 ONE_ZONE = StageKind("in one zone", "", "no node has the request inside one NUMA zone")
-FEWEST_ZONES = StageKind("in fewest zones", "", "no node has the request in the NUMA zones that its policy allows")
-ADMITTED = StageKind("admitted", "", "no kubelet would admit all of its containers")
+ALLOWED_ZONES = StageKind(
+    "in zones allowed", "fragmented under ", "no node has the request in the NUMA zones that its policy allows"
+)
+WHOLE_CORES = StageKind("in whole cores", "", "no node gives out so many CPUs: they are not whole cores")
+ADMITTED = StageKind("admitted", "", "no kubelet would admit it")
+CERTAIN = StageKind("certain", "", "bayplan cannot tell: nodes that may take it have too many NUMA zones to be sure")
 ALIGNED = StageKind("aligned", "", "no node can align it by scheduler-plugins' rules")
+
+# What the zones are asked comes last, and in this order: every count is of nodes that passed everything above.
+_ZONE_STAGES = (DATA, WHOLE_CORES, ZONES_HOLD_IT, ONE_ZONE, ALLOWED_ZONES, ALIGNED, ADMITTED, CERTAIN)
 
 _BY_PLUGIN = {
     "NodeUnschedulable": (OPEN, "cordoned"),
@@ -71,20 +79,23 @@ _BY_VERDICT = {
     Verdict.DATA_INVALID: (DATA, "contradictory topology data"),
     Verdict.DATA_STALE: (DATA, "topology data not fresh"),
     Verdict.ZONES_SHORT: (ZONES_HOLD_IT, "zones hold too little in sum"),
+    Verdict.NOT_WHOLE_CORES: (WHOLE_CORES, "CPUs that are not whole cores (full-pcpus-only)"),
     Verdict.NOT_IN_ONE_ZONE: (ONE_ZONE, "fragmented"),
-    Verdict.NO_COMMON_SET: (FEWEST_ZONES, "fragmented (policy restricted)"),
+    Verdict.NO_COMMON_SET: (ALLOWED_ZONES, "restricted"),
 }
 
 
 def stages_of(shortfall: Shortfall, pod: PodClass, profile: Profile) -> list[Stage]:
-    """Group causes into stages, in the order in which the filters were asked."""
+    """Group causes into stages, in the order in which the filters were asked; those about zones from loose to strict."""
     collected: dict[StageKind, list[tuple[str, tuple[str, ...]]]] = {}
     for cause in shortfall.causes:
         kind, words = _kind_and_words(cause, pod, profile)
         collected.setdefault(kind, []).append((words, cause.nodes))
+    if ALLOWED_ZONES in collected and ONE_ZONE in collected:
+        collected[ALLOWED_ZONES] += [("single-numa-node", nodes) for _, nodes in collected.pop(ONE_ZONE)]
     left = shortfall.nodes
     stages = []
-    for kind, causes in collected.items():
+    for kind, causes in sorted(collected.items(), key=lambda entry: _position(entry[0])):
         lost = sum(len(nodes) for _, nodes in causes)
         left -= lost
         most_first = sorted(causes, key=lambda entry: -len(entry[1]))
@@ -101,9 +112,13 @@ def in_one_sentence(shortfall: Shortfall, stages: list[Stage]) -> str:
     last = stages[-1]
     if last.kind is ENOUGH and len(last.causes) == 1:
         return f"no node has enough {last.causes[0][0]} free"
-    if {ONE_ZONE, FEWEST_ZONES} <= {stage.kind for stage in stages}:
-        return FEWEST_ZONES.nobody
+    if last.kind is ADMITTED and len(last.causes) == 1:
+        return f"{ADMITTED.nobody}: {last.causes[0][0]}"
     return last.kind.nobody
+
+
+def _position(kind: StageKind) -> int:
+    return _ZONE_STAGES.index(kind) if kind in _ZONE_STAGES else -1
 
 
 def _kind_and_words(cause: CauseCount, pod: PodClass, profile: Profile) -> tuple[StageKind, str]:
@@ -112,10 +127,8 @@ def _kind_and_words(cause: CauseCount, pod: PodClass, profile: Profile) -> tuple
     if cause.plugin == "NodeResourcesFit":
         resource = cause.cause.removeprefix("Insufficient ")
         return ENOUGH, "places for pods" if resource == cause.cause else resource
-    if cause.cause == REPLAY_REFUSES:
-        return ADMITTED, "a later container would be refused"
-    if cause.cause == REPLAY_GIVES_UP:
-        return ADMITTED, "too many zones to be sure"
+    if cause.reason:
+        return CERTAIN if cause.reason == TOO_MANY_ZONES else ADMITTED, cause.cause.removeprefix(REFUSED)
     topology = profile.topology
     if topology is not None and cause.plugin == topology.name:
         if topology.arguments.mode is FilterMode.UPSTREAM:

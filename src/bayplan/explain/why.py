@@ -7,7 +7,7 @@
       301 enough in total      179 short of hugepages-1Gi 162, cpu 17
         0 in one zone          301 fragmented: b1-r[01-08]-n01 and 293 more
     Nearest:  b1-r02-n03 zone 1 has cpu 22 of 24  (telco/amf-0 holds 4 there)
-    Would schedule now if:  cpu <= 22 (3 nodes)
+    Would schedule now if:  cpu 22 instead of 24 (3 nodes)
                        or:  a container could span NUMA zones (118 nodes)
 
 Comes from `refusal.py` (the data) and goes to a terminal; nothing here looks at the cluster.
@@ -82,7 +82,7 @@ def _stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
 
 def _nearest_lines(misses: Sequence[Miss]) -> list[str]:
     # A node that has nothing at all of what is missing is not near.
-    misses = [miss for miss in misses if miss.nearest.have] or misses[:1]
+    misses = [miss for miss in misses if miss.nearest.have or miss.nearest.reason] or misses[:1]
     width = max((len(miss.nearest.node) for miss in misses), default=0)
     lead = "Nearest:  "
     return [
@@ -96,7 +96,8 @@ def miss_phrase(miss: Miss) -> str:
     nearest, holder = miss.nearest, miss.holder
     where = "" if nearest.zone is None else f"zone {nearest.zone} "
     if nearest.have >= nearest.want:
-        return f"{where}has enough {nearest.resource}, but not together with the rest"
+        enough = f"{where}has enough {nearest.resource}, but: " if nearest.resource else ""
+        return f"{enough}{nearest.reason or 'not together with the rest'}"
     phrase = f"{where}has {have_of_want(nearest.resource, nearest.have, nearest.want)}"
     phrase += " in total" if nearest.zone is None else ""
     if holder is not None:

@@ -13,21 +13,34 @@ from bayplan.engine.placement import ContainerZones
 
 
 class CauseCount(Struct, frozen=True):
-    """How many nodes one cause of one plugin kept a pod away from, in the order the filters are asked."""
+    """How many nodes one cause of one plugin kept a pod away from, in the order the filters are asked.
+
+    `reason` is the kubelet's own (`SMTAlignmentError`), where a replay of its admission refused; empty for filters.
+    """
 
     plugin: str
     cause: str
     nodes: tuple[str, ...]
+    reason: str = ""
 
 
 class NearestMiss(Struct, frozen=True):
-    """A node that almost fits: the resource it lacks most, where, what it has there and what is wanted."""
+    """A node that almost fits: the resource it lacks most, where, what it has there and what is wanted.
+
+    `reason` is what the kubelet would say where the amount is not the obstacle; the resource is empty where none is named.
+    """
 
     node: str
     resource: str
     zone: int | None
     have: int
     want: int
+    reason: str = ""
+
+    @property
+    def missing_share(self) -> float:
+        """The part of what is wanted that is not there; 0 where the amount is not the obstacle."""
+        return max(0.0, (self.want - self.have) / self.want) if self.want else 0.0
 
 
 class Shortfall(Struct, frozen=True):

@@ -1,54 +1,69 @@
-"""The smallest change that would let a pod in: asked of the real filters, not estimated.
+"""The smallest change that would let a pod in: asked of the real filters and of the kubelet's replay, not estimated.
 
-For each amount a container requests, the largest amount that some node would take is found by bisection over the profile's
-filters, everything else unchanged. For each other cause (a taint, a selector, the zone rule) the number of nodes is counted that
-would take the pod if that one filter were satisfied.
+For each amount a container requests, smaller amounts are tried with everything else unchanged. A smaller amount is not always
+easier: `restricted` takes 28 CPUs in two zones but not 16 where one zone could hold 16 if it were empty, and `full-pcpus-only`
+takes even numbers only. So the amounts at which something changes are tried from large to small, and only then is the space
+between bisected. For each other cause (a taint, a selector, the zone rule) those nodes are counted that would take
+the pod if that one cause were gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bayplan.cluster.columns import TOPOLOGY_USABLE
+from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest
+from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest, is_memory
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.admission import admits_in_single_zones
+from bayplan.engine.kubelet import TOO_MANY_ZONES, admit
+from bayplan.engine.placement import knowledge_of
 from bayplan.engine.rows import Mask
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
 from bayplan.scheduling.answers import NO_NODE, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 MEBI = 1024 * 1024
-MOST_REPLAYS = 8
+MOST_TRIES = 40
+# Nodes replayed to find one that takes the pod, and to count those that do.
+MOST_REPLAYS_TO_FIND = 16
+MOST_REPLAYS_TO_COUNT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SmallerRequest:
-    """A container would fit on `nodes` nodes if it asked for `amount` instead of `instead_of`."""
+    """A container would fit on `nodes` nodes (or more, if `at_least`) if it asked for `amount` instead of `instead_of`."""
 
     container: str
     resource: str
     amount: int
     instead_of: int
     nodes: int
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WithoutFilter:
-    """`nodes` nodes would take the pod if this plugin's demand were met or dropped."""
+    """`nodes` nodes (or more), those of `names`, would take the pod if this plugin's demand were met or dropped."""
 
     plugin: str
     cause: str
     nodes: int
+    at_least: bool = False
+    names: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ZonesCombined:
-    """`nodes` nodes would take the pod if their policy let a container span zones."""
+    """`nodes` nodes (or more) would take the pod if their policy let a container span zones."""
 
     nodes: int
+    at_least: bool = False
 
 
 Remedy = SmallerRequest | ZonesCombined | WithoutFilter
@@ -57,7 +72,7 @@ Remedy = SmallerRequest | ZonesCombined | WithoutFilter
 def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> tuple[Remedy, ...]:
     """Changes that would help, smallest request changes first."""
     found: list[Remedy] = list(_smaller_requests(state, pod, profile))
-    found += _zones_combined(profile, answer)
+    found += _zones_combined(state, pod, profile, answer)
     found += _without_filters(state, pod, profile, answer)
     return tuple(found)
 
@@ -65,18 +80,89 @@ def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: Class
 def _smaller_requests(state: ClusterState, pod: PodClass, profile: Profile) -> Iterator[SmallerRequest]:
     for position, container in enumerate(pod.request.containers):
         for resource, amount in container.requests.items():
-            unit = _unit(pod.request, container, resource)
-            steps = -(-amount // unit)
-            # Invariant: `fits` steps fit somewhere, `fails` steps fit nowhere.
-            fits, fails, nodes = 0, steps, 0
-            if steps <= 1:
-                continue
-            while fails - fits > 1:
-                middle = (fits + fails) // 2
-                count = _nodes_that_take(state, _asking(pod, position, resource, middle * unit), profile)
-                fits, fails, nodes = (middle, fails, count) if count else (fits, middle, nodes)
-            if nodes:
-                yield SmallerRequest(container.name, resource, fits * unit, amount, nodes)
+            search = _Search(state, pod, profile, position, resource)
+            smaller = search.largest_found()
+            if smaller:
+                rows, at_least = _nodes_that_take(state, search.asking(smaller), profile)
+                yield SmallerRequest(container.name, resource, smaller, amount, len(rows), at_least)
+
+
+class _Search:
+    """The search for a smaller amount of one resource of one container, counted in steps of a sensible unit."""
+
+    def __init__(self, state: ClusterState, pod: PodClass, profile: Profile, position: int, resource: str) -> None:
+        self.state, self.pod, self.profile = state, pod, profile
+        self.position, self.resource = position, resource
+        container = pod.request.containers[position]
+        self.amount = container.requests[resource]
+        self.unit = _unit(pod.request, container, resource)
+
+    def largest_found(self) -> int:
+        """An amount that fits while one unit more does not; 0 if none was found."""
+        fails = -(-self.amount // self.unit)
+        if fails <= 1:
+            return 0
+        rows = self._rows_that_amounts_decide()
+        if not len(rows):
+            return 0
+        fits = 0
+        for steps in self._candidates(rows, fails):
+            if self._fits(steps):
+                fits = steps
+                break
+            fails = steps
+        if fits and (fits + 1 == fails or not self._fits(fits + 1)):
+            return fits * self.unit
+        # Invariant: `fits` steps fit somewhere (or are none), `fails` steps do not.
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            fits, fails = (middle, fails) if self._fits(middle) else (fits, middle)
+        return fits * self.unit
+
+    def asking(self, amount: int) -> PodClass:
+        """The same pod with this amount; a Guaranteed pod stays Guaranteed."""
+        containers = list(self.pod.request.containers)
+        old, resource = containers[self.position], self.resource
+        equal = old.limits.get(resource) == old.requests[resource]
+        limits = {**old.limits, resource: amount} if equal else old.limits
+        containers[self.position] = replace(old, requests={**old.requests, resource: amount}, limits=limits)
+        return replace(self.pod, request=replace(self.pod.request, containers=tuple(containers)))
+
+    def _fits(self, steps: int) -> bool:
+        return _some_node_takes(self.state, self.asking(steps * self.unit), self.profile)
+
+    def _rows_that_amounts_decide(self) -> NDArray[np.intp]:
+        """Nodes that a smaller amount could open: with one unit nothing but the zone rule is against them."""
+        blocked = ClassAnswer(self.state, self.asking(self.unit), self.profile).refresh().blocked
+        undecided: Mask = np.equal(blocked, PASSES)
+        for position, plugin in enumerate(self.profile.filters):
+            if isinstance(plugin, NodeResourceTopologyMatch):
+                undecided |= (blocked // CODES_PER_FILTER == position) & (blocked != PASSES)
+        return np.nonzero(undecided & (blocked != NO_NODE))[0]
+
+    def _candidates(self, rows: NDArray[np.intp], below: int) -> list[int]:
+        """Steps at which some node's answer may change, largest first: what nodes, zones and sets of zones have free.
+
+        From each, also less what the pod's other containers take, and rounded to whole cores.
+        """
+        columns = self.state.columns
+        index = columns.resource_index.get(self.resource)
+        if index is None:
+            return []
+        in_zones = -np.sort(-columns.zone_available[index][:, rows], axis=0)
+        free = np.concatenate([columns.free[index][rows], np.unique(in_zones), np.unique(np.cumsum(in_zones, axis=0))])
+        others = self.pod.request.total.get(self.resource, 0) - self.amount
+        amounts = np.unique(np.concatenate([free, free - others, [self.amount]]))
+        steps = np.unique(amounts // self.unit).astype(np.int64)
+        if self.resource == CPU:
+            steps = np.unique(np.concatenate([steps, *(steps // cores * cores for cores in (2, 4, 8))]))
+        steps = steps[(steps > 0) & (steps < below)][::-1]
+        if len(steps) > MOST_TRIES:
+            # The largest, and of the rest some at equal distances; what lies between is bisected.
+            half = MOST_TRIES // 2
+            rest = np.linspace(half, len(steps) - 1, half).astype(np.intp)
+            steps = np.concatenate([steps[:half], steps[rest]])
+        return [int(step) for step in steps]
 
 
 def _unit(request: PodRequest, container: ContainerRequest, resource: str) -> int:
@@ -86,33 +172,84 @@ def _unit(request: PodRequest, container: ContainerRequest, resource: str) -> in
     return MEBI if container.requests[resource] >= MEBI else 1
 
 
-def _asking(pod: PodClass, position: int, resource: str, amount: int) -> PodClass:
-    """The same pod with one amount changed; a Guaranteed pod stays Guaranteed."""
-    containers = list(pod.request.containers)
-    old = containers[position]
-    limits = {**old.limits, resource: amount} if resource in old.limits else old.limits
-    containers[position] = replace(old, requests={**old.requests, resource: amount}, limits=limits)
-    return replace(pod, request=replace(pod.request, containers=tuple(containers)))
+def _some_node_takes(state: ClusterState, pod: PodClass, profile: Profile) -> bool:
+    """True if a node passes all filters and the kubelet's replay, of which only some nodes' are looked at."""
+    rows = _passing(state, pod, profile)[:MOST_REPLAYS_TO_FIND].tolist()
+    return any(_taken(state, pod, profile, row) for row in rows)
 
 
-def _nodes_that_take(state: ClusterState, pod: PodClass, profile: Profile) -> int:
-    """How many nodes pass all filters; 0 if the kubelet's replay refuses every one of the first few."""
-    answer = ClassAnswer(state, pod, profile).refresh()
-    passing = np.nonzero(answer.blocked == PASSES)[0]
-    for row in passing[:MOST_REPLAYS]:
-        if profile.topology is None or profile.topology.place(state, pod, int(row)).refusal is None:
-            return len(passing)
-    return 0
+def _nodes_that_take(state: ClusterState, pod: PodClass, profile: Profile) -> tuple[list[int], bool]:
+    """The nodes that take a pod for certain, and whether there may be more that were not replayed."""
+    taking: list[int] = []
+    replays = 0
+    for row in _passing(state, pod, profile).tolist():
+        if not _certain(state, pod, profile, row):
+            if replays == MOST_REPLAYS_TO_COUNT:
+                return taking, True
+            replays += 1
+        if _taken(state, pod, profile, row):
+            taking.append(row)
+    return taking, False
 
 
-def _zones_combined(profile: Profile, answer: ClassAnswer) -> list[ZonesCombined]:
-    """Nodes refused only by the rule that everything must come from one zone (or one smallest set)."""
-    nodes = 0
-    for position, plugin in enumerate(profile.filters):
-        if isinstance(plugin, NodeResourceTopologyMatch):
-            for code in plugin.zone_rules:
-                nodes += int((answer.blocked == position * CODES_PER_FILTER + code).sum())
-    return [ZonesCombined(nodes)] if nodes else []
+def _passing(state: ClusterState, pod: PodClass, profile: Profile) -> NDArray[np.intp]:
+    return np.nonzero(ClassAnswer(state, pod, profile).refresh().blocked == PASSES)[0]
+
+
+def _taken(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> bool:
+    return profile.topology is None or profile.topology.place(state, pod, row).refusal is None
+
+
+def _certain(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> bool:
+    """True if asking for the zones on a node costs no replay worth mentioning."""
+    topology = profile.topology
+    if topology is None or state.columns.topology[row] != TOPOLOGY_USABLE:
+        return True
+    return admits_in_single_zones(state.columns, demand(pod), row, topology.arguments.assumptions)
+
+
+def _zones_combined(
+    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer
+) -> Iterator[ZonesCombined]:
+    """Nodes that refuse only because of their policy, each asked again as if it were best-effort."""
+    topology = profile.topology
+    if topology is None or demand(pod).nothing_to_align:
+        return
+    position = profile.filters.index(topology)
+    refused: Mask = np.isin(answer.blocked, [position * CODES_PER_FILTER + code for code in topology.zone_rules])
+    # The columns may have said yes and the replay no; only strict policies can be the reason.
+    refused |= (answer.blocked == PASSES) & (state.columns.policy[: len(refused)] >= Policy.RESTRICTED)
+    rows = np.nonzero(refused & ~_short_in_sum(state, pod, len(refused)))[0]
+    others = Profile(profile.name, tuple(plugin for plugin in profile.filters if plugin is not topology), ())
+    rows = np.intersect1d(rows, _passing(state, pod, others))
+    tried = rows[:MOST_REPLAYS_TO_COUNT]
+    nodes = sum(_would_combine(state, pod, topology, int(row)) for row in tried)
+    if nodes:
+        yield ZonesCombined(nodes, len(tried) < len(rows))
+
+
+def _short_in_sum(state: ClusterState, pod: PodClass, size: int) -> Mask:
+    """Nodes whose zones together hold too little of something. Devices outside of zones are left to the replay."""
+    columns = state.columns
+    short = np.zeros(size, dtype=np.bool_)
+    for name, want in demand(pod).in_sum:
+        index = columns.resource_index.get(name)
+        if index is None:
+            continue
+        lacking = columns.zone_aligned[index, :size] & (columns.zone_available_sum[index, :size] < want)
+        if name != CPU and not is_memory(name):
+            lacking &= columns.allocatable[index, :size] <= columns.zone_total[index, :, :size].sum(axis=0)
+        short |= lacking
+    return short
+
+
+def _would_combine(state: ClusterState, pod: PodClass, topology: NodeResourceTopologyMatch, row: int) -> bool:
+    node = knowledge_of(state, row, topology.arguments.assumptions)
+    if node is None or node.settings.policy < Policy.RESTRICTED:
+        return False
+    admission = admit(replace(node, settings=replace(node.settings, policy=Policy.BEST_EFFORT)), pod.request)
+    # Too many zones to say which ones: best-effort takes what there is, and there is enough in sum.
+    return admission.admitted or admission.reason == TOO_MANY_ZONES
 
 
 def _without_filters(
@@ -124,7 +261,8 @@ def _without_filters(
         if plugin.reads_usage or not refused_first.any():
             continue
         others = Profile(profile.name, tuple(other for other in profile.filters if other is not plugin), ())
-        nodes = _nodes_that_take(state, pod, others)
-        if nodes:
-            first = int(answer.blocked[refused_first][0])
-            yield WithoutFilter(plugin.name, profile.cause(pod, first)[1], nodes)
+        rows, at_least = _nodes_that_take(state, pod, others)
+        if rows:
+            cause = profile.cause(pod, int(answer.blocked[rows[0]]))[1]
+            names = tuple(state.names[row] for row in rows)
+            yield WithoutFilter(plugin.name, cause, len(rows), at_least, names)

@@ -7,6 +7,7 @@ is worked out separately (`scheduling/remedies.py`), because it costs a search.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,13 @@ from bayplan.scheduling.decision import CauseCount, NearestMiss, Shortfall
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 MOST_MISSES = 5
-REPLAY_REFUSES = "the kubelet would refuse a later container of the pod"
-REPLAY_GIVES_UP = "too many NUMA zones to find a set that the kubelet would admit"
+# The columns' estimate picks this many times more nodes than are named; what is missing exactly decides among them.
+LOOKED_AT = 4
+REFUSED = "kubelet: "
+GIVEN_UP = "too many NUMA zones to be sure"
+# The kubelet's wrapping of its own words, and the sentence that says no more than its reason.
+_WRAPPING = ("SMT Alignment Error: ", "Allocate failed due to ", ", which is unexpected", "[memorymanager] ")
+_SAYS_NOTHING = "Resources cannot be allocated with Topology locality"
 
 
 def shortfall_of(
@@ -42,39 +48,74 @@ def shortfall_of(
         CauseCount(*profile.cause(pod, int(number)), tuple(state.names[row] for row in rows))
         for number, rows in _rows_by_cause(answer)
     ]
-    if refused_by_replay:
-        for cause, given_up in ((REPLAY_REFUSES, False), (REPLAY_GIVES_UP, True)):
-            rows = [row for row, admission in refused_by_replay if (admission.reason == TOO_MANY_ZONES) == given_up]
-            if rows:
-                causes.append(CauseCount(TOPOLOGY_MATCH, cause, tuple(state.names[row] for row in rows)))
-    return Shortfall(len(state.rows), tuple(causes), nearest_misses(state, pod, profile, answer))
+    causes += _causes_of_replays(state, pod, refused_by_replay)
+    return Shortfall(len(state.rows), tuple(causes), nearest_misses(state, pod, profile, answer, refused_by_replay))
+
+
+def refusal_words(pod: PodClass, admission: Admission) -> str:
+    """The kubelet's reason, whose container it is about if there are several, and its message without the wrapping."""
+    where = f" in container {admission.container}" if admission.container and len(pod.request.containers) > 1 else ""
+    message = _short(admission)
+    return f"{admission.reason}{where}" + (f" ({message})" if message else "")
 
 
 def nearest_misses(
-    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, most: int = MOST_MISSES
+    state: ClusterState,
+    pod: PodClass,
+    profile: Profile,
+    answer: ClassAnswer,
+    refused_by_replay: Sequence[tuple[int, Admission]] = (),
+    most: int = MOST_MISSES,
 ) -> tuple[NearestMiss, ...]:
     """The nodes that lack the smallest share of the request, among those that lack nothing else.
 
-    Nodes short in sum and nodes short in zones are both candidates; a cordoned node is not, whatever it has.
+    Nodes short in sum, nodes short in zones and nodes whose replay refused are candidates; a cordoned node is not, whatever
+    it has.
     """
-    closeness: list[tuple[float, int, bool]] = []
+    found: list[tuple[int, NearestMiss | None]] = [
+        (row, _miss_of(state, pod, row, admission)) for row, admission in refused_by_replay[: most * LOOKED_AT]
+    ]
     for position, plugin in enumerate(profile.filters):
         rows = np.nonzero((answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != PASSES))[0]
         if not len(rows):
             continue
         if isinstance(plugin, NodeResourcesFit):
             shares = missing_share_of_node(state.columns, asked_of_node(pod), rows)
-            closeness += [(float(share), int(row), False) for share, row in _smallest(shares, rows, most)]
+            found += [(row, _miss_in_sum(state, pod, row)) for row in _smallest(shares, rows, most)]
         elif isinstance(plugin, NodeResourceTopologyMatch):
             rows = rows[state.columns.topology[rows] == TOPOLOGY_USABLE]
             shares = _missing_in_zones(state, pod, rows)
-            closeness += [(float(share), int(row), True) for share, row in _smallest(shares, rows, most)]
-    closeness.sort()
-    misses = (
-        _miss_in_zones(state, pod, profile, row) if in_zones else _miss_in_sum(state, pod, row)
-        for _, row, in_zones in closeness[:most]
-    )
-    return tuple(miss for miss in misses if miss is not None)
+            closest = _smallest(shares, rows, most * LOOKED_AT)
+            found += [(row, _miss_in_zones(state, pod, plugin, row)) for row in closest]
+    misses = [(miss.missing_share, row, miss) for row, miss in found if miss is not None]
+    return tuple(miss for _, _, miss in sorted(misses, key=lambda entry: entry[:2])[:most])
+
+
+def _causes_of_replays(
+    state: ClusterState, pod: PodClass, refused: Sequence[tuple[int, Admission]]
+) -> list[CauseCount]:
+    """One cause for each reason and container; the message is part of it where all nodes give the same."""
+    grouped: dict[tuple[str, str], list[tuple[int, Admission]]] = {}
+    for row, admission in refused:
+        grouped.setdefault((admission.reason, admission.container), []).append((row, admission))
+    causes: dict[tuple[str, str], list[int]] = {}
+    for (reason, _), entries in grouped.items():
+        first = entries[0][1]
+        if any(_short(admission) != _short(first) for _, admission in entries):
+            first = replace(first, message="")
+        words = GIVEN_UP if reason == TOO_MANY_ZONES else f"{REFUSED}{refusal_words(pod, first)}"
+        causes.setdefault((words, reason), []).extend(row for row, _ in entries)
+    return [
+        CauseCount(TOPOLOGY_MATCH, words, tuple(state.names[row] for row in sorted(rows)), reason)
+        for (words, reason), rows in causes.items()
+    ]
+
+
+def _short(admission: Admission) -> str:
+    message = "" if admission.message == _SAYS_NOTHING else admission.message
+    for wrapping in _WRAPPING:
+        message = message.replace(wrapping, "")
+    return message
 
 
 def _rows_by_cause(answer: ClassAnswer) -> list[tuple[int, NDArray[np.intp]]]:
@@ -95,9 +136,9 @@ def _missing_in_zones(state: ClusterState, pod: PodClass, rows: NDArray[np.intp]
     return np.where(state.columns.scope[rows] == Scope.POD, of_pod, of_containers)
 
 
-def _smallest(shares: NDArray[np.float64], rows: NDArray[np.intp], most: int) -> list[tuple[np.float64, np.intp]]:
+def _smallest(shares: NDArray[np.float64], rows: NDArray[np.intp], most: int) -> list[int]:
     order = np.argsort(shares, kind="stable")[:most]
-    return [(shares[index], rows[index]) for index in order if np.isfinite(shares[index])]
+    return [int(rows[index]) for index in order if np.isfinite(shares[index])]
 
 
 def _miss_in_sum(state: ClusterState, pod: PodClass, row: int) -> NearestMiss | None:
@@ -112,11 +153,22 @@ def _miss_in_sum(state: ClusterState, pod: PodClass, row: int) -> NearestMiss | 
     return worst[1] if worst else None
 
 
-def _miss_in_zones(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> NearestMiss | None:
-    plugin = profile.topology
-    node = knowledge_of(state, row, plugin.arguments.assumptions) if plugin else None
+def _miss_in_zones(
+    state: ClusterState, pod: PodClass, plugin: NodeResourceTopologyMatch, row: int
+) -> NearestMiss | None:
+    node = knowledge_of(state, row, plugin.arguments.assumptions)
     admission = admit(node, pod.request) if node else None
-    if admission is None or admission.shortfall is None:
+    if admission is None or admission.admitted:
         return None
-    missing = admission.shortfall
-    return NearestMiss(state.names[row], missing.resource, missing.zone, missing.have, missing.want)
+    return _miss_of(state, pod, row, admission)
+
+
+def _miss_of(state: ClusterState, pod: PodClass, row: int, admission: Admission) -> NearestMiss:
+    """What a replay says is missing; its reason where no amount is."""
+    name, missing = state.names[row], admission.shortfall
+    if missing is not None and missing.have < missing.want:
+        return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want)
+    reason = GIVEN_UP if admission.reason == TOO_MANY_ZONES else refusal_words(pod, admission)
+    if missing is None:
+        return NearestMiss(name, "", None, 0, 0, reason)
+    return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want, reason)

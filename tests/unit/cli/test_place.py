@@ -29,7 +29,7 @@ def test_a_pod_that_does_not_fit_gets_the_reasons_and_exit_code_1(bayplan: Baypl
     result = bayplan("place", "-f", pods / "upf-large.yaml")
     assert result.code == 1
     assert result.answer == "telco/upf-large does not fit: no node has the request inside one NUMA zone."
-    assert "Would schedule now if:  cpu <= 22 (2 nodes)" in result.out
+    assert "Would schedule now if:  cpu 22 instead of 24 (2 nodes)" in result.out
 
 
 def test_each_pod_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_pod_without_a_namespace_gets_the_one_given(bayplan: Bayplan, tmp_path
 def test_a_pod_with_gates_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_path: Path) -> None:
     pod = tmp_path / "pod.yaml"
     pod.write_text(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {schedulingGates: [{name: example.com/quota}]}\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}], schedulingGates: [{name: example.com/quota}]}\n"
     )
     result = bayplan("place", "-f", pod)
     assert (result.code, result.answer) == (

@@ -78,7 +78,9 @@ def test_a_pending_pod_that_fits_is_told_where(bayplan: Bayplan, tmp_path: Path)
 
 
 def test_a_finished_pod_needs_no_node(bayplan: Bayplan, tmp_path: Path) -> None:
-    folder = with_pod(tmp_path, "metadata: {name: p}\nspec: {nodeName: amd-1}\nstatus: {phase: Succeeded}\n")
+    folder = with_pod(
+        tmp_path, "metadata: {name: p}\nspec: {nodeName: amd-1, containers: [{name: c}]}\nstatus: {phase: Succeeded}\n"
+    )
     assert bayplan("why", "p", cluster=folder).answer == "default/p is done; it ran on amd-1."
 
 
@@ -94,11 +96,13 @@ def test_json_holds_everything_the_text_says(bayplan: Bayplan) -> None:
         "resource": "cpu",
         "have": "22",
         "want": "24",
+        "reason": None,
         "heldBy": {"pod": "telco/amf-0", "amount": "8"},
     }
     assert refusal["wouldScheduleIf"][0] == {
-        "change": "cpu <= 22 (2 nodes)",
+        "change": "cpu 22 instead of 24 (2 nodes)",
         "nodes": 2,
+        "atLeast": False,
         "type": "SmallerRequest",
         "container": "upf",
         "resource": "cpu",

@@ -2,11 +2,12 @@
 
 from bayplan.explain.event import event_text
 from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
-from bayplan.explain.refusal import Refusal
+from bayplan.explain.refusal import Refusal, refusal_of
 from bayplan.explain.stages import ENOUGH, Stage
 from bayplan.explain.why import refusal_text
 from bayplan.kube.core_v1 import Taint
-from bayplan.scheduling.decision import CauseCount, Shortfall
+from bayplan.scheduling.decision import CauseCount, Decision, NearestMiss, Shortfall
+from bayplan.scheduling.profile import default_profile
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, outcome_of, zones
 
 GPU = Taint(key="gpu", value="present", effect="NoSchedule")
@@ -40,7 +41,7 @@ def test_the_whole_text() -> None:
         "    0 in one zone         1 fragmented: n1",
         "Nearest:  n1 zone 1 has cpu 12 of 14  (telco/smf-0 holds 4 there)",
         "          n2 has cpu 8 of 14 in total",
-        "Would schedule now if:  cpu <= 12 (1 node)",
+        "Would schedule now if:  cpu 12 instead of 14 (1 node)",
         "                   or:  a container could span NUMA zones (1 node)",
         "                   or:  n3 were uncordoned (1 node)",
         "                   or:  it tolerated gpu=present:NoSchedule (1 node)",
@@ -55,7 +56,7 @@ def test_a_pod_of_several_containers_says_what_each_asks_for() -> None:
         "    app  cpu 6  memory 1Gi",
         "    log  cpu 1  memory 1Gi",
     ]
-    assert "Would schedule now if:  app: cpu <= 4 (1 node)" in lines
+    assert "Would schedule now if:  app: cpu 4 instead of 6 (1 node)" in lines
 
 
 def test_an_empty_cluster_is_named_as_such() -> None:
@@ -97,7 +98,7 @@ def test_an_event_is_written_as_kube_scheduler_does_with_the_smallest_change_beh
     refusal = refused(outcome_of(state, guaranteed("p", 14)))
     assert event_text(refusal.shortfall, refusal.changes) == (
         "0/2 nodes are available: 1 no single NUMA zone holds the request, 1 node(s) were unschedulable. "
-        "Would schedule now if: cpu <= 12 (1 node)."
+        "Would schedule now if: cpu 12 instead of 14 (1 node)."
     )
 
 
@@ -105,7 +106,54 @@ def test_an_event_never_exceeds_what_the_api_server_takes() -> None:
     causes = tuple(
         CauseCount("P", f"cause number {number} {'x' * 40}", ("n",) * (200 - number)) for number in range(100)
     )
-    text = event_text(Shortfall(9999, causes, ()), ["cpu <= 1 (1 node)"])
+    text = event_text(Shortfall(9999, causes, ()), ["cpu 1 instead of 2 (1 node)"])
     assert len(text.encode()) <= 1024
     assert text.startswith("0/9999 nodes are available: 200 cause number 0")
-    assert text.endswith("more causes. Would schedule now if: cpu <= 1 (1 node).")
+    assert text.endswith("more causes. Would schedule now if: cpu 1 instead of 2 (1 node).")
+
+
+def test_stages_go_from_loose_to_strict() -> None:
+    """Every count is of nodes that passed all that stands above: `enough in zones` comes before the rules of policies."""
+    state = cluster(
+        *(node(f"n{number}", 32) for number in range(4)),
+        zones("n0", [3, 3], of=16),
+        zones("n1", [10, 10], of=16),
+        zones("n2", [10, 10], of=16, policy="restricted"),
+        zones("n3", [3, 3], of=16, policy="best-effort"),
+    )
+    lines = refusal_text(refused(outcome_of(state, guaranteed("p", 14)))).splitlines()
+    assert lines[0] == "telco/p does not fit: no node has the request in the NUMA zones that its policy allows."
+    assert lines[2:5] == [
+        "    4 nodes",
+        "    2 enough in zones      2 zones hold too little in sum: n[0,3]",
+        "    0 in zones allowed     2 fragmented under restricted (n2), single-numa-node (n1)",
+    ]
+
+
+def with_reason(reason: str, cause: str) -> str:
+    causes = (CauseCount("NodeResourceTopologyMatch", cause, ("n1",), reason),)
+    shortfall = Shortfall(1, causes, (NearestMiss("n1", "", None, 0, 0, cause.removeprefix("kubelet: ")),))
+    state = cluster(node("n1", 32))
+    pod = state.classes.of(guaranteed("p", 14))
+    decision = Decision("telco/p", None, shortfall=shortfall)
+    return refusal_text(refusal_of(state, pod, default_profile(), decision, ()))
+
+
+def test_the_kubelets_own_reason_is_told() -> None:
+    assert with_reason("TopologyAffinityError", "kubelet: TopologyAffinityError in container b").splitlines() == [
+        "telco/p does not fit: no kubelet would admit it: TopologyAffinityError in container b.",
+        "  asks for  cpu 14  memory 1Gi  (Guaranteed)",
+        "    1 node",
+        "    0 admitted     1 TopologyAffinityError in container b: n1",
+        "Nearest:  n1 TopologyAffinityError in container b",
+        "No change of a single amount or rule would let it in.",
+    ]
+
+
+def test_what_bayplan_cannot_tell_is_not_said_of_the_kubelet() -> None:
+    text = with_reason("TooManyZoneCombinations", "too many NUMA zones to be sure")
+    assert text.splitlines()[0] == (
+        "telco/p does not fit: bayplan cannot tell: nodes that may take it have too many NUMA zones to be sure."
+    )
+    assert "    0 certain     1 too many NUMA zones to be sure: n1" in text
+    assert "kubelet" not in text

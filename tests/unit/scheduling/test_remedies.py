@@ -6,16 +6,36 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.plugins.node_resource_topology_args import read_arguments
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter, ZonesCombined, remedies
-from tests.helpers import GI, GPU, Amounts, Json, cluster, container, decide, node, pod, simple_pod, topology, zone
+from tests.helpers import (
+    GI,
+    GPU,
+    Amounts,
+    Json,
+    ZoneAmounts,
+    cluster,
+    container,
+    decide,
+    node,
+    pod,
+    simple_pod,
+    topology,
+    zone,
+)
 
 MI = 2**20
 
 
-def found(state: ClusterState, waiting: Pod) -> list[Remedy]:
-    profile = default_profile()
+NO_MEMORY_MANAGER = {"memoryManagerPolicy": "None"}
+
+
+def found(state: ClusterState, waiting: Pod, profile: Profile | None = None) -> list[Remedy]:
+    profile = profile or default_profile()
     assert not decide(state, waiting, profile).placed
     pod_class = state.classes.of(waiting)
     return list(remedies(state, pod_class, profile, ClassAnswers(state).for_class(pod_class, profile)))
@@ -128,3 +148,83 @@ def test_zones_that_are_short_in_sum_cannot_be_combined() -> None:
     zones = (zone(0, {"cpu": 3, "memory": "16Gi"}), zone(1, {"cpu": 3, "memory": "16Gi"}))
     state = cluster(topology(*zones), nodes=[node("n1", {"cpu": 10, "memory": "32Gi"})])
     assert not any(isinstance(each, ZonesCombined) for each in found(state, simple_pod({"cpu": 8, "memory": "1Gi"})))
+
+
+@pytest.mark.parametrize(
+    "asked, amount",
+    [
+        pytest.param(31, 28, id="more than there is: all of both zones"),
+        pytest.param(16, 14, id="one zone could hold it if it were empty, so two are not allowed"),
+    ],
+)
+def test_under_restricted_less_is_not_always_easier(asked: int, amount: int) -> None:
+    """14 of 16 CPUs are free in both zones: up to 14 fit in one, 17 to 28 in two, 15 and 16 nowhere."""
+    amounts: ZoneAmounts = {"cpu": (16, 16, 14), "memory": "16Gi"}
+    state = cluster(topology(zone(0, amounts), zone(1, amounts), policy="restricted", attributes=NO_MEMORY_MANAGER))
+    assert smaller(state, simple_pod({"cpu": asked, "memory": "1Gi"})) == [("cpu", amount * 1000, 1)]
+
+
+def test_whole_cores_are_promised_where_only_whole_cores_are_given_out() -> None:
+    attributes = {"cpuManagerPolicyOptions": "full-pcpus-only=true", "cpuManagerPolicy": "static"}
+    amounts: ZoneAmounts = {"cpu": 8, "memory": "16Gi"}
+    state = cluster(topology(zone(0, amounts), zone(1, amounts), attributes=attributes))
+    for asked, amount in ((5, 4000), (11, 8000)):
+        assert smaller(state, simple_pod({"cpu": asked, "memory": "1Gi"})) == [("cpu", amount, 1)]
+
+
+def spanning(state: ClusterState, waiting: Pod, profile: Profile | None = None) -> list[Remedy]:
+    return [each for each in found(state, waiting, profile) if isinstance(each, ZonesCombined)]
+
+
+def test_devices_that_are_gone_from_every_zone_cannot_be_combined() -> None:
+    """The node itself knows nothing of who holds them: its own sum has room for two."""
+    none: ZoneAmounts = {GPU: (1, 1, 0), "cpu": 8}
+    one: ZoneAmounts = {GPU: (1, 1, 1), "cpu": 8}
+    state = cluster(
+        topology(zone(0, none), zone(1, none), name="a"),
+        topology(zone(0, none), zone(1, one), name="b"),
+        topology(zone(0, one), zone(1, one), name="c"),
+    )
+    assert spanning(state, burstable({GPU: 2})) == [ZonesCombined(1)]
+
+
+def test_by_upstreams_rules_zones_that_are_short_in_sum_cannot_be_combined_either() -> None:
+    upstream = default_profile(NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"})))
+    amounts: ZoneAmounts = {"cpu": (16, 16, 3), "memory": "16Gi"}
+    enough: ZoneAmounts = {"cpu": (16, 16, 12), "memory": "16Gi"}
+    state = cluster(
+        topology(zone(0, amounts), zone(1, amounts), name="short"),
+        topology(zone(0, enough), zone(1, enough), name="enough"),
+    )
+    assert spanning(state, simple_pod({"cpu": 20, "memory": "1Gi"}), upstream) == [ZonesCombined(1)]
+
+
+def test_only_nodes_whose_kubelet_would_admit_it_are_counted() -> None:
+    """The init container holds huge pages in one zone, which the Memory Manager's merge at pod scope does not see."""
+    waiting = pod(
+        container({"cpu": 2, "memory": "2Gi"}),
+        init=[container({"cpu": 1, "memory": "1Gi", "hugepages-1Gi": "4Gi"}, "init")],
+    )
+
+    def machine(name: str, *pages: str) -> NodeResourceTopology:
+        zones = (
+            zone(number, {"cpu": 8, "memory": "16Gi", "hugepages-1Gi": ("4Gi", "4Gi", free)})
+            for number, free in enumerate(pages)
+        )
+        return topology(*zones, name=name, scope="pod")
+
+    reports = [machine(f"bad{number}", "0", "4Gi") for number in range(12)] + [machine("good", "4Gi", "4Gi")]
+    allocatable: Amounts = {"cpu": 16, "memory": "32Gi", "hugepages-1Gi": "8Gi"}
+    nodes = [node(report.metadata.name, allocatable, unschedulable=True) for report in reports]
+    remedy = next(each for each in found(cluster(*reports, nodes=nodes), waiting) if isinstance(each, WithoutFilter))
+    assert (remedy.nodes, remedy.names, remedy.at_least) == (1, ("good",), False)
+
+
+def test_what_was_not_replayed_is_not_counted() -> None:
+    waiting = pod(container({"cpu": 2, "memory": "1Gi"}), init=[container({"cpu": 2, "memory": "1Gi"}, "init")])
+    amounts: ZoneAmounts = {"cpu": 8, "memory": "16Gi"}
+    reports = [topology(zone(0, amounts), zone(1, amounts), name=f"n{number}") for number in range(70)]
+    nodes = [node(report.metadata.name, {"cpu": 16, "memory": "32Gi"}, unschedulable=True) for report in reports]
+    assert found(cluster(*reports, nodes=nodes), waiting) == [
+        WithoutFilter("NodeUnschedulable", "node(s) were unschedulable", 64, at_least=True)
+    ]
