@@ -7,6 +7,7 @@ policies. Unknown fields and values that upstream refuses are refused with the f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -19,6 +20,10 @@ from bayplan.engine.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
 LEAST_NUMA_NODES = "LeastNUMANodes"
 SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated", LEAST_NUMA_NODES)
 PREEMPTION_MODES = ("Disabled", "Enabled")
+# Upstream says that these are wrong, but not what would be right.
+_ALLOWED = {"scoringStrategy.type": SCORING_STRATEGIES, "preemptionMode": PREEMPTION_MODES}
+# Weighted sums of scores stay exact in 64 bits.
+LARGEST_WEIGHT = 2**31 - 1
 
 assert set(ALLOCATION_STRATEGIES) | {LEAST_NUMA_NODES} == set(SCORING_STRATEGIES)
 
@@ -116,7 +121,13 @@ def read_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArgs:
     arguments = decode_arguments(raw)
     error = validation_error(arguments)
     if error:
-        raise ArgumentError(error)
+        field = error.partition(":")[0]
+        allowed = _ALLOWED.get(field)
+        raise ArgumentError(f"{error}: must be {_or(allowed)}" if allowed else error)
+    for index, entry in enumerate(arguments.strategy.resources):
+        if entry.weight > LARGEST_WEIGHT:
+            where = f"scoringStrategy.resources[{index}].weight"
+            raise ArgumentError(f"{where}: {entry.weight} is not allowed: must be at most {LARGEST_WEIGHT}")
     return arguments
 
 
@@ -127,6 +138,8 @@ def decode_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArg
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `$")
         where = path.strip("`").lstrip(".")
+        if where == "filterMode":
+            problem = f"{problem}: must be {_or([mode.value for mode in FilterMode])}"
         raise ArgumentError(f"{where}: {problem}" if where else problem) from None
     strategy = arguments.strategy
     weights = [ResourceWeight(name=entry.name, weight=entry.weight or 1) for entry in strategy.resources]
@@ -153,3 +166,8 @@ def validation_error(arguments: NodeResourceTopologyMatchArgs) -> str | None:
             if value not in values:
                 return f'assume.{field}: Invalid value: "{value}": must be {" or ".join(values)}'
     return None
+
+
+def _or(values: Sequence[str]) -> str:
+    *others, last = values
+    return f"{', '.join(others)} or {last}"

@@ -22,6 +22,27 @@ API_VERSION = "kubescheduler.config.k8s.io/v1"
 DEFAULT_NAME = "bayplan"
 # Weighted scores of all plugins must fit an int32 column.
 LARGEST_WEIGHT = 1_000_000
+# kube-scheduler's other plugins: a file written for it may switch them off. Any other unknown name is a slip.
+NEVER_ON = {
+    "*",
+    "AzureDiskLimits",
+    "CinderLimits",
+    "DefaultBinder",
+    "DefaultPreemption",
+    "DynamicResources",
+    "EBSLimits",
+    "GCEPDLimits",
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "PrioritySort",
+    "SchedulingGates",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+}
 
 
 class ConfigurationError(ValueError):
@@ -168,7 +189,13 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
         for entry in point.enabled
     ]
     named += [entry.name for entry in written.plugin_config]
-    unknown = sorted({name for name in named if name not in {*FILTER_ORDER, *SCORE_ORDER}})
+    switched_off = [
+        entry.name
+        for point in (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
+        for entry in point.disabled
+        if entry.name not in NEVER_ON
+    ]
+    unknown = sorted({name for name in [*named, *switched_off] if name not in {*FILTER_ORDER, *SCORE_ORDER}})
     if unknown:
         known = ", ".join(sorted({*FILTER_ORDER, *SCORE_ORDER}))
         raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {known}")

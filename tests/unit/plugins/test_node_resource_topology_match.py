@@ -49,17 +49,27 @@ def test_assumptions_about_silent_kubelets(assume: Json, expected: Assumptions) 
 @pytest.mark.parametrize(
     "raw, message",
     [
-        ({"filterMode": "Both"}, "filterMode: Invalid enum value 'Both'"),
+        ({"filterMode": "Both"}, "filterMode: Invalid enum value 'Both': must be Kubelet or Upstream"),
         ({"scoring": {}}, "Object contains unknown field `scoring`"),
         (
             {"scoringStrategy": {"type": "Fastest"}},
-            'scoringStrategy.type: Invalid value: "Fastest": invalid ScoringStrategyType',
+            (
+                'scoringStrategy.type: Invalid value: "Fastest": invalid ScoringStrategyType: '
+                "must be MostAllocated, BalancedAllocation, LeastAllocated or LeastNUMANodes"
+            ),
         ),
         (
             {"scoringStrategy": {"resources": [{"weight": 1}]}},
             "scoringStrategy.resources[0]: Object missing required field `name`",
         ),
-        ({"preemptionMode": "Sometimes"}, 'preemptionMode: Invalid value: "Sometimes": invalid PreemptionMode'),
+        (
+            {"preemptionMode": "Sometimes"},
+            'preemptionMode: Invalid value: "Sometimes": invalid PreemptionMode: must be Disabled or Enabled',
+        ),
+        (
+            {"scoringStrategy": {"type": "LeastAllocated", "resources": [{"name": "cpu", "weight": 2**31}]}},
+            "scoringStrategy.resources[0].weight: 2147483648 is not allowed: must be at most 2147483647",
+        ),
         (
             {"assume": {"cpuManagerPolicy": "Static"}},
             'assume.cpuManagerPolicy: Invalid value: "Static": must be static or none',
@@ -90,9 +100,9 @@ class TestWhenItIsAsked:
             (simple_pod({"cpu": 2, "memory": "1Gi"}), True),
             (pod(container(requests={"cpu": 2})), False),
             (pod(container(requests={GPU: 1}, limits={GPU: 1})), True),
-            (pod(container(requests={GPU: 1}, limits={GPU: 0})), False),
+            (pod(container({GPU: 0})), False),
         ],
-        ids=["Guaranteed", "Burstable", "Burstable with a device", "a device limited to zero"],
+        ids=["Guaranteed", "Burstable", "Burstable with a device", "zero devices"],
     )
     def test_filter(self, waiting: object, asked: bool) -> None:
         assert NodeResourceTopologyMatch().applies(self.STATE.classes.of(waiting)) is asked  # type: ignore[arg-type]

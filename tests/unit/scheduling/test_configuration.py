@@ -127,9 +127,17 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             ),
         ),
         (
+            {"score": {"disabled": names("NodeAfinity", "ImageLocality", "*")}},
+            [],
+            (
+                "profiles[0]: bayplan has no plugin NodeAfinity; it has NodeAffinity, NodeName, NodePorts, "
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, TaintToleration"
+            ),
+        ),
+        (
             {},
             [{"name": "NodeName"}, {"name": "NodeResourceTopologyMatch", "args": {"filterMode": "Both"}}],
-            "profiles[0].pluginConfig[1].args.filterMode: Invalid enum value 'Both'",
+            "profiles[0].pluginConfig[1].args.filterMode: Invalid enum value 'Both': must be Kubelet or Upstream",
         ),
         (
             {},
@@ -157,6 +165,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
     ],
     ids=[
         "unknown plugins",
+        "a slip in what is switched off",
         "wrong argument",
         "needless argument",
         "unknown strategy",
