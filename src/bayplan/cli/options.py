@@ -24,10 +24,25 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 STDIN = Path("/dev/stdin")
-# Whether it can be read is found out, with a better message, when it is read.
-FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
+STANDARD_INPUT = Path("-")
 # What the API server writes into pods that name no scheduler.
 DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class _FileOrFolder(click.Path):
+    """A path, or `-` for standard input, which is there only once."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Whether the path can be read is found out, with a better message, when it is read."""
+        path = super().convert(value, param, ctx)
+        if ctx is not None and path == STANDARD_INPUT:
+            if ctx.meta.get(__name__):
+                raise click.UsageError("'-' is standard input, which can be read only once: give it to one option", ctx)
+            ctx.meta[__name__] = True
+        return path
+
+
+FILE_OR_FOLDER = _FileOrFolder(path_type=Path, allow_dash=True)
 
 
 class ExampleCommand(click.Command):
@@ -83,7 +98,7 @@ class Session:
     def __init__(self, cluster: Sequence[Path], config: Path | None = None, scheduler_name: str | None = None) -> None:
         from bayplan.cluster.state import ClusterState
 
-        self.objects = read_all(cluster)
+        self.objects = _read(cluster)
         self.state: ClusterState = ClusterState.load(self.objects)
         self._profiles = _profiles(config, scheduler_name)
         ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
@@ -113,16 +128,27 @@ class Session:
 
 
 def read_all(paths: Sequence[Path]) -> ObjectSet:
-    """The objects of several files or folders as one set; `-` is standard input."""
+    """The objects of several files or folders as one set. Pods are looked at at once, so that an error names the file."""
+    from bayplan.cluster.pod_class import PodClasses
+    from bayplan.kube.errors import InvalidObject
+
+    found = _read(paths)
+    classes = PodClasses()
+    for pod in found.pods:
+        try:
+            classes.of(pod)
+        except InvalidObject as error:
+            raise found.naming_the_file(error, pod) from None
+    return found
+
+
+def _read(paths: Sequence[Path]) -> ObjectSet:
+    """The objects of several files or folders, `-` being standard input."""
     from bayplan.kube.files import ObjectSet, read_objects
 
     found = ObjectSet()
     for path in paths:
-        part = read_objects(STDIN if path == Path("-") else path)
-        found.nodes += part.nodes
-        found.pods += part.pods
-        found.topologies += part.topologies
-        found.ignored_kinds += part.ignored_kinds
+        found.add(read_objects(STDIN if path == STANDARD_INPUT else path))
     return found
 
 
@@ -134,7 +160,7 @@ def _profiles(config: Path | None, scheduler_name: str | None) -> dict[str, Prof
             raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
         profile = default_profile()
         return {profile.name: profile}
-    profiles = _read_profiles(STDIN if config == Path("-") else config)
+    profiles = _read_profiles(STDIN if config == STANDARD_INPUT else config)
     if scheduler_name is None:
         return profiles
     if scheduler_name not in profiles:

@@ -25,11 +25,16 @@ class LabelColumns:
 
     def codes(self, key: str) -> NDArray[np.int32]:
         """One number per row for a label key."""
-        if key not in self._codes or len(self._codes[key]) < len(self._nodes):
-            self._values.setdefault(key, [""])
-            self._numbers.setdefault(key, {})
-            self._codes[key] = np.array([self._encode(key, node) for node in self._nodes], dtype=np.int32)
-        return self._codes[key]
+        codes = self._codes.get(key)
+        if codes is None:
+            self._values[key] = [""]
+            self._numbers[key] = {}
+            codes = self._codes[key] = np.zeros(0, dtype=np.int32)
+        known = len(codes)
+        if known < len(self._nodes):
+            new = [self._encode(key, node) for node in self._nodes[known:]]
+            codes = self._codes[key] = np.concatenate((codes, np.array(new, dtype=np.int32)))
+        return codes
 
     def values(self, key: str) -> list[str]:
         """The text behind each number of `codes(key)`; entry 0 stands for "absent"."""

@@ -6,15 +6,20 @@ deployment cost one evaluation. `scheduling/answers.py` keeps those answers.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import msgspec
 
+from bayplan.cluster.pod_checks import check_affinity, check_containers
 from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
-from bayplan.kube.errors import InvalidObject, ObjectPath
 
+MOST_KEPT = 10_000
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
+
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +50,62 @@ class PodClass:
 
 
 class PodClasses:
-    """Interns pod classes, so that the class of a known kind of pod is found without reading its amounts again."""
+    """Interns pod classes, so that the class of a known kind of pod is found without reading its amounts again.
+
+    The most recently used `MOST_KEPT` kinds are kept: a cluster that runs for months sees ever new ones.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, PodClass] = {}
+        self._classes: _Recent[PodClass] = _Recent()
+        self._requests: _Recent[PodRequest] = _Recent()
 
     def of(self, pod: Pod) -> PodClass:
-        """The class of a pod; raises `InvalidObject` if its amounts make no sense."""
+        """The class of a pod; raises `InvalidObject` if it says what no API server would accept."""
         key = _key(pod)
-        known = self._known.get(key)
-        if known is None:
-            known = pod_class_of(pod)
-            self._known[key] = known
-        return known
+        known = self._classes.get(key)
+        return known if known is not None else self._classes.put(key, pod_class_of(pod))
+
+    def request_of(self, pod: Pod) -> PodRequest:
+        """The amounts of a pod that stands somewhere already: which node it wanted makes no difference any more."""
+        key = _request_key(pod)
+        known = self._requests.get(key)
+        return known if known is not None else self._requests.put(key, _checked_request(pod))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._classes)
+
+
+class _Recent(Generic[_Kept]):
+    """The last `MOST_KEPT` things asked for, by key."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+
+    def get(self, key: bytes) -> _Kept | None:
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def put(self, key: bytes, thing: _Kept) -> _Kept:
+        self._kept[key] = thing
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return thing
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
 
 def pod_class_of(pod: Pod) -> PodClass:
     """Read everything about a pod that a node's answer may depend on."""
     spec = pod.spec
-    node_affinity = (spec.affinity.node_affinity if spec.affinity else None) or NodeAffinity()
-    _check_weights(node_affinity, ObjectPath.of(pod).child("spec.affinity.nodeAffinity"))
+    check_affinity(pod)
     return PodClass(
-        request=effective_request(pod),
+        request=_checked_request(pod),
         node_name=spec.node_name or None,
         node_selector=spec.node_selector or {},
-        node_affinity=node_affinity,
+        node_affinity=(spec.affinity.node_affinity if spec.affinity else None) or NodeAffinity(),
         tolerations=tuple(spec.tolerations or ()),
         host_ports=host_ports_of(spec),
         not_understood=_not_understood(spec),
@@ -91,12 +124,10 @@ def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _check_weights(affinity: NodeAffinity, at: ObjectPath) -> None:
-    wishes = affinity.preferred_during_scheduling_ignored_during_execution or []
-    for index, wish in enumerate(wishes):
-        if not 1 <= wish.weight <= 100:
-            where = at.child("preferredDuringSchedulingIgnoredDuringExecution").item(index).child("weight")
-            raise InvalidObject(where, f"{wish.weight} is not allowed: must be 1 to 100")
+def _checked_request(pod: Pod) -> PodRequest:
+    request = effective_request(pod)
+    check_containers(pod)
+    return request
 
 
 def _not_understood(spec: PodSpec) -> tuple[str, ...]:
@@ -108,22 +139,37 @@ def _not_understood(spec: PodSpec) -> tuple[str, ...]:
         found.append("spec.affinity.podAntiAffinity")
     if spec.topology_spread_constraints:
         found.append("spec.topologySpreadConstraints")
+    if spec.resource_claims:
+        found.append("spec.resourceClaims")
+    if any(volume.persistent_volume_claim is not None for volume in spec.volumes or ()):
+        found.append("spec.volumes[].persistentVolumeClaim")
+    if any(volume.ephemeral is not None for volume in spec.volumes or ()):
+        found.append("spec.volumes[].ephemeral")
+    if spec.os is not None and spec.os.name not in ("", "linux"):
+        found.append("spec.os.name")
     return tuple(found)
 
 
 def _key(pod: Pod) -> bytes:
+    """Whatever `pod_class_of` reads; of demands that nobody judges only that they are there."""
     spec = pod.spec
     return msgspec.json.encode(
         (
-            spec.containers,
-            spec.init_containers,
-            spec.overhead,
-            spec.resources,
+            *_amounts_and_ports(pod),
             spec.node_name,
             spec.node_selector,
-            spec.affinity,
+            spec.affinity.node_affinity if spec.affinity else None,
             spec.tolerations,
-            spec.topology_spread_constraints,
-            pod.status.qos_class if pod.status else None,
+            _not_understood(spec),
         )
     )
+
+
+def _request_key(pod: Pod) -> bytes:
+    return msgspec.json.encode(_amounts_and_ports(pod))
+
+
+def _amounts_and_ports(pod: Pod) -> tuple[object, ...]:
+    spec = pod.spec
+    qos = pod.status.qos_class if pod.status else None
+    return spec.containers, spec.init_containers, spec.overhead, spec.resources, qos

@@ -4,8 +4,9 @@ Events come in (`set_node`, `set_topology`, `set_pod`, ... or a whole `ObjectSet
 change log says which rows did. A decision is first *assumed* (its amounts are taken at once, so that the next decision sees
 them), then *confirmed* when the cluster shows the pod as bound, or *forgotten* if binding failed.
 
-The ledger: a node's topology report lags behind. Amounts of pods that were assumed here stay subtracted from the zones
-until a report arrives after their confirmation; until then the promise counts, afterwards the report does.
+Amounts of pods that were assumed here stay subtracted from the zones until a report shows them: `cluster/ledger.py` has the
+rules. News may come in any order: pods and reports that arrive before their node, or whose node is gone for a while, are
+kept until it appears.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from bayplan.cluster.change_log import ChangeLog
@@ -27,38 +27,25 @@ from bayplan.cluster.columns import (
     Columns,
 )
 from bayplan.cluster.hardware import HardwareClass, hardware_of
+from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.labels import LabelColumns
+from bayplan.cluster.ledger import PlacedPod, ZoneCharge, settled
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
-from bayplan.cluster.pod_request import CPU, PODS, PodRequest, amounts_of, is_memory
+from bayplan.cluster.pod_request import CPU, PODS, amounts_of, is_memory
+from bayplan.cluster.pod_zones import NUMA_ZONES, holdings_of
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
+__all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
+
+# More than anybody reads; a service that runs for months must not collect them without end.
+MOST_PROBLEMS = 1000
+# Policies under which a kubelet refuses pods for what stands in which zone.
+REFUSING_POLICIES = (Policy.RESTRICTED, Policy.SINGLE_NUMA_NODE)
 TERMINAL_PHASES = ("Succeeded", "Failed")
-
-
-class ZoneCharge(Struct, frozen=True, gc=False):
-    """An amount of one resource taken from one zone of a node."""
-
-    resource: int
-    zone: int
-    amount: float
-
-
-class PlacedPod(Struct, frozen=True, gc=False):
-    """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
-
-    `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
-    """
-
-    row: int
-    request: PodRequest
-    charges: tuple[ZoneCharge, ...]
-    host_ports: tuple[HostPort, ...]
-    confirmed: bool
-    promised: tuple[ZoneCharge, ...] = ()
 
 
 def pod_key(pod: Pod) -> str:
@@ -85,27 +72,46 @@ class ClusterState:
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
         self.problems: list[Problem] = []
-        self.port_users: dict[tuple[str, int], list[tuple[int, HostPort]]] = {}
+        self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
         self._before_their_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+        self._awaited_node: dict[str, str] = {}
+        self._reports_before_their_node: dict[str, TopologyReport] = {}
+        # Pods that stand in zones nobody knows, on nodes whose report does not show what is in use.
+        self._in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
+        self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
 
     @classmethod
     def load(cls, objects: ObjectSet) -> ClusterState:
         """Build the state from a dump. Pods without a node become `waiting`."""
         state = cls()
-        for node in objects.nodes:
-            if node.metadata.name in state.rows:
-                raise InvalidObject(ObjectPath.of(node), "appears twice")
-            state.set_node(node)
-        for topology in objects.topologies:
-            state.set_topology(topology)
-        for pod in objects.pods:
-            state.set_pod(pod)
+        reported: set[str] = set()
+        thing: Node | Pod | NodeResourceTopology
+        try:
+            for thing in objects.nodes:
+                state._set_new_node(thing)
+            for thing in objects.topologies:
+                if thing.metadata.name in reported:
+                    state.note(Problem(ObjectPath.of(thing), "appears twice: the last one counts"))
+                reported.add(thing.metadata.name)
+                state.set_topology(thing)
+            for thing in objects.pods:
+                state.set_pod(thing)
+        except InvalidObject as error:
+            raise objects.naming_the_file(error, thing) from None
         return state
+
+    def note(self, problem: Problem) -> None:
+        """Keep something that a user should know, once, and only the latest of very many."""
+        if problem not in self._noted:
+            self._noted.add(problem)
+            self.problems.append(problem)
+            if len(self.problems) > MOST_PROBLEMS:
+                self._noted.discard(self.problems.pop(0))
 
     # -- nodes and their topology ---------------------------------------------------------------------------------
 
@@ -135,17 +141,34 @@ class ClusterState:
         self.nodes[row] = node
         self.labels.update(row)
         self.node_log.append(row)
+        report = self._reports_before_their_node.pop(name, None)
+        if report is not None:
+            self._take_over(row, report)
         for pod in self._before_their_node.pop(name, {}).values():
             self.set_pod(pod)
         return row
 
+    def _set_new_node(self, node: Node) -> None:
+        if node.metadata.name in self.rows:
+            raise InvalidObject(ObjectPath.of(node), "appears twice")
+        self.set_node(node)
+
     def remove_node(self, name: str) -> None:
-        """Forget a node and everything on it; its row is used again later."""
-        row = self.rows.pop(name, None)
+        """A node is gone; its row is used again later. Its report and the pods bound to it are kept in case it returns."""
+        row = self.rows.get(name)
         if row is None:
             return
-        for key in list(self._pods_on.pop(row, ())):
+        for key in self.pods_on(row):
+            pod = self.bound.get(key)
             self.remove_pod(key)
+            if pod is not None:
+                self._leave_aside(key, pod, name)
+        report = self.reports[row]
+        if report is not None:
+            self._reports_before_their_node[name] = report
+        del self.rows[name]
+        self._pods_on.pop(row, None)
+        self._in_unknown_zones.pop(row, None)
         columns = self.columns
         columns.allocatable[:, row] = 0
         columns.free[:, row] = 0
@@ -160,39 +183,37 @@ class ClusterState:
         self.node_log.append(row)
 
     def set_topology(self, topology: NodeResourceTopology) -> None:
-        """Take over a node's report. A report without its node is noted and left aside."""
+        """Take over a node's report. A report without its node is noted and kept for it."""
         report = read_report(topology)
-        self.problems.extend(report.problems)
+        for problem in report.problems:
+            self.note(problem)
         row = self.rows.get(report.node)
         if row is None:
-            at = ObjectPath.of(topology)
-            self.problems.append(Problem(at, f'there is no Node "{report.node}": the topology data is left aside'))
+            text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
+            self.note(Problem(ObjectPath.of(topology), text))
+            self._reports_before_their_node[report.node] = report
             return
-        self._write_zones(row, report)
-        # A confirmed pod was on the node before this report was made, so the report already shows what it took.
-        for key in self.pods_on(row):
-            placed = self.pods[key]
-            if placed.confirmed:
-                self.pods[key] = replace(placed, charges=(), promised=())
-            else:
-                taken = [self._take(row, charge) for charge in placed.promised]
-                self.pods[key] = replace(placed, charges=tuple(taken))
-        self.node_log.append(row)
+        self._take_over(row, report)
 
     def remove_topology(self, node: str) -> None:
         """The node's report is gone: it is treated as a node that never had one."""
+        self._reports_before_their_node.pop(node, None)
         row = self.rows.get(node)
         if row is not None:
             self._clear_zones(row)
             self.reports[row] = None
+            self._in_unknown_zones.pop(row, None)
+            for key in self.pods_on(row):
+                # Nothing is left to give back. A promise is taken again from the next report.
+                placed = self.pods[key]
+                promised = () if placed.confirmed else placed.promised
+                self.pods[key] = replace(placed, charges=(), promised=promised, shown=False)
             self.node_log.append(row)
 
     def set_fresh(self, node: str, *, fresh: bool) -> None:
         """Say whether a node's report can be trusted at the moment."""
         row = self.rows[node]
-        report = self.reports[row]
-        reported = NO_TOPOLOGY if report is None else TOPOLOGY_USABLE if report.usable else TOPOLOGY_INVALID
-        self.columns.put("topology", row, reported if fresh else TOPOLOGY_STALE)
+        self.columns.put("topology", row, self._standing(row) if fresh else TOPOLOGY_STALE)
         self.node_log.append(row)
 
     # -- pods -----------------------------------------------------------------------------------------------------
@@ -207,14 +228,16 @@ class ClusterState:
         if not node:
             self.waiting[key] = pod
             return
+        request = self.classes.request_of(pod)
         self.waiting.pop(key, None)
+        self._no_longer_aside(key)
         row = self.rows.get(node)
         if row is None:
             at = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.problems.append(Problem(at, f'"{node}" is not a known Node: the pod is left aside until it is'))
-            self._before_their_node[node][key] = pod
+            self.note(Problem(at, f'"{node}" is not a known Node: the pod is left aside until it is'))
+            self.remove_pod(key)
+            self._leave_aside(key, pod, node)
             return
-        request = self.classes.of(pod).request
         placed = self.pods.get(key)
         if placed is not None and (placed.row != row or placed.request != request):
             # Bound elsewhere than was assumed, or resized in place.
@@ -223,33 +246,41 @@ class ClusterState:
         self.bound[key] = pod
         if placed is not None:
             self.confirm(key)
-            return
-        # Whatever it holds in zones is in the node's report already, so only the node's sums are charged.
-        self._place(key, PlacedPod(row, request, (), host_ports_of(pod.spec), confirmed=True))
+        else:
+            self._place(key, PlacedPod(row, request, (), host_ports_of(pod.spec), confirmed=True))
+        report = self.reports[row]
+        if report is not None and not report.shows_use and not self.pods[key].promised:
+            # Otherwise whatever it holds in zones is promised here or in the node's report already.
+            promised = self._holdings(key, report)
+            self.pods[key] = replace(self.pods[key], charges=self._take_all(row, promised), promised=promised)
+            self._judge(row)
 
     def remove_pod(self, key: str) -> None:
         """A pod ended or was deleted: its amounts are free again."""
         self.waiting.pop(key, None)
         self.bound.pop(key, None)
-        for pods in self._before_their_node.values():
-            pods.pop(key, None)
-        if key in self.pods:
-            self._release(key)
+        self._no_longer_aside(key)
+        self._release(key)
 
     def assume(self, key: str, row: int, pod: PodClass, charges: Sequence[ZoneCharge]) -> None:
         """Take the amounts of a decision at once, before anybody has been told about it."""
         if key in self.pods:
             raise ValueError(f"pod {key} already occupies node {self.names[self.pods[key].row]}")
-        taken = tuple(self._take(row, charge) for charge in charges)
+        taken = self._take_all(row, charges)
         placed = PlacedPod(row, pod.request, taken, pod.host_ports, confirmed=False, promised=tuple(charges))
         self._place(key, placed)
 
     def confirm(self, key: str) -> None:
         """The cluster shows the pod on its node: the promise became a fact."""
-        self.pods[key] = replace(self.pods[key], confirmed=True)
+        placed = self.pods[key]
+        if placed.shown:
+            self._give_back(placed)
+            placed = replace(placed, charges=(), promised=(), shown=False)
+            self.usage_log.append(placed.row)
+        self.pods[key] = replace(placed, confirmed=True)
 
     def forget(self, key: str) -> None:
-        """Binding failed: give everything back."""
+        """Binding failed: give everything back. Nothing happens if the pod, or its node, is gone already."""
         self._release(key)
 
     def pods_on(self, row: int) -> list[str]:
@@ -277,24 +308,49 @@ class ClusterState:
             columns.take(resource, placed.row, amount)
         columns.take(PODS, placed.row, 1)
         for port in placed.host_ports:
-            self.port_users.setdefault((port.protocol, port.number), []).append((placed.row, port))
+            users = self.port_users.setdefault((port.protocol, port.number), {})
+            users.setdefault(placed.row, []).append(port)
         self.pods[key] = placed
         self._pods_on[placed.row].add(key)
         self.usage_log.append(placed.row)
 
     def _release(self, key: str) -> None:
-        placed = self.pods.pop(key)
-        columns = self.columns
+        placed = self.pods.pop(key, None)
+        if placed is None:
+            return
+        row = placed.row
         for resource, amount in placed.request.total.items():
-            columns.take(resource, placed.row, -amount)
-        columns.take(PODS, placed.row, -1)
+            self.columns.take(resource, row, -amount)
+        self.columns.take(PODS, row, -1)
+        self._give_back(placed)
+        for port in placed.host_ports:
+            users = self.port_users[port.protocol, port.number]
+            users[row].remove(port)
+            if not users[row]:
+                del users[row]
+        self._pods_on[row].discard(key)
+        self.usage_log.append(row)
+        if key in self._in_unknown_zones.get(row, ()):
+            self._in_unknown_zones[row].discard(key)
+            self._judge(row)
+
+    def _leave_aside(self, key: str, pod: Pod, node: str) -> None:
+        self._before_their_node[node][key] = pod
+        self._awaited_node[key] = node
+
+    def _no_longer_aside(self, key: str) -> None:
+        node = self._awaited_node.pop(key, None)
+        if node is not None:
+            self._before_their_node.get(node, {}).pop(key, None)
+
+    def _give_back(self, placed: PlacedPod) -> None:
+        columns = self.columns
         for charge in placed.charges:
             columns.zone_available[charge.resource, charge.zone, placed.row] += charge.amount
             columns.zone_available_sum[charge.resource, placed.row] += charge.amount
-        for port in placed.host_ports:
-            self.port_users[port.protocol, port.number].remove((placed.row, port))
-        self._pods_on[placed.row].discard(key)
-        self.usage_log.append(placed.row)
+
+    def _take_all(self, row: int, charges: Sequence[ZoneCharge]) -> tuple[ZoneCharge, ...]:
+        return tuple(self._take(row, charge) for charge in charges)
 
     def _take(self, row: int, charge: ZoneCharge) -> ZoneCharge:
         """Subtract from a zone, never below zero: a late report may already show less than was promised."""
@@ -304,6 +360,48 @@ class ClusterState:
         columns.zone_available[charge.resource, charge.zone, row] = left - amount
         columns.zone_available_sum[charge.resource, row] -= amount
         return charge if amount == charge.amount else replace(charge, amount=amount)
+
+    def _take_over(self, row: int, report: TopologyReport) -> None:
+        before = self.reports[row]
+        self._write_zones(row, report)
+        self._in_unknown_zones.pop(row, None)
+        pods = [(key, self.pods[key]) for key in self.pods_on(row)]
+        names = self.columns.resource_names
+        for key, placed in settled(pods, before, report, names, lambda key: self._holdings(key, report)):
+            self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
+        self._judge(row)
+        self.node_log.append(row)
+
+    def _holdings(self, key: str, report: TopologyReport) -> tuple[ZoneCharge, ...]:
+        """What the annotation of a bound pod tells; a pod that holds more than that is noted as unknown."""
+        placed = self.pods[key]
+        held, complete = holdings_of(self.bound[key], placed.request, report)
+        if not complete:
+            self._in_unknown_zones[placed.row].add(key)
+        return tuple(ZoneCharge(self.columns.resource(name), zone, float(amount)) for name, zone, amount in held)
+
+    def _standing(self, row: int) -> int:
+        """Whether a node's report, as it is, says enough to judge by."""
+        report = self.reports[row]
+        if report is None:
+            return NO_TOPOLOGY
+        lost = self._in_unknown_zones.get(row) and report.settings.policy in REFUSING_POLICIES
+        return TOPOLOGY_USABLE if report.usable and not lost else TOPOLOGY_INVALID
+
+    def _judge(self, row: int) -> None:
+        """Write down whether the report can be used, after it or the pods that it does not show have changed."""
+        standing = self._standing(row)
+        unknown = sorted(self._in_unknown_zones.get(row, ()))
+        if unknown and standing == TOPOLOGY_INVALID:
+            others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+            text = (
+                f"zones report no `available`, and where pod {unknown[0]}{others} stands is unknown: the node's topology"
+                f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
+            )
+            self.note(Problem(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
+        if self.columns.topology[row] != TOPOLOGY_STALE and self.columns.topology[row] != standing:
+            self.columns.put("topology", row, standing)
+            self.node_log.append(row)
 
     def _write_zones(self, row: int, report: TopologyReport) -> None:
         columns = self.columns

@@ -34,6 +34,15 @@ UNKNOWN_DISTANCE = 255
 LARGEST_DISTANCE = 65_535
 MOST_NUMA_NODES = 1024
 
+# The kubelet's options of the static CPU Manager.
+CPU_OPTIONS = (
+    "full-pcpus-only",
+    "distribute-cpus-across-numa",
+    "align-by-socket",
+    "distribute-cpus-across-cores",
+    "strict-cpu-reservation",
+    "prefer-align-cpus-by-uncorecache",
+)
 MEMORY_GROUP_ATTRIBUTE = "bayplan.io/memory-group"
 
 _Value = TypeVar("_Value")
@@ -92,6 +101,8 @@ class TopologyReport:
     settings: KubeletSettings
     zones: tuple[ZoneReport, ...]
     problems: list[Problem] = field(default_factory=list)
+    shows_use: bool = True
+    """False if some resource has no `available`, as in the forms before that field existed: what is in use is unknown."""
 
     @property
     def usable(self) -> bool:
@@ -104,8 +115,10 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
     at = ObjectPath.of(topology)
     problems: list[Problem] = []
     zones: list[ZoneReport] = []
+    shows_use = True
+    keyed = isinstance(topology.zones, dict)
     for index, zone in enumerate(zones_of(topology)):
-        where = at.child("zones").item(index)
+        where = at.child("zones").entry(zone.name) if keyed else at.child("zones").item(index)
         if zone.type != "Node":
             continue  # sockets, dies and the like carry no amounts that the kubelet aligns to
         zone_id = zone_id_of(zone.name)
@@ -117,8 +130,25 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
             text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
             problems.append(Problem(where.child("name"), text))
         zones.append(_zone_report(zone, zone_id, where, problems))
+        shows_use = shows_use and all(resource.available is not None for _, resource in resources_of(zone))
+    if not zones:
+        problems.append(
+            Problem(at.child("zones"), "holds no NUMA zone (type Node, name node-0): nothing can be aligned")
+        )
     settings = settings_of(topology, problems)
-    return TopologyReport(topology.metadata.name, settings, tuple(sorted(zones, key=lambda zone: zone.id)), problems)
+    in_order = tuple(sorted(zones, key=lambda zone: zone.id))
+    return TopologyReport(topology.metadata.name, settings, in_order, problems, shows_use)
+
+
+def same_use(before: TopologyReport, after: TopologyReport) -> bool:
+    """True if two reports of a node show the same amounts as available."""
+
+    def left(report: TopologyReport) -> list[tuple[int, dict[str, int]]]:
+        return [
+            (zone.id, {name: amounts.available for name, amounts in zone.resources.items()}) for zone in report.zones
+        ]
+
+    return before.shows_use == after.shows_use and left(before) == left(after)
 
 
 def differ_in_use_only(before: TopologyReport, after: TopologyReport) -> bool:
@@ -148,9 +178,15 @@ def zone_id_of(name: str) -> int | None:
 def settings_of(topology: NodeResourceTopology, problems: list[Problem] | None = None) -> KubeletSettings:
     """Policy, scope and options; ignored values are added to `problems`."""
     ignored: list[Problem] = [] if problems is None else problems
-    at = ObjectPath.of(topology).child("attributes")
-    settings = apply_policies(KubeletSettings(), topology.topology_policies or [])
-    return apply_attributes(settings, topology.attributes or [], at, ignored)
+    at = ObjectPath.of(topology)
+    attributes = topology.attributes or []
+    policies = topology.topology_policies or []
+    settings = apply_policies(KubeletSettings(), policies)
+    overridden = any(attribute.name == "topologyManagerPolicy" for attribute in attributes)
+    if policies and policies[0] not in {*_LEGACY_POLICIES, "None"} and not overridden:
+        text = f'"{policies[0]}" has no effect; these have: {", ".join(_LEGACY_POLICIES)}'
+        ignored.append(Problem(at.child("topologyPolicies").item(0), text))
+    return apply_attributes(settings, attributes, at.child("attributes"), ignored)
 
 
 def apply_policies(settings: KubeletSettings, policies: list[str]) -> KubeletSettings:
@@ -170,6 +206,8 @@ def apply_attributes(
             settings = _with_attribute(settings, attribute.name, attribute.value)
         except _NotAllowed as error:
             problems.append(Problem(at.key(attribute.name), f'"{attribute.value}" is ignored: expected {error}'))
+        if attribute.name == "cpuManagerPolicyOptions":
+            _check_cpu_options(attribute.value, at.key(attribute.name), problems)
     return settings
 
 
@@ -195,9 +233,22 @@ def _with_attribute(settings: KubeletSettings, name: str, value: str) -> Kubelet
         case "bayplan.io/threads-per-core":
             return replace(settings, threads_per_core=_one_of({"1": 1, "2": 2, "4": 4, "8": 8}, value))
         case "cpuManagerPolicyOptions":
-            pairs = (pair.partition("=") for pair in value.split(",") if pair)
-            return replace(settings, cpu_options=frozenset(option for option, _, text in pairs if text == "true"))
+            return replace(settings, cpu_options=frozenset(name for name, text in _pairs(value) if text == "true"))
     return settings
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """`a=true,b=false` as pairs."""
+    written = (pair.partition("=") for pair in text.split(",") if pair.strip())
+    return [(name.strip(), value.strip()) for name, _, value in written]
+
+
+def _check_cpu_options(text: str, at: ObjectPath, problems: list[Problem]) -> None:
+    for name, value in _pairs(text):
+        if value not in ("true", "false"):
+            problems.append(Problem(at, f'"{name}" is ignored: expected {name}=true or {name}=false'))
+        elif name not in CPU_OPTIONS:
+            problems.append(Problem(at, f'"{name}" has no effect; these have: {", ".join(CPU_OPTIONS)}'))
 
 
 def _one_of(allowed: Mapping[str, _Value], text: str) -> _Value:
@@ -217,14 +268,17 @@ def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Proble
     resources: dict[str, ZoneAmounts] = {}
     listed = at.child("resources")
     for index, (name, resource) in enumerate(resources_of(zone)):
-        where = listed.item(index)
+        where = listed.key(name) if isinstance(zone.resources, dict) else listed.item(index)
         if not name:
             problems.append(Problem(where.child("name"), "is missing: resource left aside"))
             continue
         if name in resources:
             problems.append(Problem(where.child("name"), f'"{name}" appears twice in the zone: the first one counts'))
             continue
-        resources[name] = _zone_amounts(name, resource, where)
+        amounts = resources[name] = _zone_amounts(name, resource, where)
+        if amounts.available > amounts.allocatable:
+            text = f'"{resource.available}" is above allocatable "{resource.allocatable}": used as written'
+            problems.append(Problem(where.child("available"), text))
     costs: dict[int, int] = {}
     for text, cost in costs_of(zone).items():
         other = zone_id_of(text)
@@ -232,10 +286,21 @@ def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Proble
             costs[other] = cost
         elif other is not None:
             problems.append(Problem(at.child("costs").key(text), f"{cost} is no distance: taken as unknown"))
-    group = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE, "")
-    ids = (zone_id_of(f"node-{part.strip()}") for part in group.split(","))
-    members = tuple(sorted({zone_id_ for zone_id_ in ids if zone_id_ is not None})) or None
-    return ZoneReport(zone_id, resources, costs, members)
+    return ZoneReport(zone_id, resources, costs, _memory_group(zone, at, problems))
+
+
+def _memory_group(zone: Zone, at: ObjectPath, problems: list[Problem]) -> tuple[int, ...] | None:
+    """The zones whose memory is used together with this one's, or None if the zone does not say."""
+    text = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE)
+    if text is None or not text.strip():
+        return None
+    ids = {zone_id_of(f"node-{part.strip()}") for part in text.split(",")}
+    members = tuple(sorted(zone_id for zone_id in ids if zone_id is not None))
+    if len(members) < len(ids):
+        where = at.child("attributes").key(MEMORY_GROUP_ATTRIBUTE)
+        problems.append(Problem(where, f'"{text}" is ignored: expected zone ids such as 0,1'))
+        return None
+    return members
 
 
 def _zone_amounts(name: str, resource: ZoneResource, at: ObjectPath) -> ZoneAmounts:

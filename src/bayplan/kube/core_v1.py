@@ -110,6 +110,19 @@ class SchedulingGate(WireStruct, frozen=True):
     name: str
 
 
+class Volume(WireStruct, frozen=True):
+    """A volume; only those that a claim stands behind may tie a pod to nodes."""
+
+    persistent_volume_claim: dict[str, object] | None = None
+    ephemeral: dict[str, object] | None = None
+
+
+class PodOS(WireStruct, frozen=True):
+    """The operating system a pod was made for."""
+
+    name: str = ""
+
+
 class PodSpec(WireStruct, frozen=True):
     """What a pod wants."""
 
@@ -125,6 +138,9 @@ class PodSpec(WireStruct, frozen=True):
     scheduler_name: str | None = None
     priority: int | None = None
     topology_spread_constraints: list[dict[str, object]] | None = None
+    resource_claims: list[dict[str, object]] | None = None
+    volumes: list[Volume] | None = None
+    os: PodOS | None = None
 
 
 class PodStatus(WireStruct, frozen=True):

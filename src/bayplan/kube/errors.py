@@ -7,6 +7,7 @@ the object, the field, the value and what would be allowed in one line.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -42,6 +43,10 @@ class ObjectPath:
         """A field of the place this path names."""
         return ObjectPath(self.subject, f"{self.field}.{name}" if self.field else name)
 
+    def entry(self, name: str) -> ObjectPath:
+        """One key of a map whose keys are names that users chose: always quoted."""
+        return ObjectPath(self.subject, f'{self.field}["{name}"]')
+
     def item(self, index: int) -> ObjectPath:
         """One entry of the list this path names."""
         return ObjectPath(self.subject, f"{self.field}[{index}]")
@@ -49,6 +54,10 @@ class ObjectPath:
     def key(self, name: str) -> ObjectPath:
         """One key of the map this path names; quoted where a dot or slash would be read as a field."""
         return ObjectPath(self.subject, f'{self.field}["{name}"]' if set(name) & set("./") else f"{self.field}.{name}")
+
+    def in_file(self, file: Path) -> ObjectPath:
+        """The same place, with the file that the object came from."""
+        return ObjectPath(f"{self.subject} ({file})", self.field)
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.field}" if self.field else self.subject

@@ -45,6 +45,22 @@ class ObjectSet:
     pods: list[Pod] = field(default_factory=list)
     topologies: list[NodeResourceTopology] = field(default_factory=list)
     ignored_kinds: Counter[str] = field(default_factory=Counter)
+    files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
+
+    def add(self, part: ObjectSet, file: Path | None = None) -> None:
+        """Take over the objects of another set; `file` is where they come from."""
+        self.nodes += part.nodes
+        self.pods += part.pods
+        self.topologies += part.topologies
+        self.ignored_kinds += part.ignored_kinds
+        self.files += [(file, part)] if file else part.files
+
+    def naming_the_file(self, error: InvalidObject, thing: Node | Pod | NodeResourceTopology) -> InvalidObject:
+        """The same error about an object of this set, with the file it came from."""
+        for file, part in self.files:
+            if any(each is thing for each in (*part.nodes, *part.pods, *part.topologies)):
+                return InvalidObject(error.at.in_file(file), error.problem)
+        return error
 
     def __len__(self) -> int:
         return len(self.nodes) + len(self.pods) + len(self.topologies)
@@ -54,8 +70,10 @@ def read_objects(path: Path) -> ObjectSet:
     """Read a file or every object file of a folder (sub-folders included, in name order)."""
     found = ObjectSet()
     for file in _files_of(path):
+        part = ObjectSet()
         for document in _documents_of(file):
-            _collect(document, file, found)
+            _collect(document, file, part)
+        found.add(part, file)
     return found
 
 
@@ -90,6 +108,8 @@ def _documents_of(file: Path) -> Iterator[bytes]:
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {error}") from None
+    if not data:
+        raise InvalidObject(ObjectPath(f"file {file}"), "is empty: did the command that wrote it fail?")
     start = data.lstrip()[:1]
     if start in (b"{", b"["):
         yield data
@@ -133,7 +153,11 @@ def _collect_one(
     if kind == "Node" and not group:
         found.nodes.append(_decode(document, Node, header, file))
     elif kind == "Pod" and not group:
-        found.pods.append(_decode(document, Pod, header, file))
+        pod = _decode(document, Pod, header, file)
+        if not pod.spec.containers:
+            at = _subject(kind, header, file).child("spec.containers")
+            raise InvalidObject(at, "is empty: a pod needs at least one container")
+        found.pods.append(pod)
     elif kind == "NodeResourceTopology":
         if header.api_version and (group != topology_v1alpha2.GROUP or version not in topology_v1alpha2.VERSIONS):
             allowed = ", ".join(f"{topology_v1alpha2.GROUP}/{known}" for known in topology_v1alpha2.VERSIONS)

@@ -6,17 +6,21 @@ changes; only host ports depend on what runs there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_class import HostPort, PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Rows
+from bayplan.engine.scores import MOST_SCORE, Scores
 from bayplan.kube.core_v1 import Taint, Toleration
-from bayplan.plugins.base import MOST_SCORE, Scores, of_one_node
+from bayplan.plugins.base import of_one_node
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+_NOBODY: Mapping[int, Sequence[HostPort]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +136,18 @@ class NodePorts:
         """1 where another pod holds a wanted port."""
         refused = np.zeros(state.columns.size, dtype=np.uint8)
         for port in pod.host_ports:
-            for row, taken in state.port_users.get((port.protocol, port.number), ()):
-                if port.conflicts(taken):
+            for row, held in state.port_users.get((port.protocol, port.number), _NOBODY).items():
+                if any(port.conflicts(taken) for taken in held):
                     refused[row] = 1
         return refused[rows]
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.refusals, state, pod, row)
+        """The same for one node, without a look at the others."""
+        for port in pod.host_ports:
+            held = state.port_users.get((port.protocol, port.number), _NOBODY).get(row, ())
+            if any(port.conflicts(taken) for taken in held):
+                return 1
+        return 0
 
     def cause(self, pod: PodClass, code: int) -> str:
         """kube-scheduler's words."""

@@ -33,13 +33,20 @@ def container(resources: str) -> str:
         (POD + container("[1]") + "\n", "spec.containers[0].resources.requests: expected object | null, got array"),
         (
             POD + container('{cpu: "-1"}') + "\n",
-            'Pod default/p: spec.containers[0].resources.requests.cpu: "-1" is negative: must be 0 or more',
+            'pod.yaml): spec.containers[0].resources.requests.cpu: "-1" is negative: must be 0 or more',
         ),
         (POD + container("{cpu: 1.5x}") + "\n", 'requests.cpu: invalid quantity "1.5x"'),
         (POD + container("{example.com/nic: 10P}") + "\n", 'requests["example.com/nic"]: "10P" is too large'),
         ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n", "-f holds no pod. Deployment: not a Pod"),
         ("apiVersion: v1\nkind: List\nitems: []\n", "-f holds no pod"),
-        ("", "-f holds no pod"),
+        ("\n", "-f holds no pod"),
+        ("", "pod.yaml: is empty: did the command that wrote it fail?"),
+        (POD + "{}\n", "Pod p ("),
+        (POD + "{}\n", "pod.yaml): spec.containers: is empty: a pod needs at least one container"),
+        (
+            POD + "{containers: [{name: c, resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}]}\n",
+            'spec.containers[0].resources.requests.cpu: "2" is above the limit of "1500m"',
+        ),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else None,
 )
@@ -57,13 +64,13 @@ def test_wrong_pods(bayplan: Bayplan, tmp_path: Path, text: str, message: str) -
 @pytest.mark.parametrize(
     "text, message",
     [
-        (NODE + '{allocatable: {cpu: "-4"}}\n', 'Node n1: status.allocatable.cpu: "-4" is negative'),
+        (NODE + '{allocatable: {cpu: "-4"}}\n', 'cluster.yaml): status.allocatable.cpu: "-4" is negative'),
         (NODE + "{allocatable: 4}\n", "status.allocatable: expected object | null, got int"),
-        (NODE + "{}\n---\n" + NODE + "{}\n", "Node n1: appears twice"),
+        (NODE + "{}\n---\n" + NODE + "{}\n", "cluster.yaml): appears twice"),
         (ZONES + "3\n", "zones: expected"),
         (
             ZONES + "[{name: node-0, type: Node, resources: [{name: cpu, available: 1q}]}]\n",
-            'NodeResourceTopology n1: zones[0].resources[0].available: invalid quantity "1q"',
+            'cluster.yaml): zones[0].resources[0].available: invalid quantity "1q"',
         ),
         (
             ZONES + "[{name: node-0, type: Node, resources: [{name: cpu}]}]\n",
@@ -104,20 +111,35 @@ def test_a_folder_without_objects_is_named(bayplan: Bayplan, tmp_path: Path) -> 
     assert "holds no object file" in bayplan("place", "-f", tmp_path).err
 
 
-@pytest.mark.parametrize("text", ["", "apiVersion: v1\nkind: List\nitems: []\n"])
-def test_an_empty_cluster_is_a_no(bayplan: Bayplan, pods: Path, tmp_path: Path, text: str) -> None:
+def test_a_cluster_file_without_a_byte_is_no_cluster(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.touch()
+    result = bayplan("place", "-f", pods / "upf.yaml", cluster=file)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"error: file {file}: is empty: did the command that wrote it fail?\n"
+
+
+def test_standard_input_is_read_only_once(bayplan: Bayplan) -> None:
+    result = bayplan("place", "-f", "-", cluster="-")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "error: '-' is standard input, which can be read only once: give it to one option. See 'bayplan place --help'.\n"
+    )
+
+
+def test_an_empty_cluster_is_a_no(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(text)
+    file.write_text("apiVersion: v1\nkind: List\nitems: []\n")
     result = bayplan("place", "-f", pods / "upf.yaml", cluster=file)
     assert (result.code, result.answer) == (1, "telco/upf-0 does not fit: the cluster has no nodes.")
 
 
 def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(ZONES + "[]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
+    file.write_text(ZONES + "[{name: node-0, type: Node}]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
     result = bayplan("place", "-f", pods / "web.yaml", cluster=file)
     assert result.err.splitlines() == [
-        'warning: NodeResourceTopology n1: there is no Node "n1": the topology data is left aside',
+        'warning: NodeResourceTopology n1: "n1" is not a known Node: the topology data is left aside until it is',
         "warning: not used: ConfigMap (1)",
     ]
     assert "warning" not in result.out
@@ -125,7 +147,9 @@ def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: P
 
 def test_many_warnings_are_counted(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text("---\n".join(ZONES.replace("n1", f"n{number}") + "[]\n" for number in range(30)))
+    file.write_text(
+        "---\n".join(ZONES.replace("n1", f"n{number}") + "[{name: node-0, type: Node}]\n" for number in range(30))
+    )
     lines = bayplan("place", "-f", pods / "web.yaml", cluster=file).err.splitlines()
     assert len(lines) == 11
     assert lines[-1] == "warning: and 20 more"

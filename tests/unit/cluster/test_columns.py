@@ -51,10 +51,10 @@ class TestTallies:
     def test_one_value_on_all_nodes_is_known_and_two_are_not(self, name: str) -> None:
         columns = Columns()
         first, second = columns.add_row(), columns.add_row()
-        columns.put(name, first, 1)
+        columns.put(name, first, 2)
         assert columns.everywhere(name) is None
-        columns.put(name, second, 1)
-        assert columns.everywhere(name) == 1
+        columns.put(name, second, 2)
+        assert columns.everywhere(name) == 2
 
     def test_writing_the_same_value_again_counts_once(self) -> None:
         columns = Columns()

@@ -84,9 +84,27 @@ class TestHostPorts:
         ({"affinity": {"podAffinity": {"required": []}}}, ("spec.affinity.podAffinity",)),
         ({"affinity": {"podAntiAffinity": {"required": []}}}, ("spec.affinity.podAntiAffinity",)),
         ({"topologySpreadConstraints": [{"maxSkew": 1}]}, ("spec.topologySpreadConstraints",)),
+        ({"resourceClaims": [{"name": "gpu"}]}, ("spec.resourceClaims",)),
+        (
+            {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]},
+            ("spec.volumes[].persistentVolumeClaim",),
+        ),
+        ({"volumes": [{"name": "scratch", "ephemeral": {}}]}, ("spec.volumes[].ephemeral",)),
+        ({"os": {"name": "windows"}}, ("spec.os.name",)),
         ({"affinity": {"nodeAffinity": {}}}, ()),
+        ({"os": {"name": "linux"}, "volumes": [{"name": "tmp", "emptyDir": {}}]}, ()),
     ],
-    ids=["affinity", "anti-affinity", "spread", "node affinity is understood"],
+    ids=[
+        "affinity",
+        "anti-affinity",
+        "spread",
+        "dynamic resources",
+        "volume claim",
+        "ephemeral volume",
+        "Windows",
+        "node affinity is understood",
+        "ordinary",
+    ],
 )
 def test_demands_that_cannot_be_judged_are_not_overlooked(spec: Json, demands: tuple[str, ...]) -> None:
     assert pod_class_of(pod(**spec)).not_understood == demands
@@ -102,3 +120,28 @@ def test_a_preference_of_absurd_weight_is_refused(weight: int) -> None:
         "Pod default/pod: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: "
         f"{weight} is not allowed: must be 1 to 100"
     )
+
+
+class TestKeptClasses:
+    def test_equal_pods_on_different_nodes_have_one_request_and_no_class(self) -> None:
+        classes = PodClasses()
+        agents = [simple_pod({"cpu": 1}, f"agent-{number}", nodeName=f"n{number}") for number in range(3)]
+        assert len({id(classes.request_of(agent)) for agent in agents}) == 1
+        assert len(classes) == 0
+
+    def test_volumes_that_differ_in_name_only_make_no_classes(self) -> None:
+        classes = PodClasses()
+        for number in range(3):
+            claim = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}
+            classes.of(simple_pod({"cpu": 1}, volumes=[claim]))
+        assert len(classes) == 1
+
+    def test_only_the_most_recent_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bayplan.cluster.pod_class.MOST_KEPT", 2)
+        classes = PodClasses()
+        first = classes.of(simple_pod({"cpu": 1}))
+        classes.of(simple_pod({"cpu": 2}))
+        assert classes.of(simple_pod({"cpu": 1})) is first
+        classes.of(simple_pod({"cpu": 3}))
+        assert len(classes) == 2
+        assert classes.of(simple_pod({"cpu": 1})) is first

@@ -151,7 +151,7 @@ class TestReports:
         state = ClusterState()
         state.set_topology(two_zones(name="ghost"))
         assert [str(problem) for problem in state.problems] == [
-            'NodeResourceTopology ghost: there is no Node "ghost": the topology data is left aside'
+            'NodeResourceTopology ghost: "ghost" is not a known Node: the topology data is left aside until it is'
         ]
         assert state.columns.size == 0
 
@@ -215,7 +215,7 @@ class TestPods:
         state.set_pod(bound(web, "a"))
         state.set_pod(bound(web, "b"))
         assert (free_on(state, "a", "cpu"), free_on(state, "b", "cpu")) == (8000, 4000)
-        assert [row for row, _ in state.port_users["TCP", 80]] == [state.rows["b"]]
+        assert list(state.port_users["TCP", 80]) == [state.rows["b"]]
         assert list(state.bound) == ["default/pod"]
 
     def test_a_host_port_is_held_until_the_pod_goes(self) -> None:
@@ -223,7 +223,7 @@ class TestPods:
         state.set_pod(bound(pod(container(ports=[{"containerPort": 80, "hostPort": 80}])), "a"))
         assert len(state.port_users["TCP", 80]) == 1
         state.remove_pod("default/pod")
-        assert state.port_users["TCP", 80] == []
+        assert state.port_users["TCP", 80] == {}
 
     def test_a_wrong_amount_leaves_no_trace(self) -> None:
         state = one_node()

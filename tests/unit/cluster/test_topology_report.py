@@ -15,7 +15,11 @@ from tests.helpers import GI, GPU, Json, zone
 
 
 def read(**written: Any) -> TopologyReport:
-    return read_report(msgspec.convert({"metadata": {"name": "n1"}, **written}, NodeResourceTopology))
+    """A report of one zone, unless `zones` says otherwise."""
+    one_zone = [zone(0, {"cpu": 1})]
+    return read_report(
+        msgspec.convert({"metadata": {"name": "n1"}, "zones": one_zone, **written}, NodeResourceTopology)
+    )
 
 
 def attributes(**values: str) -> list[Json]:
@@ -169,7 +173,7 @@ class TestZones:
             ("", None),
             ("both", None),
             ("\u00b2", None),
-            ("0,99", (0,)),
+            ("0,99", None),
         ],
     )
     def test_memory_group(self, text: str, group: tuple[int, ...] | None) -> None:
@@ -226,3 +230,74 @@ class TestAmounts:
         with pytest.raises(InvalidObject) as caught:
             read(zones=[{**zone(0, {}), "resources": [{"name": "cpu", **written}]}])
         assert str(caught.value).startswith(f"NodeResourceTopology n1: {message}")
+
+
+class TestWarnings:
+    """What has no effect, or cannot be meant as it stands, is said."""
+
+    @pytest.mark.parametrize("policy", ["SingleNUMANode", "Restricted", "single-numa-node"])
+    def test_a_legacy_policy_without_effect(self, policy: str) -> None:
+        (problem,) = problems(read(topologyPolicies=[policy]))
+        assert problem.startswith(f'topologyPolicies[0]: "{policy}" has no effect; these have: SingleNUMANodeContainer')
+
+    @pytest.mark.parametrize(
+        "written",
+        [
+            {"topologyPolicies": ["None"]},
+            {"topologyPolicies": ["RestrictedPodLevel"]},
+            {"topologyPolicies": ["Restricted"], "attributes": attributes(topologyManagerPolicy="restricted")},
+        ],
+        ids=["none", "has effect", "overridden"],
+    )
+    def test_a_legacy_policy_that_says_what_it_means(self, written: Json) -> None:
+        assert problems(read(**written)) == []
+
+    @pytest.mark.parametrize(
+        "text, problem",
+        [
+            ("full-pcpus-only", '"full-pcpus-only" is ignored: expected full-pcpus-only=true or full-pcpus-only=false'),
+            ("full-pcpus=true", '"full-pcpus" has no effect; these have: full-pcpus-only, distribute-cpus-across-numa'),
+        ],
+    )
+    def test_cpu_options_without_effect(self, text: str, problem: str) -> None:
+        (found,) = problems(read(attributes=attributes(cpuManagerPolicyOptions=text)))
+        assert found.startswith(f"attributes.cpuManagerPolicyOptions: {problem}")
+
+    def test_a_memory_group_that_is_no_list_of_zones(self) -> None:
+        written = {**zone(0, {}), "attributes": [{"name": "bayplan.io/memory-group", "value": "0;1"}]}
+        assert problems(read(zones=[written])) == [
+            'zones[0].attributes["bayplan.io/memory-group"]: "0;1" is ignored: expected zone ids such as 0,1'
+        ]
+
+    def test_more_available_than_allocatable_is_used_as_written(self) -> None:
+        report = read(zones=[zone(0, {"cpu": (8, 6, 7)})])
+        assert report.zones[0].resources["cpu"].available == 7000
+        assert problems(report) == ['zones[0].resources[0].available: "7" is above allocatable "6": used as written']
+
+    @pytest.mark.parametrize("zones", [[], {}, None, [{"name": "socket-0", "type": "Socket"}]])
+    def test_a_report_without_numa_zones(self, zones: object) -> None:
+        (problem,) = problems(read(zones=zones))
+        assert problem.startswith("zones: holds no NUMA zone")
+
+
+class TestUse:
+    """Reports of the forms without `available` do not show what is in use."""
+
+    def test_is_shown_where_everything_has_available(self) -> None:
+        assert read(zones=[zone(0, {"cpu": 8, GPU: 1})]).shows_use
+
+    @pytest.mark.parametrize(
+        "zones",
+        [
+            [{**zone(0, {}), "resources": [{"name": "cpu", "capacity": 8, "allocatable": 8}]}],
+            {"node-0": {"type": "Node", "resources": {"cpu": {"capacity": 8}}}},
+        ],
+        ids=["KEP form", "map form"],
+    )
+    def test_is_not_shown_otherwise(self, zones: object) -> None:
+        assert not read(zones=zones).shows_use
+
+    def test_paths_into_the_map_form_are_its_keys(self) -> None:
+        zones = {"node-1": {"type": "Node", "resources": {"cpu": {"capacity": "1q"}}}}
+        with pytest.raises(InvalidObject, match=r'zones\["node-1"\]\.resources\.cpu\.capacity: invalid quantity "1q"'):
+            read(zones=zones)

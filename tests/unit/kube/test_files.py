@@ -15,7 +15,12 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import ObjectSet, read_objects
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {"a": "b"}}, "extra": [1, {}]}
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p1", "namespace": "web"}, "spec": {"nodeName": "n1"}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p1", "namespace": "web"},
+    "spec": {"nodeName": "n1", "containers": [{}]},
+}
 TOPOLOGY = {
     "apiVersion": "topology.node.k8s.io/v1alpha2",
     "kind": "NodeResourceTopology",

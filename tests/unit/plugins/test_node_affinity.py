@@ -52,7 +52,6 @@ def rule(key: str, operator: str, *values: str) -> Json:
         (rule("cores", "Gt", "few"), set()),
         (rule("cores", "Gt", "1", "2"), set()),
         (rule("rack", "NotIn", "r1"), ALL),
-        (rule("disk", "Near", "ssd"), set()),
     ],
     ids=lambda value: " ".join([value["key"], value["operator"], *value["values"]]) if isinstance(value, dict) else "",
 )

@@ -1,0 +1,111 @@
+"""The ledger: what pods hold in zones that the node's own report does not show, or not yet.
+
+A report lags behind. In come the last report, the new one and the pods on the node; out goes, per pod, what stays subtracted from
+the zones. The rules:
+
+* A promise (assumed, not confirmed) stays.
+* A confirmed pod's amounts stay until a report shows other use than the last one (`available` differs somewhere). A report
+  that is identical in use may have been made before the pod was admitted.
+* A report that came before the confirmation may show the pod already: if `available` fell by at least what the pod took, beyond
+  what confirmed pods explain, the amounts are dropped when the pod is confirmed, so that they do not count twice.
+* A report without `available` shows no use at all. Then everything known stays: promises, and what annotations tell of other
+  pods (`cluster/pod_zones.py`).
+
+`cluster/state.py` does the subtracting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bayplan.cluster.pod_class import HostPort
+from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.topology_report import TopologyReport, same_use
+
+_Fallen = dict[tuple[int, int], float]
+
+
+class ZoneCharge(Struct, frozen=True, gc=False):
+    """An amount of one resource taken from one zone of a node."""
+
+    resource: int
+    zone: int
+    amount: float
+
+
+class PlacedPod(Struct, frozen=True, gc=False):
+    """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
+
+    `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
+    `shown` says that a report seems to contain it although nobody has confirmed it yet.
+    """
+
+    row: int
+    request: PodRequest
+    charges: tuple[ZoneCharge, ...]
+    host_ports: tuple[HostPort, ...]
+    confirmed: bool
+    promised: tuple[ZoneCharge, ...] = ()
+    shown: bool = False
+
+
+def settled(
+    pods: Iterable[tuple[str, PlacedPod]],
+    before: TopologyReport | None,
+    after: TopologyReport,
+    resource_names: Sequence[str],
+    holdings: Callable[[str], tuple[ZoneCharge, ...]],
+) -> list[tuple[str, PlacedPod]]:
+    """The pods whose entries matter after a new report; `holdings` tells what is known of a pod that nobody assumed here."""
+    kept: list[tuple[str, PlacedPod]] = []
+    if not after.shows_use:
+        for key, placed in pods:
+            known = placed.promised or (holdings(key) if placed.confirmed else ())
+            kept.append((key, replace(placed, promised=known)))
+        return kept
+    pods = [(key, placed) for key, placed in pods if placed.promised or placed.charges]
+    news = before is None or not same_use(before, after)
+    fallen = _fallen(before, after, pods, resource_names) if news and before is not None else {}
+    # Confirmed pods first: what they explain of the difference cannot be anybody else's.
+    for key, placed in sorted(pods, key=lambda pod: not pod[1].confirmed):
+        if placed.confirmed and news:
+            _explain(fallen, placed.promised)
+            kept.append((key, replace(placed, promised=())))
+        elif not placed.confirmed and news:
+            shown = _explains(fallen, placed.promised)
+            if shown:
+                _explain(fallen, placed.promised)
+            back = any(fallen.get((charge.resource, charge.zone), 0) < 0 for charge in placed.promised)
+            kept.append((key, replace(placed, shown=shown or (placed.shown and not back))))
+        else:
+            kept.append((key, placed))
+    return kept
+
+
+def _fallen(
+    before: TopologyReport, after: TopologyReport, pods: Iterable[tuple[str, PlacedPod]], names: Sequence[str]
+) -> _Fallen:
+    """By how much less is available, where any of the pods took something."""
+    places = {(charge.resource, charge.zone) for _, placed in pods for charge in placed.promised}
+    return {
+        (resource, zone): _left(before, names[resource], zone) - _left(after, names[resource], zone)
+        for resource, zone in places
+    }
+
+
+def _left(report: TopologyReport, resource: str, zone: int) -> int:
+    amounts = report.zones[zone].resources.get(resource) if zone < len(report.zones) else None
+    return amounts.available if amounts else 0
+
+
+def _explains(fallen: _Fallen, charges: Sequence[ZoneCharge]) -> bool:
+    return bool(charges) and all(fallen.get((each.resource, each.zone), 0) >= each.amount for each in charges)
+
+
+def _explain(fallen: _Fallen, charges: Sequence[ZoneCharge]) -> None:
+    for each in charges:
+        place = each.resource, each.zone
+        fallen[place] = fallen.get(place, 0) - each.amount

@@ -1,0 +1,70 @@
+"""Which NUMA zones a running pod was given, where somebody wrote it down.
+
+The annotation `bayplan.io/numa-zones` on a bound pod holds JSON: container name to list of NUMA ids, `{"upf": [1]}`. Whoever
+knows where the kubelet put a pod may write it. A pod without it may still be pinned; then its zone is "not reported".
+Pictures show it; `cluster/state.py` needs it where a node's report does not show what is in use.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bayplan.cluster.pod_request import CPU, PODS, ContainerRequest, PodRequest, Role, is_memory
+from bayplan.cluster.topology_report import Problem, TopologyReport
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import ObjectPath
+
+NUMA_ZONES = "bayplan.io/numa-zones"
+
+ZonesByContainer = dict[str, tuple[int, ...]]
+Holding = tuple[str, int, int]
+"""Resource, position of the zone in the report, amount."""
+
+_DECODER = msgspec.json.Decoder(dict[str, list[int]])
+# The kubelet's own: no plugin hands them out, so they stand in no zone.
+_NOT_DEVICES = (PODS, "ephemeral-storage", "storage")
+
+
+def zones_of_pod(pod: Pod, problems: list[Problem] | None = None) -> ZonesByContainer:
+    """Zones by container; empty if the pod does not say. What cannot be read is added to `problems`."""
+    text = (pod.metadata.annotations or {}).get(NUMA_ZONES)
+    if text is None:
+        return {}
+    try:
+        return {container: tuple(sorted(set(zones))) for container, zones in _DECODER.decode(text).items() if zones}
+    except msgspec.DecodeError:
+        if problems is not None:
+            at = ObjectPath.of(pod).child("metadata").child("annotations").key(NUMA_ZONES)
+            problems.append(Problem(at, f'{text!r} is ignored: expected JSON such as {{"container": [0]}}'))
+        return {}
+
+
+def holdings_of(pod: Pod, request: PodRequest, report: TopologyReport) -> tuple[list[Holding], bool]:
+    """What a running pod holds in the zones of its node, as far as its annotation tells; and whether that is all of it."""
+    zones = zones_of_pod(pod)
+    positions = {zone.id: position for position, zone in enumerate(report.zones)}
+    held: list[Holding] = []
+    complete = True
+    for container in request.containers:
+        amounts = _aligned(container, request, report) if container.role is not Role.INIT else {}
+        named = zones.get(container.name, ())
+        if amounts and (len(named) != 1 or named[0] not in positions):
+            complete = False  # unknown, or spread over zones in unknown shares
+        elif amounts:
+            held += [(name, positions[named[0]], amount) for name, amount in amounts.items()]
+    return held, complete
+
+
+def _aligned(container: ContainerRequest, request: PodRequest, report: TopologyReport) -> dict[str, int]:
+    """The amounts of a container that a manager of the kubelet takes out of zones; silent managers count as static."""
+    reported = {name for zone in report.zones for name in zone.resources}
+    settings = report.settings
+    owns_cpus = settings.cpu_static is not False and request.exclusive_cpus(container) > 0
+    owns_memory = settings.memory_static is not False and request.guaranteed and request.pod_level is None
+    return {
+        name: amount
+        for name, amount in container.requests.items()
+        if amount
+        and name in reported
+        and (owns_cpus if name == CPU else owns_memory if is_memory(name) else name not in _NOT_DEVICES)
+    }
