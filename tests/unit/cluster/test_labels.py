@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.state import ClusterState
+from bayplan.kube.core_v1 import Node
 from tests.helpers import node
 
 
@@ -45,3 +49,22 @@ def test_equal_values_have_equal_numbers() -> None:
         state.set_node(node(name, labels={"disk": disk}))
     first, second, third = state.labels.codes("disk").tolist()
     assert first == third != second
+
+
+def test_new_nodes_are_encoded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column is extended, not made again: a thousand nodes that come one by one are not a million labels."""
+    state = ClusterState()
+    for number in range(50):
+        state.set_node(node(f"n{number}", labels={"rack": f"r{number % 5}"}))
+    state.labels.codes("rack")
+    encoded = []
+    encode = LabelColumns._encode
+
+    def counted(columns: LabelColumns, key: str, of: Node | None) -> int:
+        encoded.append(of)
+        return encode(columns, key, of)
+
+    monkeypatch.setattr(LabelColumns, "_encode", counted)
+    state.set_node(node("new", labels={"rack": "r9"}))
+    assert values_by_node(state, "rack")["new"] == "r9"
+    assert len(encoded) == 1

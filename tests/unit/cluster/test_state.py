@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 import numpy as np
 import pytest
@@ -270,6 +272,48 @@ class TestLedger:
         state.remove_pod("default/pod")
         assert free_in_zones(state, "n1", "cpu") == [4000, 8000], "the next report will show it, not we"
 
+    def test_a_report_that_is_identical_in_use_may_be_older_than_the_pod(self) -> None:
+        state = one_node()
+        place(state, simple_pod(FOUR_CPUS))
+        state.set_pod(bound(simple_pod(FOUR_CPUS), "n1"))
+        state.set_topology(two_zones(8))
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+        state.set_topology(two_zones(4))
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+
+    def test_a_report_that_shows_the_pod_before_its_confirmation_does_not_count_it_twice_for_good(self) -> None:
+        state = one_node()
+        place(state, simple_pod(FOUR_CPUS))
+        state.set_topology(two_zones(4))
+        assert free_in_zones(state, "n1", "cpu") == [0, 8000], "still only a promise"
+        state.set_pod(bound(simple_pod(FOUR_CPUS), "n1"))
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+
+    def test_a_report_that_shows_another_pod_confirms_nothing(self) -> None:
+        """Two pods of 4 CPUs; the report that comes between their confirmations shows the first one only."""
+        state = one_node()
+        place(state, simple_pod(FOUR_CPUS, "first"))
+        place(state, simple_pod(FOUR_CPUS, "second"))
+        state.set_pod(bound(simple_pod(FOUR_CPUS, "first"), "n1"))
+        state.set_topology(two_zones(4))
+        state.set_pod(bound(simple_pod(FOUR_CPUS, "second"), "n1"))
+        assert free_in_zones(state, "n1", "cpu") == [0, 8000]
+
+    def test_nothing_is_given_back_to_a_report_that_is_gone(self) -> None:
+        state = one_node()
+        place(state, simple_pod(FOUR_CPUS))
+        state.remove_topology("n1")
+        state.forget("default/pod")
+        assert not state.columns.zone_available.any()
+        assert not state.columns.zone_available_sum.any()
+
+    def test_forgetting_a_pod_that_is_gone_changes_nothing(self) -> None:
+        state = one_node()
+        place(state, simple_pod(FOUR_CPUS))
+        state.remove_node("n1")
+        state.forget("default/pod")
+        assert (state.pods, state.waiting) == ({}, {})
+
     def test_no_report_drives_a_zone_below_zero(self) -> None:
         state = one_node()
         place(state, simple_pod(FOUR_CPUS))
@@ -339,6 +383,36 @@ class TestLateNews:
         state.set_node(node("late", {"cpu": 8}))
         assert free_on(state, "late", "cpu") == 8000
 
+    def test_a_node_that_returns_has_its_pods_and_its_report_again(self) -> None:
+        state = one_node()
+        state.set_pod(bound(simple_pod(FOUR_CPUS), "n1"))
+        state.remove_node("n1")
+        assert (state.pods, state.bound, state.rows) == ({}, {}, {})
+        state.set_node(node("n1", {"cpu": 16, "memory": "32Gi"}))
+        assert (free_on(state, "n1", "cpu"), list(state.bound)) == (12_000, ["default/pod"])
+        assert (topology_of(state, "n1"), free_in_zones(state, "n1", "cpu")) == (TOPOLOGY_USABLE, [8000, 8000])
+
+    def test_a_pod_that_ended_while_its_node_was_gone_is_gone(self) -> None:
+        state = one_node()
+        state.set_pod(bound(simple_pod(FOUR_CPUS), "n1"))
+        state.remove_node("n1")
+        state.remove_pod("default/pod")
+        state.set_node(node("n1", {"cpu": 16}))
+        assert (free_on(state, "n1", "cpu"), state.pods) == (16_000, {})
+
+    def test_a_report_that_came_before_its_node_is_used_when_the_node_appears(self) -> None:
+        state = ClusterState()
+        state.set_topology(two_zones(3, name="late"))
+        state.set_node(node("late", {"cpu": 16}))
+        assert (topology_of(state, "late"), free_in_zones(state, "late", "cpu")) == (TOPOLOGY_USABLE, [3000, 8000])
+
+    def test_a_report_that_was_removed_before_its_node_appeared_is_not_used(self) -> None:
+        state = ClusterState()
+        state.set_topology(two_zones(3, name="late"))
+        state.remove_topology("late")
+        state.set_node(node("late", {"cpu": 16}))
+        assert topology_of(state, "late") == NO_TOPOLOGY
+
     def test_a_pod_resized_in_place_counts_with_its_new_amounts(self) -> None:
         state = one_node()
         for cpus in (2, 6):
@@ -358,3 +432,96 @@ class TestReportsThatDifferInUse:
         assert free_in_zones(state, "n1", "cpu") == [4000, 4000, 4000]
         reach = state.columns.total_reach(state.columns.resource("cpu"))[:, state.rows["n1"]]
         assert reach[:3].tolist() == [4000, 8000, 12000]
+
+
+class TestProblems:
+    def test_are_kept_once(self) -> None:
+        state = ClusterState()
+        for _ in range(3):
+            state.set_topology(two_zones(name="ghost"))
+        assert len(state.problems) == 1
+
+    def test_are_only_the_latest_of_very_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bayplan.cluster.state.MOST_PROBLEMS", 5)
+        state = ClusterState()
+        for number in range(8):
+            state.set_topology(two_zones(name=f"ghost-{number}"))
+        assert [problem.at.subject[-7:] for problem in state.problems] == [f"ghost-{number}" for number in range(3, 8)]
+
+    def test_a_second_report_of_a_node_in_one_dump(self) -> None:
+        state = ClusterState.load(ObjectSet(nodes=[node("n1")], topologies=[two_zones(8), two_zones(3)]))
+        assert free_in_zones(state, "n1", "cpu") == [3000, 8000]
+        assert [str(problem) for problem in state.problems] == [
+            "NodeResourceTopology n1: appears twice: the last one counts"
+        ]
+
+
+def without_available(policy: str = "single-numa-node") -> NodeResourceTopology:
+    """Two zones of 8 CPUs and a GPU in the form of the KEP, which knows no `available`."""
+    resources = [{"name": "cpu", "capacity": 8, "allocatable": 8}, {"name": GPU, "capacity": 1}]
+    return topology(*({**zone(number, {}), "resources": resources} for number in (0, 1)), policy=policy)
+
+
+def annotated(running: Pod, zones: str) -> Pod:
+    metadata = msgspec.structs.replace(running.metadata, annotations={"bayplan.io/numa-zones": zones})
+    return msgspec.structs.replace(running, metadata=metadata)
+
+
+class TestReportsThatShowNoUse:
+    """Without `available` what pods hold is known from here and from their annotations, or not at all."""
+
+    AMOUNTS: ClassVar[Amounts] = {"cpu": 16, GPU: 2, "memory": "32Gi"}
+    PINNED = bound(simple_pod(FOUR_CPUS), "n1")
+
+    def state(self, *pods: Pod, policy: str = "single-numa-node") -> ClusterState:
+        return cluster(without_available(policy), nodes=[node("n1", self.AMOUNTS)], pods=pods)
+
+    def test_what_was_promised_here_stays_whatever_is_reported(self) -> None:
+        state = self.state()
+        place(state, simple_pod(FOUR_CPUS))
+        state.set_pod(self.PINNED)
+        state.set_topology(without_available())
+        assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([4000, 8000], TOPOLOGY_USABLE)
+        state.remove_pod("default/pod")
+        assert free_in_zones(state, "n1", "cpu") == [8000, 8000]
+
+    @pytest.mark.parametrize("report_last", [False, True])
+    def test_the_annotation_tells_where_others_stand(self, report_last: bool) -> None:
+        state = self.state(annotated(self.PINNED, '{"main": [1]}'))
+        if report_last:
+            state.set_topology(without_available())
+        assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([8000, 4000], TOPOLOGY_USABLE)
+        assert state.problems == []
+        state.remove_pod("default/pod")
+        assert free_in_zones(state, "n1", "cpu") == [8000, 8000]
+
+    @pytest.mark.parametrize("zones", ["{}", '{"main": [0, 1]}', '{"main": [7]}', "nonsense"])
+    def test_a_pod_in_unknown_zones_spoils_the_data_until_it_goes(self, zones: str) -> None:
+        state = self.state(annotated(self.PINNED, zones))
+        assert topology_of(state, "n1") == TOPOLOGY_INVALID
+        assert str(state.problems[0]).startswith(
+            "NodeResourceTopology n1: zones: zones report no `available`, and where pod default/pod stands is unknown"
+        )
+        state.set_topology(without_available())
+        assert topology_of(state, "n1") == TOPOLOGY_INVALID
+        end = state.node_log.end
+        state.remove_pod("default/pod")
+        assert topology_of(state, "n1") == TOPOLOGY_USABLE
+        assert state.node_log.end > end
+
+    def test_devices_of_any_pod_stand_somewhere(self) -> None:
+        state = self.state(bound(pod(container(limits={GPU: 1})), "n1"))
+        assert topology_of(state, "n1") == TOPOLOGY_INVALID
+
+    def test_pods_that_hold_nothing_in_zones_do_no_harm(self) -> None:
+        state = self.state(bound(pod(container(requests={"cpu": 4})), "n1"))
+        assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([8000, 8000], TOPOLOGY_USABLE)
+
+    @pytest.mark.parametrize("policy", ["none", "best-effort"])
+    def test_a_kubelet_that_never_refuses_may_be_asked_nevertheless(self, policy: str) -> None:
+        assert topology_of(self.state(self.PINNED, policy=policy), "n1") == TOPOLOGY_USABLE
+
+    def test_a_report_that_shows_use_is_enough_again(self) -> None:
+        state = self.state(self.PINNED)
+        state.set_topology(two_zones(4))
+        assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([4000, 8000], TOPOLOGY_USABLE)

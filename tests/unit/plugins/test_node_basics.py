@@ -136,6 +136,13 @@ class TestPorts:
         assert passing(NodePorts(), taken, self.web(hostIP="10.0.0.2")) == {"a", "b"}
         assert passing(NodePorts(), taken, self.web()) == {"b"}
 
+    def test_one_node_is_answered_like_all_of_them_and_without_a_look_at_the_others(self) -> None:
+        state = self.holding()
+        asked = state.classes.of(self.web())
+        assert NodePorts().refusals(state, asked, slice(0, 2)).tolist() == [1, 0]
+        assert [NodePorts().refusal(state, asked, row) for row in (0, 1)] == [1, 0]
+        assert state.port_users["TCP", 80].keys() == {state.rows["a"]}
+
     def test_a_port_is_free_again_when_its_pod_goes(self) -> None:
         state = self.holding()
         state.remove_pod("default/first")
