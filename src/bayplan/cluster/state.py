@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-import numpy as np
 from msgspec.structs import replace
 
 from bayplan.cluster.change_log import ChangeLog
@@ -23,7 +22,6 @@ from bayplan.cluster.columns import (
     TOPOLOGY_INVALID,
     TOPOLOGY_STALE,
     TOPOLOGY_USABLE,
-    UNKNOWN,
     Columns,
 )
 from bayplan.cluster.hardware import HardwareClass, hardware_of
@@ -31,9 +29,10 @@ from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import PlacedPod, ZoneCharge, settled
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
-from bayplan.cluster.pod_request import CPU, PODS, amounts_of, is_memory
+from bayplan.cluster.pod_request import PODS, amounts_of
 from bayplan.cluster.pod_zones import NUMA_ZONES, holdings_of
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
+from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
@@ -174,7 +173,7 @@ class ClusterState:
         columns.free[:, row] = 0
         columns.offered[:, row] = False
         columns.present[row] = False
-        self._clear_zones(row)
+        clear_zones(self.columns, row)
         self.nodes[row] = None
         self.reports[row] = None
         self.names[row] = ""
@@ -200,7 +199,7 @@ class ClusterState:
         self._reports_before_their_node.pop(node, None)
         row = self.rows.get(node)
         if row is not None:
-            self._clear_zones(row)
+            clear_zones(self.columns, row)
             self.reports[row] = None
             self._in_unknown_zones.pop(row, None)
             for key in self.pods_on(row):
@@ -409,64 +408,15 @@ class ClusterState:
         self.reports[row] = report
         if before is not None and columns.topology[row] == TOPOLOGY_USABLE and differ_in_use_only(before, report):
             # What most reports say: the same machine, something else in use. Nothing that is kept about nodes changes.
-            self._write_available(row, report)
+            write_available(columns, row, report)
             return
-        self._clear_zones(row)
+        clear_zones(columns, row)
         if not report.usable:
             columns.put("topology", row, TOPOLOGY_INVALID)
             return
-        columns.require_zones(len(report.zones))
-        columns.put("topology", row, TOPOLOGY_USABLE)
-        columns.put("zone_count", row, len(report.zones))
-        for position, zone in enumerate(report.zones):
-            for name, amounts in zone.resources.items():
-                index = columns.resource(name)
-                columns.zone_total[index, position, row] = amounts.total_of(name)
-                columns.zone_reported[index, row] |= np.uint64(1 << position)
-        self._write_available(row, report)
-        columns.zone_total_largest[:, row] = columns.zone_total[:, :, row].max(axis=1)
-        for name in {name for zone in report.zones for name in zone.resources}:
-            index = columns.resource(name)
-            # Zones may report a device of which they have none: then no device of the node has a place to align to.
-            known = name == CPU or is_memory(name) or columns.zone_total_largest[index, row] > 0
-            columns.put_aligned(index, row, aligned=bool(known))
-        settings = report.settings
-        columns.max_numa_nodes[row] = settings.max_numa_nodes
-        columns.put("policy", row, settings.policy)
-        columns.put("scope", row, settings.scope)
-        columns.put("cpu_group", row, settings.cpu_group)
-        columns.put("cpu_static", row, UNKNOWN if settings.cpu_static is None else settings.cpu_static)
-        columns.put("memory_static", row, UNKNOWN if settings.memory_static is None else settings.memory_static)
+        write_zones(columns, row, report)
         hardware = hardware_of(report)
         number = self._hardware_index.setdefault(hardware, len(self.hardware_classes))
         if number == len(self.hardware_classes):
             self.hardware_classes.append(hardware)
         columns.put("hardware_class", row, number)
-
-    def _write_available(self, row: int, report: TopologyReport) -> None:
-        columns = self.columns
-        for position, zone in enumerate(report.zones):
-            for name, amounts in zone.resources.items():
-                index = columns.resource(name)
-                columns.zone_available[index, position, row] = amounts.available
-        columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
-
-    def _clear_zones(self, row: int) -> None:
-        columns = self.columns
-        columns.totals_changed()
-        columns.zone_available[:, :, row] = 0
-        columns.zone_total[:, :, row] = 0
-        columns.zone_available_sum[:, row] = 0
-        columns.zone_total_largest[:, row] = 0
-        columns.zone_reported[:, row] = 0
-        for resource in range(len(columns.resource_names)):
-            columns.put_aligned(resource, row, aligned=False)
-        columns.put("zone_count", row, 0)
-        columns.max_numa_nodes[row] = 8
-        columns.put("topology", row, NO_TOPOLOGY)
-        columns.put("policy", row, 0)
-        columns.put("scope", row, 0)
-        columns.put("cpu_group", row, 1)
-        columns.put("cpu_static", row, UNKNOWN)
-        columns.put("memory_static", row, UNKNOWN)
-        columns.put("hardware_class", row, 0)
