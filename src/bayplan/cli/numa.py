@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.options import FILE_OR_FOLDER, ExampleCommand, Session, cluster_options
-from bayplan.cli.output import print_document, print_styled, terminal_width, warn
+from bayplan.cli.output import print_document, print_styled, terminal_width, warn, working
 
 if TYPE_CHECKING:
     from bayplan.cluster.topology_report import Problem
@@ -53,7 +53,8 @@ def numa(
 
     Exit code: 0 drawn, 2 the node is unknown or reports no zones, or the input cannot be used.
     """
-    session = Session(cluster, config, scheduler_name)
+    with working("reading the cluster"):
+        session = Session(cluster, config, scheduler_name)
     drawn = _drawn(session, node, files, namespace)
     if output == "svg":
         from bayplan.explain.numa_svg import numa_svg

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +35,7 @@ def use_colour() -> bool:
 
 def print_answer(text: str, *, good: bool) -> None:
     """Text whose first line is the answer."""
+    show_progress("")
     if use_colour():
         first, newline, rest = text.partition("\n")
         text = click.style(first, fg="green" if good else "red", bold=True) + newline + rest
@@ -42,6 +44,7 @@ def print_answer(text: str, *, good: bool) -> None:
 
 def print_document(document: Mapping[str, Any], output: str) -> None:
     """A document as JSON or YAML."""
+    show_progress("")
     if output == "yaml":
         import yaml
 
@@ -74,8 +77,46 @@ def terminal_width() -> int:
 
 
 def warn(messages: Sequence[str]) -> None:
-    """Say on stderr what was odd about the input; after ten lines only how much more there was."""
-    for message in messages[:MOST_WARNINGS]:
-        click.echo(f"warning: {message}", err=True)
-    if len(messages) > MOST_WARNINGS:
-        click.echo(f"warning: and {len(messages) - MOST_WARNINGS} more", err=True)
+    """Say on stderr what was odd about the input, once for each cause; after ten lines only how much more there was."""
+    lines = _grouped(messages)
+    show_progress("")
+    for line, _ in lines[:MOST_WARNINGS]:
+        click.echo(f"warning: {line}", err=True)
+    if len(lines) > MOST_WARNINGS:
+        click.echo(f"warning: and {sum(number for _, number in lines[MOST_WARNINGS:])} more", err=True)
+
+
+def show_progress(text: str) -> None:
+    """What is being done, on a line of its own that the next call overwrites; an empty text takes it away.
+
+    Only on a terminal: nobody reads a log for this.
+    """
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show what is being done while it is being done, also if it fails."""
+    show_progress(text)
+    try:
+        yield
+    finally:
+        show_progress("")
+
+
+def _grouped(messages: Sequence[str]) -> list[tuple[str, int]]:
+    """Messages with how many each stands for. Those that differ only in the object's name become one with all names."""
+    from bayplan.explain.hostlist import hostlist
+
+    names: dict[tuple[str, str], list[str]] = {}
+    for message in messages:
+        kind, _, rest = message.partition(" ")
+        name, separator, problem = rest.partition(": ")
+        # Without an object's name in front, the whole message is what counts.
+        key = (kind, problem) if separator and " " not in name else (message, "")
+        names.setdefault(key, []).append(name)
+    return [
+        (f"{kind} {hostlist(same, 60)}: {problem}" if problem else kind, len(same))
+        for (kind, problem), same in names.items()
+    ]

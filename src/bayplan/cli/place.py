@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bayplan.cli.options import FILE_OR_FOLDER, ExampleCommand, Session, cluster_options
-from bayplan.cli.output import print_answer, print_document
+from bayplan.cli.output import print_answer, print_document, working
 
 RANKED = 5
 RANKED_WIDE = 20
@@ -55,7 +55,8 @@ def place(
     from bayplan.explain.documents import placement_list
     from bayplan.explain.placement import outcomes_text
 
-    session = Session(cluster, config, scheduler_name)
+    with working("reading the cluster"):
+        session = Session(cluster, config, scheduler_name)
     pods = read_pods(files, namespace)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE)
     all_fit = all(outcome.decision.placed for outcome in outcomes)

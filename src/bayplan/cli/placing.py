@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 import click
 import msgspec
 
 from bayplan.cli.options import Session, read_all
-from bayplan.cli.output import warn
+from bayplan.cli.output import show_progress, warn, working
 from bayplan.cluster.state import pod_key
 from bayplan.explain.placement import Outcome
 from bayplan.explain.ranking import ranked
@@ -22,6 +23,8 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.remedies import remedies
+
+SECONDS_BETWEEN_NEWS = 0.5
 
 
 def read_pods(paths: Sequence[Path], namespace: str | None) -> list[Pod]:
@@ -50,12 +53,17 @@ def place_in_turn(session: Session, pods: Sequence[Pod], ranking_rows: int) -> l
     """Decide for each pod and take what it was given before the next one is asked."""
     answers = ClassAnswers(session.state)
     outcomes = []
-    for pod in pods:
-        _refuse_if_there(session, pod)
-        outcome = outcome_for(session, pod, answers, ranking_rows)
-        if outcome.decision.placed:
-            assume(session.state, outcome.decision, pod)
-        outcomes.append(outcome)
+    told = monotonic()
+    with working(""):
+        for number, pod in enumerate(pods):
+            if monotonic() - told >= SECONDS_BETWEEN_NEWS:
+                told = monotonic()
+                show_progress(f"placing pods: {number} of {len(pods)}")
+            _refuse_if_there(session, pod)
+            outcome = outcome_for(session, pod, answers, ranking_rows)
+            if outcome.decision.placed:
+                assume(session.state, outcome.decision, pod)
+            outcomes.append(outcome)
     return outcomes
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
-from bayplan.cli.output import print_answer, print_document
+from bayplan.cli.output import print_answer, print_document, working
 
 
 @click.command(
@@ -44,7 +44,8 @@ def why(
     from bayplan.explain.standing import standing_document, standing_text
 
     moment = now_or(now)
-    session = Session(cluster, config, scheduler_name)
+    with working("reading the cluster"):
+        session = Session(cluster, config, scheduler_name)
     standing = standing_of(session, find_pod(session, pod, namespace), moment)
     if output == "text":
         print_answer(standing_text(standing), good=standing.good)

@@ -6,10 +6,10 @@ and is for reading; `canonical` is exact, the text Kubernetes itself would print
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from bayplan.cluster.pod_request import CPU, is_memory
-from bayplan.kube.quantity import NANO, Format, Quantity
+from bayplan.cluster.pod_request import CPU, MEMORY, is_memory
+from bayplan.kube.quantity import NANO, Format, Quantity, parse_value
 
 _MILLI = NANO // 1000
 _BYTE_RESOURCES = ("ephemeral-storage", "storage")
@@ -48,26 +48,34 @@ def canonical(resource: str, amount: int) -> str:
 
 def have_of_want(resource: str, have: int, want: int) -> str:
     """`cpu 22 of 24`; exact where rounding would make both look the same."""
-    return f"{resource} {' of '.join(_apart(resource, have, want))}"
+    left, right = human(resource, have), human(resource, want)
+    if left == right and have != want:
+        left, right = canonical(resource, have), canonical(resource, want)
+    return f"{resource} {left} of {right}"
 
 
 def instead(resource: str, amount: int, instead_of: int) -> str:
-    """`cpu 22 instead of 24`; the first amount is a promise, so it is never rounded to something else."""
-    return f"{resource} {' instead of '.join(_apart(resource, amount, instead_of))}"
+    """`cpu 22 instead of 24`. The first amount is a promise that was tried, so it is exact."""
+    promised = human(resource, amount)
+    if resource != CPU and parse_value(promised) != amount:
+        promised = canonical(resource, amount)
+    return f"{resource} {promised} instead of {human(resource, instead_of)}"
 
 
 def listing(amounts: Mapping[str, int]) -> str:
-    """`cpu 24  memory 32Gi`: everything that is asked for, in the order written."""
-    return "  ".join(f"{resource} {human(resource, amount)}" for resource, amount in amounts.items() if amount)
+    """`cpu 24  memory 32Gi`: everything that is asked for, in the order of `usual_order`."""
+    return "  ".join(f"{name} {human(name, amounts[name])}" for name in usual_order(amounts) if amounts[name])
+
+
+def usual_order(resources: Iterable[str]) -> list[str]:
+    """cpu, memory, huge pages, then everything else by name."""
+
+    def rank(name: str) -> int:
+        return 0 if name == CPU else 1 if name == MEMORY else 2 if is_memory(name) else 3
+
+    return sorted(resources, key=lambda name: (rank(name), name))
 
 
 def counted_in_bytes(resource: str) -> bool:
     """True for memory, huge pages and storage."""
     return is_memory(resource) or resource in _BYTE_RESOURCES
-
-
-def _apart(resource: str, one: int, other: int) -> tuple[str, str]:
-    left, right = human(resource, one), human(resource, other)
-    if left == right and one != other:
-        return canonical(resource, one), canonical(resource, other)
-    return left, right

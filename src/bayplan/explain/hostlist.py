@@ -13,6 +13,7 @@ _LAST_NUMBER = re.compile(r"(?P<before>.*?)(?P<number>[0-9]+)(?P<after>[^0-9]*)"
 _PARTS = re.compile(r"([0-9]{1,9})")
 # A number longer than this is an identifier, not a counter: ranges over it would say nothing.
 _LONGEST_COUNTER = 9
+SHORTEST_NAME = 20
 
 
 def compressed(names: Iterable[str]) -> list[str]:
@@ -48,7 +49,18 @@ def hostlist(names: Iterable[str], longest: int = 60) -> str:
     shown = len(every)
     while shown > 1 and len(", ".join(compressed(every[:shown]))) > longest:
         shown = shown * 3 // 4
-    return f"{', '.join(compressed(every[:shown]))} and {len(every) - shown} more"
+    more = f" and {len(every) - shown} more" if shown < len(every) else ""
+    text = ", ".join(compressed(every[:shown]))
+    return shortened(text, longest - len(more)) + more if shown == 1 else text + more
+
+
+def shortened(name: str, longest: int) -> str:
+    """A long name without its middle, which says least: `ip-10-2-235-18…internal`."""
+    longest = max(longest, SHORTEST_NAME)
+    if len(name) <= longest:
+        return name
+    end = (longest - 1) // 3
+    return f"{name[: longest - 1 - end]}…{name[-end:]}"
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

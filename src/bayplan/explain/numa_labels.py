@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bayplan.cluster.pod_request import HUGEPAGES_PREFIX, MEMORY
-from bayplan.explain.amounts import human
+from bayplan.explain.amounts import human, usual_order
 from bayplan.kube.quantity import QuantityError, parse_value
 
 
@@ -35,9 +35,9 @@ def short_amount(resource: str, amount: int) -> str:
 def short_listing(amounts: Mapping[str, int], labels: Mapping[str, str]) -> list[str]:
     """`cpu 8`, `mem 16Gi`, `1Gi pages 8`: without the resources that no zone has."""
     return [
-        f"{labels[resource]} {short_amount(resource, amount)}"
-        for resource, amount in amounts.items()
-        if amount and resource in labels
+        f"{labels[resource]} {short_amount(resource, amounts[resource])}"
+        for resource in usual_order(amounts)
+        if amounts[resource] and resource in labels
     ]
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Assumptions
-from bayplan.cluster.pod_request import CPU, MEMORY, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
+from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.topology_report import Problem, TopologyReport
+from bayplan.cluster.topology_report import UNKNOWN_DISTANCE, Problem, TopologyReport
 from bayplan.engine.demand import HOST_RESOURCES, demand_of
 from bayplan.engine.placement import ContainerZones
+from bayplan.explain.amounts import usual_order
 from bayplan.explain.annotations import ZonesByContainer, zones_of_pod
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.numa_packages import packages_of
@@ -105,15 +106,19 @@ class NumaMap:
         return [zone for package in self.packages for zone in package.zones]
 
     def distance_row(self, zone: ZoneView) -> str:
-        """`10 12 | 32 32`: distances in order of zone id, a bar between packages if their zones follow one another."""
+        """`10 12 | 32 32`: distances in order of zone id, a bar between packages if their zones follow one another.
+
+        A distance that the node does not report is a question mark.
+        """
+        if all(distance == UNKNOWN_DISTANCE for distance in zone.distances):
+            return "not reported"
         order = [other.id for other in self.zones]
         starts = set()
         if order == sorted(order):
             sizes = [len(package.zones) for package in self.packages]
             starts = {sum(sizes[:number]) for number in range(1, len(sizes))}
-        return " ".join(
-            f"| {distance}" if position in starts else str(distance) for position, distance in enumerate(zone.distances)
-        )
+        words = ["?" if distance == UNKNOWN_DISTANCE else str(distance) for distance in zone.distances]
+        return " ".join(f"| {word}" if position in starts else word for position, word in enumerate(words))
 
 
 def numa_map(
@@ -203,7 +208,7 @@ def numa_document(drawn: NumaMap) -> Document:
                     }
                     for resource in zone.resources
                 },
-                "distances": list(zone.distances),
+                "distances": [None if distance == UNKNOWN_DISTANCE else distance for distance in zone.distances],
                 "pods": [
                     {
                         "pod": pod.key,
@@ -232,14 +237,9 @@ def _resources(state: ClusterState, row: int, report: TopologyReport, position: 
             max(amounts.allocatable, amounts.available),
             amounts.capacity,
         )
-        for name, amounts in sorted(report.zones[position].resources.items(), key=lambda entry: _order(entry[0]))
+        for name in usual_order(report.zones[position].resources)
+        for amounts in (report.zones[position].resources[name],)
     )
-
-
-def _order(resource: str) -> tuple[int, str]:
-    """cpu, memory, huge pages, then devices by name."""
-    known = {CPU: 0, MEMORY: 1}
-    return known.get(resource, 2 if is_memory(resource) else 3), resource
 
 
 def _standing_in(key: str, request: PodRequest, zones: ZonesByContainer, *, new: bool) -> list[PodInZone]:

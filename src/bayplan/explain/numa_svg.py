@@ -15,7 +15,7 @@ from bayplan.explain.svg import FONT_SIZE, INK, Canvas, cut
 
 DIM, LINE, FRAME = "#5b6477", "#d9dee8", "#aab3c5"
 PAPER, PACKAGE, ZONE, TRACK = "#ffffff", "#f3f5f9", "#ffffff", "#e8ecf3"
-FREE, PAGES, USED, USED_FILL = "#009e73", "#e69f00", "#d55e00", "#fbe9df"
+FREE, USED, USED_FILL = "#009e73", "#d55e00", "#fbe9df"
 NEW, NEW_FILL, POD_FILL = "#0b5cad", "#e3eefa", "#f3f5f9"
 SMALL = 11
 
@@ -129,8 +129,7 @@ class _Picture:
         canvas.box((x, y + 6), (BAR_WIDTH, BAR_HEIGHT), TRACK, radius=2)
         if resource.free and resource.total:
             length = max(2.0, round(BAR_WIDTH * min(resource.free / resource.total, 1.0), 1))
-            colour = PAGES if label.endswith(" pages") else FREE
-            canvas.box((x, y + 6), (length, BAR_HEIGHT), colour, radius=2)
+            canvas.box((x, y + 6), (length, BAR_HEIGHT), FREE, radius=2)
 
     def _square(self, x: float, y: float, *, free: bool) -> None:
         if free:

@@ -6,15 +6,19 @@ refusal), out goes text; `documents.py` writes the same as JSON.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bayplan.explain.hostlist import shortened
 from bayplan.explain.ranking import Candidate, Ranking
 from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table
-from bayplan.explain.why import fitting_text, held_back_text, refusal_text
+from bayplan.explain.why import WIDTH, fitting_text, held_back_text, refusal_text
 from bayplan.explain.zones import zone_column
 from bayplan.scheduling.decision import Decision
+
+_WORD = re.compile(r"NUMA|[A-Z][a-z]*(?: x[0-9]+)?|.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +75,27 @@ def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:
             for row, candidate in zip(rows, candidates, strict=True):
                 row.append(_score(candidate, position))
     lines = table(header, rows, indent="  ", numbers=[header[1], *header[3:]])
+    if wide and max(map(len, lines)) > WIDTH:
+        lines = _narrower(header, rows)
     left_out = ranking.usable - len(candidates)
     if left_out > 0:
         lines.append(f"  and {left_out} more node{'s' if left_out > 1 else ''}")
     return lines
+
+
+def _narrower(header: list[str], rows: list[list[str]]) -> list[str]:
+    """The plugins' names on two lines, and nodes' names without their middle if that is not enough."""
+    upper, lower = [""] * 3, header[:3]
+    for heading in header[3:]:
+        words = _WORD.findall(heading)
+        half = min(range(1, len(words)), key=lambda cut: max(len("".join(words[:cut])), len("".join(words[cut:]))))
+        upper.append("".join(words[:half]))
+        lower.append("".join(words[half:]))
+    others = table(lower[1:], [upper[1:], *(row[1:] for row in rows)])
+    room = WIDTH - max(map(len, others)) - 4
+    named = [[shortened(row[0], room), *row[1:]] for row in rows]
+    first, second, *rest = table(lower, [upper, *named], indent="  ", numbers=[lower[1], *lower[3:]])
+    return [second, first, *rest]
 
 
 def _score(candidate: Candidate, position: int) -> str:

@@ -16,6 +16,7 @@ Comes from `refusal.py` (the data) and goes to a terminal; nothing here looks at
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from bayplan.cluster.pod_request import ContainerRequest, Role
 from bayplan.explain.amounts import have_of_want, human, listing
@@ -25,6 +26,7 @@ from bayplan.explain.zones import zone_phrase
 from bayplan.scheduling.decision import Decision
 
 WOULD_FIT = "Would schedule now if:  "
+WIDTH = 100
 NO_CHANGE = "No change of a single amount or rule would let it in."
 
 
@@ -75,8 +77,10 @@ def _stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
     label_width = max((len(stage.kind.passed) for stage in stages), default=0)
     lines = [f"  {nodes:{number_width}d} {'node' if nodes == 1 else 'nodes'}"]
     for stage in stages:
-        lost = f"{stage.lost:{number_width}d} {stage.detail()}"
-        lines.append(f"  {stage.left:{number_width}d} {stage.kind.passed:{label_width}}   {lost}")
+        lead = f"  {stage.left:{number_width}d} {stage.kind.passed:{label_width}}   {stage.lost:{number_width}d} "
+        lines += wrap(
+            stage.detail(), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False
+        )
     return lines
 
 

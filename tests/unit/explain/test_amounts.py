@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.explain.amounts import canonical, have_of_want, human, listing
+from bayplan.explain.amounts import canonical, have_of_want, human, instead, listing
 
 GIBI = 2**30
 
@@ -40,3 +40,21 @@ def test_two_amounts_that_would_look_alike_are_written_exactly() -> None:
 
 def test_a_listing_leaves_out_what_is_not_asked_for() -> None:
     assert listing({"cpu": 500, "memory": 0, "nvidia.com/gpu": 1}) == "cpu 500m  nvidia.com/gpu 1"
+
+
+def test_what_is_asked_for_is_listed_in_one_order_whoever_wrote_it() -> None:
+    amounts = {"example.com/vf": 2, "hugepages-1Gi": 2**30, "example.com/gpu": 1, "memory": 2**31, "cpu": 500}
+    assert listing(amounts) == "cpu 500m  memory 2Gi  hugepages-1Gi 1Gi  example.com/gpu 1  example.com/vf 2"
+
+
+@pytest.mark.parametrize(
+    "resource, amount, instead_of, text",
+    [
+        ("cpu", 22_000, 24_000, "cpu 22 instead of 24"),
+        ("cpu", 7900, 9000, "cpu 7.9 instead of 9"),
+        ("memory", 3 * 2**29, 2**31, "memory 1.5Gi instead of 2Gi"),
+        ("memory", 31_693 * 2**20, 2**35, "memory 31693Mi instead of 32Gi"),
+    ],
+)
+def test_a_promise_is_exact(resource: str, amount: int, instead_of: int, text: str) -> None:
+    assert instead(resource, amount, instead_of) == text

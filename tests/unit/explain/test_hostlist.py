@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.explain.hostlist import compressed, hostlist
+from bayplan.explain.hostlist import compressed, hostlist, shortened
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,12 @@ def test_a_long_list_is_cut_and_counted() -> None:
 
 def test_a_thousand_neighbours_are_short() -> None:
     assert hostlist(f"n{number:04d}" for number in range(1000)) == "n[0000-0999]"
+
+
+def test_a_name_too_long_for_its_place_loses_its_middle() -> None:
+    names = [f"ip-10-{number}-0-{number * 7 % 200}.eu-central-1.compute.internal" for number in range(40)]
+    text = hostlist(names, longest=40)
+    assert len(text) <= 40
+    assert text.startswith("ip-10-0-0-0.")
+    assert text.endswith("internal and 39 more")
+    assert shortened("b3-r07-n02", 20) == "b3-r07-n02"

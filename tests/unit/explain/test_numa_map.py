@@ -10,9 +10,10 @@ from bayplan.engine.placement import ContainerZones
 from bayplan.explain.numa_labels import short_amount, short_labels
 from bayplan.explain.numa_map import NumaMap, numa_document, numa_map
 from bayplan.explain.numa_packages import packages_of
-from bayplan.explain.numa_svg import numa_svg
+from bayplan.explain.numa_svg import FREE, numa_svg
 from bayplan.explain.numa_text import numa_text
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec
+from bayplan.kube.topology_v1alpha2 import ZoneResource
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, zones
 
 TWO_PACKAGES = [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]]
@@ -156,3 +157,23 @@ def test_labels_are_short_unless_two_would_look_alike() -> None:
 def test_huge_pages_are_counted_as_pages() -> None:
     assert short_amount("hugepages-2Mi", 64 * 2**20) == "32"
     assert short_amount("hugepages-odd", 5) == "5"
+
+
+def test_distances_that_nobody_reports_are_not_made_up() -> None:
+    picture = drawn(cluster(node("n1", 32), zones("n1", [10, 16], of=16)))
+    assert any("distance not reported" in line for line in plain(picture, 80))
+    assert "distance not reported" in numa_svg(picture)
+    assert numa_document(picture)["zones"][0]["distances"] == [None, None]
+
+
+def test_what_is_free_has_one_colour_whatever_it_is() -> None:
+    """The legend knows two colours: free and in use. Huge pages are drawn like everything else."""
+    report = zones("n1", [16], of=16)
+    assert isinstance(report.zones, list)
+    assert isinstance(report.zones[0].resources, list)
+    pages = ZoneResource(name="hugepages-1Gi", capacity="8Gi", allocatable="8Gi", available="8Gi")
+    report.zones[0].resources.append(pages)
+    svg = ET.fromstring(numa_svg(drawn(cluster(node("n1", 16), report))))
+    bars = [box.get("fill") for box in svg.iter("{http://www.w3.org/2000/svg}rect") if box.get("height") == "8"]
+    assert len(bars) == 6
+    assert set(bars[1::2]) == {FREE}

@@ -157,3 +157,33 @@ def test_what_bayplan_cannot_tell_is_not_said_of_the_kubelet() -> None:
     )
     assert "    0 certain     1 too many NUMA zones to be sure: n1" in text
     assert "kubelet" not in text
+
+
+def test_long_names_and_long_causes_stay_within_a_hundred_columns() -> None:
+    names = tuple(f"ip-10-{number}-0-{number * 7 % 200}.eu-central-1.compute.internal" for number in range(40))
+    cause = (
+        "kubelet: SMTAlignmentError (not enough free physical CPUs: available physical CPUs = 4, requested CPUs = 6)"
+    )
+    causes = (
+        CauseCount("NodeResourceTopologyMatch", "no single NUMA zone holds the request", names[:20]),
+        CauseCount("NodeResourceTopologyMatch", cause, names[20:], "SMTAlignmentError"),
+    )
+    state = cluster(*(node(name, 32) for name in names))
+    decision = Decision("telco/p", None, shortfall=Shortfall(40, causes, ()))
+    text = refusal_text(refusal_of(state, state.classes.of(guaranteed("p", 14)), default_profile(), decision, ()))
+    stages = text.splitlines()[2:]
+    assert max(len(line) for line in stages) <= 100
+    assert "requested CPUs = 6)" in " ".join(line.strip() for line in stages)
+
+
+def test_a_wide_table_stays_within_a_hundred_columns() -> None:
+    domain = "eu-central-1.compute.internal"
+    state = cluster(
+        *(node(f"ip-10-0-{number}-17.{domain}", 32) for number in range(3)),
+        *(zones(f"ip-10-0-{number}-17.{domain}", [16, 16], of=16) for number in range(3)),
+    )
+    lines = outcome_text(outcome_of(state, guaranteed("p", 8)), wide=True).splitlines()[2:]
+    assert max(len(line) for line in lines) <= 100
+    assert lines[0].split() == ["Taint", "NodeResources", "NodeResource"]
+    assert lines[1].split()[-4:] == ["Fit", "x1", "TopologyMatch", "x2"]
+    assert lines[2].startswith("  ip-10-0-0-17.")
