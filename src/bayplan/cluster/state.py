@@ -279,8 +279,9 @@ class ClusterState:
         self.pods[key] = replace(placed, confirmed=True)
 
     def forget(self, key: str) -> None:
-        """Binding failed: give everything back. Nothing happens if the pod, or its node, is gone already."""
-        self._release(key)
+        """Binding failed: give everything back. A pod that is gone has nothing; one that the cluster shows bound keeps all."""
+        if key in self.pods and not self.pods[key].confirmed:
+            self._release(key)
 
     def pods_on(self, row: int) -> list[str]:
         """The pods on a node, by name."""

@@ -314,6 +314,13 @@ class TestLedger:
         state.forget("default/pod")
         assert (state.pods, state.waiting) == ({}, {})
 
+    def test_a_binding_that_seemed_to_fail_but_is_seen_counts(self) -> None:
+        state = one_node()
+        place(state, simple_pod(FOUR_CPUS))
+        state.set_pod(bound(simple_pod(FOUR_CPUS), "n1"))
+        state.forget("default/pod")
+        assert (list(state.pods), free_on(state, "n1", "cpu")) == (["default/pod"], 12_000)
+
     def test_no_report_drives_a_zone_below_zero(self) -> None:
         state = one_node()
         place(state, simple_pod(FOUR_CPUS))
