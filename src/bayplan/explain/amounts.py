@@ -67,6 +67,11 @@ def listing(amounts: Mapping[str, int]) -> str:
     return "  ".join(f"{name} {human(name, amounts[name])}" for name in usual_order(amounts) if amounts[name])
 
 
+def count(number: int, noun: str) -> str:
+    """`1 node`, `3 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def usual_order(resources: Iterable[str]) -> list[str]:
     """cpu, memory, huge pages, then everything else by name."""
 

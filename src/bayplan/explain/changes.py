@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.explain.amounts import instead
+from bayplan.explain.amounts import count, instead
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Taint
 from bayplan.plugins.node_basics import tolerated
@@ -20,11 +20,6 @@ from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter, Z
 def changes(state: ClusterState, pod: PodClass, found: Sequence[Remedy]) -> list[str]:
     """One phrase for each remedy."""
     return [f"{_phrase(state, pod, remedy)} ({_how_many(remedy)})" for remedy in found]
-
-
-def count(number: int, noun: str) -> str:
-    """`1 node`, `3 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _how_many(remedy: Remedy) -> str:

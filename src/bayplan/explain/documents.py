@@ -105,7 +105,7 @@ def refusal_document(refusal: Refusal) -> Document:
 
 def _answer(outcome: Outcome) -> str:
     if outcome.refusal is not None:
-        return f"{outcome.decision.pod} does not fit: {outcome.refusal.sentence}"
+        return f"{outcome.decision.pod} {outcome.refusal.status}: {outcome.refusal.sentence}"
     return fitting_text(outcome.decision) if outcome.decision.placed else held_back_text(outcome.decision)
 
 

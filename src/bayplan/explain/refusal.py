@@ -14,9 +14,10 @@ from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import ContainerRequest, Role
 from bayplan.cluster.state import ClusterState
+from bayplan.explain.amounts import count
 from bayplan.explain.annotations import zones_of_pod
-from bayplan.explain.changes import changes, count
-from bayplan.explain.stages import Stage, in_one_sentence, stages_of
+from bayplan.explain.changes import changes
+from bayplan.explain.stages import CERTAIN, Stage, in_one_sentence, stages_of
 from bayplan.scheduling.decision import Decision, NearestMiss, Shortfall
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.remedies import Remedy
@@ -53,13 +54,26 @@ class Refusal:
     changes: tuple[str, ...]
     remedies: tuple[Remedy, ...]
 
+    @property
+    def status(self) -> str:
+        """`does not fit`, unless that is more than bayplan knows."""
+        unsure = self.stages and self.stages[-1].kind is CERTAIN
+        return "may or may not fit" if unsure else "does not fit"
+
 
 def refusal_of(
     state: ClusterState, pod: PodClass, profile: Profile, decision: Decision, found: Sequence[Remedy]
 ) -> Refusal:
     """Put a refused decision into words."""
     shortfall = decision.shortfall or Shortfall(len(state.rows), (), ())
-    stages = stages_of(shortfall, pod, profile)
+    silent = {
+        node
+        for cause in shortfall.causes
+        if cause.plugin == "NodeResourcesFit"
+        for node in cause.nodes
+        if not state.columns.allocatable[:, state.rows[node]].any()
+    }
+    stages = stages_of(shortfall, pod, profile, silent)
     return Refusal(
         pod=decision.pod,
         sentence=in_one_sentence(shortfall, stages),

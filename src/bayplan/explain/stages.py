@@ -7,11 +7,13 @@ downwards. The words here are for people; the plugins' own words, which are kube
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.engine.admission import Verdict
 from bayplan.engine.kubelet import TOO_MANY_ZONES
+from bayplan.explain.amounts import count
 from bayplan.explain.hostlist import compressed, hostlist
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.scheduling.decision import CauseCount, Shortfall
@@ -53,6 +55,7 @@ OPEN = StageKind("tolerated", "", "every node is cordoned or has a taint that it
 NAMED = StageKind("named by it", "", "no node has the name in its spec.nodeName")
 MATCHING = StageKind("matching", "", "no node that is open to it matches its node selector and affinity")
 PORTS = StageKind("ports free", "", "no node has its host ports free")
+REPORTING = StageKind("with resources", "", "no node that is open to it reports any resources")
 ENOUGH = StageKind("enough in total", "short of ", "no node has enough free")
 DATA = StageKind("usable data", "", "no node with enough room has usable topology data")
 ZONES_HOLD_IT = StageKind("enough in zones", "", "no node has enough in its NUMA zones")
@@ -62,7 +65,7 @@ ALLOWED_ZONES = StageKind(
 )
 WHOLE_CORES = StageKind("in whole cores", "", "no node gives out so many CPUs: they are not whole cores")
 ADMITTED = StageKind("admitted", "", "no kubelet would admit it")
-CERTAIN = StageKind("certain", "", "bayplan cannot tell: nodes that may take it have too many NUMA zones to be sure")
+CERTAIN = StageKind("certain", "", "nodes have too many NUMA zones for bayplan to be sure")
 ALIGNED = StageKind("aligned", "", "no node can align it by scheduler-plugins' rules")
 
 # What the zones are asked comes last, and in this order: every count is of nodes that passed everything above.
@@ -85,12 +88,24 @@ _BY_VERDICT = {
 }
 
 
-def stages_of(shortfall: Shortfall, pod: PodClass, profile: Profile) -> list[Stage]:
-    """Group causes into stages, in the order in which the filters were asked; those about zones from loose to strict."""
+def stages_of(
+    shortfall: Shortfall, pod: PodClass, profile: Profile, silent: Container[str] = frozenset()
+) -> list[Stage]:
+    """Group causes into stages, in the order in which the filters were asked; those about zones from loose to strict.
+
+    `silent` are the nodes that report no allocatable resources at all: it would be odd to say that they are short of one.
+    """
     collected: dict[StageKind, list[tuple[str, tuple[str, ...]]]] = {}
     for cause in shortfall.causes:
         kind, words = _kind_and_words(cause, pod, profile)
-        collected.setdefault(kind, []).append((words, cause.nodes))
+        speaking = cause.nodes
+        if kind is ENOUGH:
+            mute = tuple(node for node in cause.nodes if node in silent)
+            speaking = tuple(node for node in cause.nodes if node not in silent)
+            if mute:
+                collected.setdefault(REPORTING, []).append(("no allocatable resources reported", mute))
+        if speaking:
+            collected.setdefault(kind, []).append((words, speaking))
     if ALLOWED_ZONES in collected and ONE_ZONE in collected:
         collected[ALLOWED_ZONES] += [("single-numa-node", nodes) for _, nodes in collected.pop(ONE_ZONE)]
     left = shortfall.nodes
@@ -112,6 +127,8 @@ def in_one_sentence(shortfall: Shortfall, stages: list[Stage]) -> str:
     last = stages[-1]
     if last.kind is ENOUGH and len(last.causes) == 1:
         return f"no node has enough {last.causes[0][0]} free"
+    if last.kind is CERTAIN:
+        return f"{count(last.lost, 'node')} {'has' if last.lost == 1 else 'have'} too many NUMA zones for bayplan to be sure"
     if last.kind is ADMITTED and len(last.causes) == 1:
         return f"{ADMITTED.nobody}: {last.causes[0][0]}"
     return last.kind.nobody

@@ -30,9 +30,9 @@ WIDTH = 100
 NO_CHANGE = "No change of a single amount or rule would let it in."
 
 
-def refusal_text(refusal: Refusal, status: str = "does not fit") -> str:
+def refusal_text(refusal: Refusal, status: str = "") -> str:
     """The whole answer for a pod that fits nowhere. `status` says how it stands: `is Pending for 4m`."""
-    lines = [f"{refusal.pod} {status}: {refusal.sentence}."]
+    lines = [f"{refusal.pod} {status or refusal.status}: {refusal.sentence}."]
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += _stage_lines(refusal.shortfall.nodes, refusal.stages)
     lines += _nearest_lines(refusal.misses)

@@ -5,7 +5,7 @@ from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
 from bayplan.explain.refusal import Refusal, refusal_of
 from bayplan.explain.stages import ENOUGH, Stage
 from bayplan.explain.why import refusal_text
-from bayplan.kube.core_v1 import Taint
+from bayplan.kube.core_v1 import Metadata, Node, Taint
 from bayplan.scheduling.decision import CauseCount, Decision, NearestMiss, Shortfall
 from bayplan.scheduling.profile import default_profile
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, outcome_of, zones
@@ -153,7 +153,7 @@ def test_the_kubelets_own_reason_is_told() -> None:
 def test_what_bayplan_cannot_tell_is_not_said_of_the_kubelet() -> None:
     text = with_reason("TooManyZoneCombinations", "too many NUMA zones to be sure")
     assert text.splitlines()[0] == (
-        "telco/p does not fit: bayplan cannot tell: nodes that may take it have too many NUMA zones to be sure."
+        "telco/p may or may not fit: 1 node has too many NUMA zones for bayplan to be sure."
     )
     assert "    0 certain     1 too many NUMA zones to be sure: n1" in text
     assert "kubelet" not in text
@@ -187,3 +187,15 @@ def test_a_wide_table_stays_within_a_hundred_columns() -> None:
     assert lines[0].split() == ["Taint", "NodeResources", "NodeResource"]
     assert lines[1].split()[-4:] == ["Fit", "x1", "TopologyMatch", "x2"]
     assert lines[2].startswith("  ip-10-0-0-17.")
+
+
+def test_a_node_that_reports_nothing_is_not_short_of_something() -> None:
+    silent = Node(metadata=Metadata(name="n2"))
+    lines = refusal_text(refused(outcome_of(cluster(node("n1", 4), silent), guaranteed("p", 8)))).splitlines()
+    assert lines[2:5] == [
+        "    2 nodes",
+        "    1 with resources      1 no allocatable resources reported: n2",
+        "    0 enough in total     1 short of cpu: n1",
+    ]
+    alone = outcome_text(outcome_of(cluster(silent), guaranteed("p", 8)))
+    assert alone.startswith("telco/p does not fit: no node that is open to it reports any resources.")
