@@ -132,15 +132,14 @@ ATTRIBUTES = st.fixed_dictionaries(
 @st.composite
 def zones(draw: st.DrawFn) -> Json:
     numbers = draw(st.lists(st.integers(0, 12), min_size=0, max_size=4, unique=True))
+    # The forms before `available` existed show no use.
+    fields = draw(st.sampled_from([("capacity", "allocatable", "available"), ("capacity", "allocatable")]))
     return [
         {
             "name": f"node-{number}",
             "type": "Node",
             "costs": [{"name": f"node-{other}", "value": 10 if other == number else 20} for other in numbers],
-            "resources": [
-                {"name": name, "capacity": amount, "allocatable": amount, "available": amount}
-                for name, amount in draw(AMOUNTS).items()
-            ],
+            "resources": [{"name": name, **dict.fromkeys(fields, amount)} for name, amount in draw(AMOUNTS).items()],
             **draw(some_of(attributes=st.just([{"name": "bayplan.io/memory-group", "value": "0,1"}]))),
         }
         for number in numbers
