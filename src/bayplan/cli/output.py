@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_WARNINGS = 10
 
+# The line that has to be taken away before anything else is printed.
+_on_screen = {"progress": ""}
+
 _RICH_STYLES = {
     "title": "bold",
     "frame": "bright_black",
@@ -91,8 +94,9 @@ def show_progress(text: str) -> None:
 
     Only on a terminal: nobody reads a log for this.
     """
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and (text or _on_screen["progress"]):
         click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+        _on_screen["progress"] = text
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest, is_memory
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import admits_in_single_zones
+from bayplan.engine.admission import admits_in_single_zones, relevant_wants
 from bayplan.engine.kubelet import TOO_MANY_ZONES, admit
 from bayplan.engine.placement import knowledge_of
 from bayplan.engine.rows import Mask
@@ -219,28 +219,33 @@ def _zones_combined(
     refused: Mask = np.isin(answer.blocked, [position * CODES_PER_FILTER + code for code in topology.zone_rules])
     # The columns may have said yes and the replay no; only strict policies can be the reason.
     refused |= (answer.blocked == PASSES) & (state.columns.policy[: len(refused)] >= Policy.RESTRICTED)
-    rows = np.nonzero(refused & ~_short_in_sum(state, pod, len(refused)))[0]
     others = Profile(profile.name, tuple(plugin for plugin in profile.filters if plugin is not topology), ())
-    rows = np.intersect1d(rows, _passing(state, pod, others))
-    tried = rows[:MOST_REPLAYS_TO_COUNT]
-    nodes = sum(_would_combine(state, pod, topology, int(row)) for row in tried)
-    if nodes:
-        yield ZonesCombined(nodes, len(tried) < len(rows))
-
-
-def _short_in_sum(state: ClusterState, pod: PodClass, size: int) -> Mask:
-    """Nodes whose zones together hold too little of something. Devices outside of zones are left to the replay."""
-    columns = state.columns
-    short = np.zeros(size, dtype=np.bool_)
-    for name, want in demand(pod).in_sum:
-        index = columns.resource_index.get(name)
-        if index is None:
+    rows = np.intersect1d(np.nonzero(refused)[0], _passing(state, pod, others)).tolist()
+    nodes = replays = 0
+    at_least = False
+    for row in rows:
+        if _short_in_sum(state, pod, topology, row):
             continue
-        lacking = columns.zone_aligned[index, :size] & (columns.zone_available_sum[index, :size] < want)
-        if name != CPU and not is_memory(name):
-            lacking &= columns.allocatable[index, :size] <= columns.zone_total[index, :, :size].sum(axis=0)
-        short |= lacking
-    return short
+        if replays == MOST_REPLAYS_TO_COUNT:
+            at_least = True
+            break
+        replays += 1
+        nodes += _would_combine(state, pod, topology, row)
+    if nodes:
+        yield ZonesCombined(nodes, at_least)
+
+
+def _short_in_sum(state: ClusterState, pod: PodClass, topology: NodeResourceTopologyMatch, row: int) -> bool:
+    """True if a node's zones together hold too little of something. Devices outside of zones are left to the replay."""
+    columns = state.columns
+    for index, want in relevant_wants(columns, demand(pod).in_sum, row, topology.arguments.assumptions):
+        name = columns.resource_names[index]
+        in_zones_only = (
+            name == CPU or is_memory(name) or columns.allocatable[index, row] <= columns.zone_total[index, :, row].sum()
+        )
+        if in_zones_only and columns.zone_available_sum[index, row] < want:
+            return True
+    return False
 
 
 def _would_combine(state: ClusterState, pod: PodClass, topology: NodeResourceTopologyMatch, row: int) -> bool:

@@ -228,3 +228,9 @@ def test_what_was_not_replayed_is_not_counted() -> None:
     assert found(cluster(*reports, nodes=nodes), waiting) == [
         WithoutFilter("NodeUnschedulable", "node(s) were unschedulable", 64, at_least=True)
     ]
+
+
+def test_memory_that_no_manager_looks_at_does_not_stop_zones_from_being_combined() -> None:
+    amounts: ZoneAmounts = {"cpu": (16, 16, 6), "memory": ("16Gi", "16Gi", "0")}
+    state = cluster(topology(zone(0, amounts), zone(1, amounts), attributes=NO_MEMORY_MANAGER))
+    assert spanning(state, simple_pod({"cpu": 10, "memory": "1Gi"})) == [ZonesCombined(1)]
