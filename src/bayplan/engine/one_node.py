@@ -58,7 +58,8 @@ def worst_zone_score(
         weight = max(weights.get(name, 1), 1)
         weight_sum += weight
         wanted = -(-amount // 1000) if name == CPU else amount
-        left = columns.zone_available[columns.resource(name), :, row].tolist()
+        index = columns.resource(name)
+        left = columns.zone_available[index, :, row].tolist()
         for zone in range(len(totals)):
             exact = left[zone]
             if exact and exact >= amount:

@@ -3,8 +3,8 @@
 The columns say *whether* (`engine/admission.py`, all nodes); this module says *where*, for the node that was chosen. As long as
 each container in turn fits into one zone, it gets the lowest such zone: that is the kubelet's answer, and it needs amounts only
 (10 us). Where a container takes over from an init container or spans zones, the admission is replayed exactly as the kubelet would
-do it (`engine/kubelet/`, 1 to 5 ms), which may also turn the columns' yes into a no. Policy `none` aligns nothing: there the
-sums decide, and which zone is charged makes no difference.
+do it (`engine/kubelet/`, 1 to 5 ms), which may also turn the columns' yes into a no. Policy `none` aligns nothing, so which zone
+is charged makes no difference there.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ def _counted(
     state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
 ) -> Placement | None:
     """The placement that follows from amounts alone; None if some step does not fit into one zone."""
-    if report.settings.policy is Policy.NONE:
-        without = tuple(ContainerZones(step.container, None) for step in demand.container_steps)
-        return Placement(without, _lowest_first(state, row, demand.in_sum, assumptions))
     in_turn = single_zones(state.columns, demand, row, assumptions)
     if in_turn is None:
         return None
+    if report.settings.policy is Policy.NONE:
+        without = tuple(ContainerZones(step.container, None) for step in demand.container_steps)
+        return Placement(without, _lowest_first(state, row, demand.in_sum, assumptions))
     taken: dict[tuple[int, int], float] = {}
     zones: dict[str, tuple[int, ...] | None] = {}
     for step, position, wants in in_turn:

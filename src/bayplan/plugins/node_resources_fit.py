@@ -50,7 +50,8 @@ class NodeResourcesFit:
         """The same for one node."""
         columns = state.columns
         for position, (name, amount) in enumerate(asked_of_node(pod), start=1):
-            if columns.free[columns.resource(name), row] < amount:
+            index = columns.resource(name)  # may grow the columns, so it comes first
+            if columns.free[index, row] < amount:
                 return position
         return 0
 
