@@ -99,7 +99,7 @@ def single_zones(
     does not see.
     """
     by_pod = demand.scope_matters and int(columns.scope[row]) == Scope.POD
-    if any(step.role is Role.INIT for step in demand.container_steps) or (by_pod and demand.hidden_at_pod_scope):
+    if demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
         return None
     found: list[tuple[Step, int, list[tuple[int, int]]]] = []
     taken: dict[tuple[int, int], float] = {}

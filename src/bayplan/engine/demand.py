@@ -8,6 +8,7 @@ Guaranteed pods, devices always. Whether a node cares about a resource at all is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from bayplan.cluster.pod_request import (
     CPU,
@@ -31,7 +32,7 @@ class Step:
     wants: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Demand:
     """The steps at either scope, and what the zones must hold in sum whatever the policy."""
 
@@ -39,17 +40,22 @@ class Demand:
     pod_step: Step
     in_sum: tuple[tuple[str, int], ...]
 
-    @property
+    @cached_property
     def nothing_to_align(self) -> bool:
         """True if no manager would look at this pod: it can go anywhere it fits."""
         return not self.in_sum
 
-    @property
+    @cached_property
     def scope_matters(self) -> bool:
         """True if container scope and pod scope ask different questions."""
         return len(self.container_steps) != 1 or self.container_steps[0].wants != self.pod_step.wants
 
-    @property
+    @cached_property
+    def has_init_containers(self) -> bool:
+        """True if an init container asks for something, which later containers take over."""
+        return any(step.role is Role.INIT for step in self.container_steps)
+
+    @cached_property
     def hidden_at_pod_scope(self) -> bool:
         """True if the pod asks for something that a merge at pod scope does not look at."""
         return len(self.in_sum) > sum(1 for _, want in self.pod_step.wants if want)

@@ -9,6 +9,7 @@ of `engine/admission.py` and `engine/allocation_scores.py`, one zone at a time, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import ge
 from types import MappingProxyType
 
 from bayplan.cluster.columns import Columns
@@ -29,17 +30,21 @@ def lowest_zone_that_holds(
 
     `taken[resource index, zone]` is what other containers of the pod have already got.
     """
-    grids = [
+    if not wants:
+        return 0 if columns.zone_count[row] else None
+    free = [
         # Zero devices are at home in any zone that has one, used or not.
-        ((columns.zone_available if want else columns.zone_total)[index, :, row].tolist(), want or 1)
+        (columns.zone_available if want else columns.zone_total)[index, :, row].tolist()
         for index, want in wants
     ]
-    for index, zone in taken:
-        for (known, want), (free, _) in zip(wants, grids, strict=True):
+    for (index, zone), amount in taken.items():
+        for (known, want), left in zip(wants, free, strict=True):
             if known == index and want:
-                free[zone] -= taken[index, zone]
-    for zone in range(int(columns.zone_count[row])):
-        if all(free[zone] >= want for free, want in grids):
+                left[zone] -= amount
+    least = [want or 1 for _, want in wants]
+    zones = int(columns.zone_count[row])
+    for zone, here in enumerate(zip(*free, strict=True)):
+        if zone < zones and all(map(ge, here, least)):
             return zone
     return None
 
@@ -57,13 +62,14 @@ def worst_zone_score(
     for name, amount in amounts.items():
         weight = max(weights.get(name, 1), 1)
         weight_sum += weight
-        wanted = -(-amount // 1000) if name == CPU else amount
         index = columns.resource(name)
-        left = columns.zone_available[index, :, row].tolist()
-        for zone in range(len(totals)):
-            exact = left[zone]
-            if exact and exact >= amount:
-                free = -(-exact // 1000) if name == CPU else exact
-                totals[zone] += weight * ((wanted if most_allocated else free - wanted) * MOST_SCORE // free)
+        exact = columns.zone_available[index, : len(totals), row].tolist()
+        wanted, free = (-(-amount // 1000), [-(-left // 1000) for left in exact]) if name == CPU else (amount, exact)
+        totals = [
+            total + weight * ((wanted if most_allocated else units - wanted) * MOST_SCORE // units)
+            if left and left >= amount
+            else total
+            for total, left, units in zip(totals, exact, free, strict=True)
+        ]
     scores = [score for score in (total // weight_sum for total in totals) if score] if weight_sum else []
     return int(min(scores)) if scores else 0
