@@ -87,30 +87,24 @@ def narrowest_sets(
     `left[resource][zone, node]` is free, `reported[resource][node]` has a bit for every zone that reports the resource at all:
     a zone that does not report a requested resource cannot be part of a set.
     """
-    nodes = next(iter(left.values())).shape[1]
-    answer = NarrowestSets(np.zeros(nodes, np.uint64), np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_))
-    for start in range(0, nodes, NODES_PER_BLOCK):
-        block = slice(start, min(start + NODES_PER_BLOCK, nodes))
-        found = _narrowest_sets_of_block(
-            hardware,
-            {name: left[name][:, block] for name in amounts},
-            {name: reported[name][block] for name in amounts},
-            amounts,
-            guaranteed=guaranteed,
-        )
-        answer.bits[block], answer.width[block], answer.closest[block] = found.bits, found.width, found.closest
-    return answer
-
-
-def _narrowest_sets_of_block(
-    hardware: HardwareClass,
-    left: Mapping[str, NDArray[np.float64]],
-    reported: Mapping[str, NDArray[np.uint64]],
-    amounts: Amounts,
-    *,
-    guaranteed: bool,
-) -> NarrowestSets:
     zones, nodes = hardware.zone_count, next(iter(left.values())).shape[1]
+    if nodes > NODES_PER_BLOCK:
+        blocks = [slice(start, start + NODES_PER_BLOCK) for start in range(0, nodes, NODES_PER_BLOCK)]
+        parts = [
+            narrowest_sets(
+                hardware,
+                {name: left[name][:, block] for name in amounts},
+                {name: reported[name][block] for name in amounts},
+                amounts,
+                guaranteed=guaranteed,
+            )
+            for block in blocks
+        ]
+        return NarrowestSets(
+            np.concatenate([part.bits for part in parts]),
+            np.concatenate([part.width for part in parts]),
+            np.concatenate([part.closest for part in parts]),
+        )
     every_zone = np.uint64((1 << zones) - 1)
     usable = np.full(nodes, every_zone)
     for name in amounts:
