@@ -72,18 +72,12 @@ def numa(
 
 
 def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:
-    from difflib import get_close_matches
-
     from bayplan.cli.placing import place_in_turn, read_pods
     from bayplan.explain.numa_map import numa_map
 
     state = session.state
-    name = node.removeprefix("node/") if node not in state.rows else node
-    row = state.rows.get(name)
-    if row is None:
-        close = get_close_matches(name, state.rows, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(state.rows)} nodes"
-        raise click.ClickException(f"there is no node '{name}' in the dump{hint}")
+    row = session.row_of(node)
+    name = state.names[row]
     placed = {}
     if files:
         for outcome in place_in_turn(session, read_pods(files, namespace), 1):

@@ -113,6 +113,18 @@ class Session:
         topology = next(iter(self._profiles.values())).topology
         return topology.arguments.assumptions if topology else Assumptions()
 
+    def row_of(self, node: str) -> int:
+        """The row of a node named on the command line, `node/NAME` or NAME."""
+        from difflib import get_close_matches
+
+        name = node.removeprefix("node/") if node not in self.state.rows else node
+        row = self.state.rows.get(name)
+        if row is None:
+            close = get_close_matches(name, self.state.rows, n=3, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(self.state.rows)} nodes"
+            raise click.ClickException(f"there is no node '{name}' in the dump{hint}")
+        return row
+
     def profile_for(self, pod: Pod) -> Profile:
         """The profile named by the pod; the first one for pods that leave the choice to the cluster."""
         first = next(iter(self._profiles.values()))

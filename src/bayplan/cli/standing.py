@@ -63,6 +63,11 @@ def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
     raise click.ClickException(f"there is no pod '{asked}' in the dump{hint}")
 
 
+def unbound(pod: Pod) -> Pod:
+    """The pod as it was before it came to a node."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
+
+
 def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     """How the pod stands, and what would become of it now if it is not running."""
     state = session.state
@@ -75,8 +80,7 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     warn([str(problem) for problem in problems])
     outcome = None
     if not settled:
-        free = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
-        outcome = outcome_for(session, free, ClassAnswers(state), RANKED)
+        outcome = outcome_for(session, unbound(pod), ClassAnswers(state), RANKED)
     return Standing(
         pod=pod_key(pod),
         # Whatever a bound pod's phase says, it holds its place on the node.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import print_answer, print_document, working
+
+if TYPE_CHECKING:
+    from bayplan.kube.core_v1 import Pod
 
 
 @click.command(
@@ -16,11 +20,15 @@ from bayplan.cli.output import print_answer, print_document, working
         "why upf-0 -n telco --cluster cluster.json",
         "why telco/upf-0 --cluster cluster.json",
         "why pod/upf-0 -n telco --cluster cluster.json -o json",
+        "why telco/upf-0 --node worker-3 --cluster cluster.json",
     ),
 )
 @click.argument("pod", metavar="POD")
 @cluster_options
 @click.option("-n", "--namespace", metavar="NAME", help="The pod's namespace, unless POD names it.")
+@click.option(
+    "--node", metavar="NODE", help="Ask about this node alone: does the pod fit there, and if not, what is missing?"
+)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
 def why(
@@ -30,6 +38,7 @@ def why(
     config: Path | None,
     scheduler_name: str | None,
     namespace: str | None,
+    node: str | None,
     output: str,
     now: str | None,
 ) -> int:
@@ -46,9 +55,30 @@ def why(
     moment = now_or(now)
     with working("reading the cluster"):
         session = Session(cluster, config, scheduler_name)
-    standing = standing_of(session, find_pod(session, pod, namespace), moment)
+    found = find_pod(session, pod, namespace)
+    if node is not None:
+        return _on_one_node(session, found, node, output)
+    standing = standing_of(session, found, moment)
     if output == "text":
         print_answer(standing_text(standing), good=standing.good)
     else:
         print_document(standing_document(standing), output)
     return 0 if standing.good else 1
+
+
+def _on_one_node(session: Session, pod: Pod, node: str, output: str) -> int:
+    from bayplan.cli.standing import unbound
+    from bayplan.cluster.state import pod_key
+    from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
+    from bayplan.scheduling.answers import ClassAnswers
+    from bayplan.scheduling.node_verdict import verdict_on
+
+    state, profile, row = session.state, session.profile_for(pod), session.row_of(node)
+    pod_class = state.classes.of(unbound(pod))
+    answer = ClassAnswers(state).for_class(pod_class, profile)
+    verdict = verdict_on(state, pod_class, profile, answer, row)
+    if output == "text":
+        print_answer(node_verdict_text(state, pod_key(pod), verdict), good=verdict.fits)
+    else:
+        print_document(node_verdict_document(state, pod_key(pod), verdict), output)
+    return 0 if verdict.fits else 1

@@ -95,7 +95,7 @@ def refusal_document(refusal: Refusal) -> Document:
             }
             for cause in refusal.shortfall.causes
         ],
-        "nearest": [_miss_document(miss) for miss in refusal.misses],
+        "nearest": [miss_document(miss) for miss in refusal.misses],
         "wouldScheduleIf": [
             {"change": phrase, "nodes": remedy.nodes, "atLeast": remedy.at_least, **_remedy_document(remedy)}
             for phrase, remedy in zip(refusal.changes, refusal.remedies, strict=True)
@@ -123,7 +123,8 @@ def _ranking_document(ranking: Ranking) -> list[Document]:
     ]
 
 
-def _miss_document(miss: Miss) -> Document:
+def miss_document(miss: Miss) -> Document:
+    """A node that almost fits, and what it lacks."""
     nearest, holder = miss.nearest, miss.holder
     return {
         "node": nearest.node,

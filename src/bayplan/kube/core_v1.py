@@ -174,19 +174,10 @@ class NodeSpec(WireStruct, frozen=True):
     taints: list[Taint] | None = None
 
 
-class NodeCondition(WireStruct, frozen=True):
-    """A condition; only `Ready` is looked at."""
-
-    type: str
-    status: str
-
-
 class NodeStatus(WireStruct, frozen=True):
     """What the kubelet says the node has."""
 
     allocatable: Quantities | None = None
-    capacity: Quantities | None = None
-    conditions: list[NodeCondition] | None = None
 
 
 class Node(WireStruct, frozen=True):

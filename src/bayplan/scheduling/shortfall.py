@@ -73,7 +73,7 @@ def nearest_misses(
     it has.
     """
     found: list[tuple[int, NearestMiss | None]] = [
-        (row, _miss_of(state, pod, row, admission)) for row, admission in refused_by_replay[: most * LOOKED_AT]
+        (row, miss_of_replay(state, pod, row, admission)) for row, admission in refused_by_replay[: most * LOOKED_AT]
     ]
     for position, plugin in enumerate(profile.filters):
         rows = np.nonzero((answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != PASSES))[0]
@@ -89,6 +89,16 @@ def nearest_misses(
             found += [(row, _miss_in_zones(state, pod, plugin, row)) for row in closest]
     misses = [(miss.missing_share, row, miss) for row, miss in found if miss is not None]
     return tuple(miss for _, _, miss in sorted(misses, key=lambda entry: entry[:2])[:most])
+
+
+def miss_on(state: ClusterState, pod: PodClass, profile: Profile, row: int, blocked: int) -> NearestMiss | None:
+    """What one node lacks, given the `blocked` number of its refusal; None if it is not a matter of amounts."""
+    plugin = profile.filters[blocked // CODES_PER_FILTER]
+    if isinstance(plugin, NodeResourcesFit):
+        return _miss_in_sum(state, pod, row)
+    if isinstance(plugin, NodeResourceTopologyMatch) and state.columns.topology[row] == TOPOLOGY_USABLE:
+        return _miss_in_zones(state, pod, plugin, row)
+    return None
 
 
 def _causes_of_replays(
@@ -160,10 +170,10 @@ def _miss_in_zones(
     admission = admit(node, pod.request) if node else None
     if admission is None or admission.admitted:
         return None
-    return _miss_of(state, pod, row, admission)
+    return miss_of_replay(state, pod, row, admission)
 
 
-def _miss_of(state: ClusterState, pod: PodClass, row: int, admission: Admission) -> NearestMiss:
+def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admission) -> NearestMiss:
     """What a replay says is missing; its reason where no amount is."""
     name, missing = state.names[row], admission.shortfall
     if missing is not None and missing.have < missing.want:

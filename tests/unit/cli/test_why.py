@@ -125,3 +125,54 @@ def test_an_unknown_pod_is_an_error_with_close_matches(bayplan: Bayplan, argumen
     result = bayplan("why", *arguments)
     assert result.code == 2
     assert message in result.err
+
+
+class TestOneNode:
+    """`--node`: why not there?"""
+
+    @pytest.mark.parametrize(
+        "pod, node, code, answer",
+        [
+            (
+                "telco/upf-large",
+                "telco-2",
+                1,
+                (
+                    "telco/upf-large does not fit on telco-2: no single NUMA zone holds the request\n"
+                    "  refused by NodeResourceTopologyMatch\n"
+                    "  zone 1 has cpu 22 of 24\n"
+                ),
+            ),
+            (
+                "telco/upf-large",
+                "node/telco-3",
+                1,
+                "telco/upf-large does not fit on telco-3: node(s) were unschedulable\n  refused by NodeUnschedulable\n",
+            ),
+            (
+                "telco/upf-large",
+                "amd-1",
+                1,
+                (
+                    "telco/upf-large does not fit on amd-1: Insufficient hugepages-1Gi\n"
+                    "  refused by NodeResourcesFit\n"
+                    "  has hugepages-1Gi 0 of 16Gi in total\n"
+                ),
+            ),
+            ("telco/upf-7d9c", "telco-1", 0, "telco/upf-7d9c fits on telco-1, NUMA zone 0\n"),
+        ],
+    )
+    def test_says_what_is_missing_there(self, bayplan: Bayplan, pod: str, node: str, code: int, answer: str) -> None:
+        result = bayplan("why", pod, "--node", node)
+        assert (result.code, result.out) == (code, answer)
+
+    def test_as_json(self, bayplan: Bayplan) -> None:
+        document = json.loads(bayplan("why", "telco/upf-large", "--node", "telco-2", "-o", "json").out)
+        assert (document["kind"], document["fits"]) == ("NodeVerdict", False)
+        missing = {"node": "telco-2", "zone": 1, "resource": "cpu", "have": "22", "want": "24"}
+        assert missing.items() <= document["missing"].items()
+
+    def test_an_unknown_node_is_an_error_with_close_names(self, bayplan: Bayplan) -> None:
+        result = bayplan("why", "telco/upf-large", "--node", "telco-9")
+        assert result.code == 2
+        assert "there is no node 'telco-9' in the dump; did you mean telco-" in result.err
