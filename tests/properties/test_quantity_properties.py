@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bayplan.kube.quantity import Format, Quantity, QuantityError, parse, parse_milli, parse_value
+from bayplan.kube.quantity import Format, Quantity, QuantityError, parse
 
 SUFFIXES = {
     **dict(zip("num", (Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 1000)), strict=True)),
@@ -73,8 +73,8 @@ def test_rounding_never_gives_less_and_never_a_whole_step_more(quantity: Quantit
 @given(st.integers(-(10**18), 10**18))
 def test_whole_numbers_stay_what_they_are(number: int) -> None:
     assert parse(number) == parse(str(number))
-    assert parse_value(number) == number
-    assert parse_milli(number) == number * 1000
+    assert parse(number).value() == number
+    assert parse(number).milli() == number * 1000
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e15, max_value=1e15).map(lambda x: round(x, 6)))

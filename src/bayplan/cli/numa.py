@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.options import FILE_OR_FOLDER, ExampleCommand, Session, cluster_options
+from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_document, print_styled, terminal_width, warn, working
 
 if TYPE_CHECKING:
@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 )
 @click.argument("node", metavar="NODE")
 @cluster_options
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=FILE_OR_FOLDER,
-    multiple=True,
-    metavar="PATH",
-    help="Place these pods first, and show those that come to this node.",
-)
+@pods_option(required=False, help_text="Place these pods first, and show those that come to this node.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods of -f that do not name theirs.")
 @click.option("-o", "--output", type=click.Choice(["text", "svg", "json", "yaml"]), default="text", show_default=True)
 def numa(

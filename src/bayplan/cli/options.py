@@ -61,6 +61,20 @@ class ExampleCommand(click.Command):
         super().format_help_text(ctx, formatter)
 
 
+def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Function]:
+    """`-f`: files or folders with pods."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        type=FILE_OR_FOLDER,
+        multiple=True,
+        required=required,
+        metavar="PATH",
+        help=help_text,
+    )
+
+
 def cluster_options(function: _Function) -> _Function:
     """The options of every command that judges pods on a cluster dump."""
     for option in reversed(

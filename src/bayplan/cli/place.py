@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.options import FILE_OR_FOLDER, ExampleCommand, Session, cluster_options
+from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
 RANKED = 5
@@ -22,15 +22,9 @@ RANKED_WIDE = 20
         "place -f pod.yaml --cluster cluster.json --config scheduler-config.yaml",
     ),
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=FILE_OR_FOLDER,
-    multiple=True,
+@pods_option(
     required=True,
-    metavar="PATH",
-    help="File or folder with the pods to place; '-' for standard input. May be given several times.",
+    help_text="File or folder with the pods to place; '-' for standard input. May be given several times.",
 )
 @cluster_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")

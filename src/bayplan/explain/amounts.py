@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bayplan.cluster.pod_request import CPU, MEMORY, is_memory
-from bayplan.kube.quantity import NANO, Format, Quantity, parse_value
+from bayplan.kube.quantity import NANO, Format, Quantity, parse
 
 _MILLI = NANO // 1000
 _BYTE_RESOURCES = ("ephemeral-storage", "storage")
@@ -57,7 +57,7 @@ def have_of_want(resource: str, have: int, want: int) -> str:
 def instead(resource: str, amount: int, instead_of: int) -> str:
     """`cpu 22 instead of 24`. The first amount is a promise that was tried, so it is exact."""
     promised = human(resource, amount)
-    if resource != CPU and parse_value(promised) != amount:
+    if resource != CPU and parse(promised).value() != amount:
         promised = canonical(resource, amount)
     return f"{resource} {promised} instead of {human(resource, instead_of)}"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from bayplan.cluster.pod_request import HUGEPAGES_PREFIX, MEMORY
 from bayplan.explain.amounts import human, usual_order
-from bayplan.kube.quantity import QuantityError, parse_value
+from bayplan.kube.quantity import QuantityError, parse
 
 
 def short_labels(resources: Iterable[str]) -> dict[str, str]:
@@ -45,6 +45,6 @@ def _page_size(resource: str) -> int:
     if not resource.startswith(HUGEPAGES_PREFIX):
         return 0
     try:
-        return parse_value(resource.removeprefix(HUGEPAGES_PREFIX))
+        return parse(resource.removeprefix(HUGEPAGES_PREFIX)).value()
     except QuantityError:
         return 0

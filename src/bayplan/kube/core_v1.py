@@ -20,11 +20,9 @@ class Metadata(WireStruct, frozen=True):
 
     name: str = ""
     namespace: str | None = None
-    uid: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
 
 
 class ResourceRequirements(WireStruct, frozen=True):
@@ -37,7 +35,6 @@ class ResourceRequirements(WireStruct, frozen=True):
 class ContainerPort(WireStruct, frozen=True):
     """A port; only one with `hostPort` occupies anything on the node."""
 
-    container_port: int = 0
     host_port: int = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = "TCP"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 
 class _Metadata(Protocol):
     @property
@@ -70,3 +72,9 @@ class InvalidObject(ValueError):
         super().__init__(f"{at}: {problem}")
         self.at = at
         self.problem = problem
+
+
+def field_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
+    """msgspec's "Expected `str`, got `int` - at `$.spec.nodeName`" as the field's path and what is wrong with it."""
+    problem, _, path = str(error).partition(" - at `$")
+    return path.strip("`").lstrip("."), problem

@@ -20,7 +20,7 @@ import msgspec
 
 from bayplan.kube import topology_v1alpha2
 from bayplan.kube.core_v1 import Metadata, Node, Pod, WireStruct
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
@@ -201,9 +201,8 @@ def _subject(kind: str, header: _Header, file: Path) -> ObjectPath:
 
 
 def _readable(error: msgspec.ValidationError) -> str:
-    """msgspec's "Expected `str`, got `int` - at `$.spec.nodeName`" with the field first."""
-    problem, _, path = str(error).partition(" - at `$")
-    where = path.strip("`").lstrip(".")
+    """msgspec's message with the field first."""
+    where, problem = field_and_problem(error)
     problem = problem.replace("`", "")
     return f"{where}: {problem[0].lower()}{problem[1:]}" if where else problem
 

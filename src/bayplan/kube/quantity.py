@@ -3,7 +3,7 @@
 In comes what stands in a manifest or an API object (`"1500m"`, `"2Gi"`, `4`, `0.5`), out goes a `Quantity`: a whole
 number of nano-units and the family of suffixes it was written with. Nothing is ever a float on the way. The rules are
 those of the API server: what is finer than nano is rounded away from zero, binary quantities stop at 2^63-1, and
-`str()` gives the canonical text. Next in line: `bayplan.cluster`, which asks for `parse_milli` (CPU) and `parse_value`
+`str()` gives the canonical text. Next in line: `bayplan.cluster`, which asks for `milli()` (CPU) and `value()`
 (all else).
 """
 
@@ -105,18 +105,6 @@ def parse(text: str | int | float) -> Quantity:
         case str():
             return _parse_text(text)
     raise QuantityError(text)
-
-
-@lru_cache(maxsize=_CACHED, typed=True)
-def parse_value(text: str | int | float) -> int:
-    """Whole units of a quantity: bytes, devices, pods."""
-    return parse(text).value()
-
-
-@lru_cache(maxsize=_CACHED, typed=True)
-def parse_milli(text: str | int | float) -> int:
-    """Thousandths of a quantity: milli-CPU."""
-    return parse(text).milli()
 
 
 def _parse_text(text: str) -> Quantity:

@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.engine.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
+from bayplan.kube.errors import field_and_problem
 
 LEAST_NUMA_NODES = "LeastNUMANodes"
 SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated", LEAST_NUMA_NODES)
@@ -136,8 +137,7 @@ def decode_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArg
     try:
         arguments = msgspec.convert(raw or {}, NodeResourceTopologyMatchArgs)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        where = path.strip("`").lstrip(".")
+        where, problem = field_and_problem(error)
         if where == "filterMode":
             problem = f"{problem}: must be {_or([mode.value for mode in FilterMode])}"
         raise ArgumentError(f"{where}: {problem}" if where else problem) from None

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, SCORE_ORDER, build_plugin
@@ -124,8 +125,8 @@ def profiles_of(raw: object) -> dict[str, Profile]:
     try:
         configuration = msgspec.convert(raw, SchedulerConfiguration)
     except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at `$")
-        raise ConfigurationError(f"{where.strip('`').lstrip('.') or 'document'}: {problem}") from None
+        where, problem = field_and_problem(error)
+        raise ConfigurationError(f"{where or 'document'}: {problem}") from None
     if configuration.kind != "KubeSchedulerConfiguration" or configuration.api_version != API_VERSION:
         found = f"{configuration.api_version} {configuration.kind}"
         raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} KubeSchedulerConfiguration")
