@@ -1,0 +1,1 @@
+"""Scenario files: read, checked line by line, expanded into nodes and arrivals."""

@@ -1,0 +1,95 @@
+"""A scenario, read and expanded: which nodes there are, what runs already, which pods arrive when.
+
+Everything random has been decided here from the scenario's seed, so that every scheduler that is compared meets the same
+pods at the same moments. `simulate/scenario/` reads the file, `simulate/simulation.py` lets it happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bayplan.kube.core_v1 import Pod, Taint
+from bayplan.simulate.kubelet.configuration import KubeletConfiguration
+from bayplan.simulate.kubelet.machine import Machine
+
+Seconds = float
+
+# What the controllers of Kubernetes do with a pod that a kubelet has refused.
+REPLACE_AFTER: Seconds = 1.0
+JOB_BACKOFF: Seconds = 10.0
+JOB_BACKOFF_LIMIT = 6
+
+
+class Kind(Enum):
+    """Who looks after a workload's pods.
+
+    A bare pod that is refused stays Failed. A replicated set replaces it at once, for ever: the runaway. A job replaces it after
+    a back-off that doubles, until its limit is reached; its pods end after their run time.
+    """
+
+    POD = "Pod"
+    REPLICA_SET = "ReplicaSet"
+    JOB = "Job"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One pod that a workload wants: when it arrives, and how long it runs once started (None: until the end)."""
+
+    arrives: Seconds
+    runs_for: Seconds | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Pods of one shape. `template` has namespace, labels and spec; names are made from `name` by the simulation."""
+
+    name: str
+    kind: Kind
+    template: Pod
+    members: tuple[Member, ...]
+    backoff_limit: int = JOB_BACKOFF_LIMIT
+
+    @property
+    def namespace(self) -> str:
+        """Where its pods live."""
+        return self.template.metadata.namespace or "default"
+
+
+@dataclass(frozen=True)
+class SimulatedNode:
+    """A machine with a name, and the kubelet that runs on it."""
+
+    name: str
+    group: str
+    machine: Machine
+    kubelet: KubeletConfiguration
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that happens. `running` are bound pods that are there from the beginning, in the order of their admission.
+
+    `report_delay` is how long a node's report takes to arrive after what it shows; `lasts` is when the simulation ends at the
+    latest. `remarks` are things about the file that its author should know, each with file, line and key.
+    """
+
+    name: str
+    nodes: tuple[SimulatedNode, ...]
+    workloads: tuple[Workload, ...]
+    running: tuple[Pod, ...] = ()
+    seed: int = 0
+    report_delay: Seconds = 0.0
+    lasts: Seconds = 600.0
+    levels: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def pods_wanted(self) -> int:
+        """How many pods arrive in all."""
+        return sum(len(workload.members) for workload in self.workloads)
