@@ -1,0 +1,99 @@
+"""A comparison as text: the answer, a table with one column per scheduler, then only what went wrong, and why.
+
+    bayplan: all 912 pods ran, none refused by a kubelet; blind: 701 ran, 3,214 refusals
+
+      24 nodes, 912 pods, reports arrive after 5s
+                                     blind     bayplan
+      pods that ran             701 of 912  912 of 912
+      refused by a kubelet           3,214           0
+        TopologyAffinityError        3,214           0
+
+Comes from `comparison.py` and goes to a terminal of 100 columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from bayplan.explain.amounts import count
+from bayplan.explain.hostlist import shortened
+from bayplan.explain.table import table
+from bayplan.explain.why import WIDTH
+from bayplan.simulate.comparison import Comparison, answer, figures, troubled
+from bayplan.simulate.numbers import clock, number
+from bayplan.simulate.run import Run, Waiting, WorkloadOutcome
+
+INDENT = "  "
+# What a screen holds; the document and the page have them all.
+MOST_WORKLOADS = 10
+MOST_REASONS = 5
+LONGEST_NAME = 40
+
+WORKLOAD_HEADER = ("workload", "kind", "wanted", "running", "finished", "refused", "waiting", "given up")
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Everything that a user should read first."""
+    lines = [answer(comparison), "", INDENT + facts(comparison)]
+    if comparison.not_run:
+        lines.append(f"{INDENT}interrupted; not run: {', '.join(comparison.not_run)}")
+    lines += ["", *_figures(comparison.runs)]
+    for run in comparison.runs:
+        lines += _trouble(run)
+    return "\n".join(lines)
+
+
+def facts(comparison: Comparison) -> str:
+    """What all runs had in common."""
+    scenario = comparison.scenario
+    delay = (
+        f"reports arrive after {clock(scenario.report_delay)}" if scenario.report_delay else "reports arrive at once"
+    )
+    nodes, pods = count(len(scenario.nodes), "node"), f"{number(scenario.pods_wanted)} pods wanted"
+    return ", ".join((nodes, pods, delay, f"seed {scenario.seed}"))
+
+
+def _figures(runs: Sequence[Run]) -> list[str]:
+    schedulers = tuple(run.scheduler for run in runs)
+    rows = [((INDENT if figure.detail else "") + figure.label, *figure.values) for figure in figures(runs)]
+    return table(("", *schedulers), rows, indent=INDENT, numbers=schedulers)
+
+
+def _trouble(run: Run) -> list[str]:
+    """The workloads of a run that lost pods or whose pods wait, and what the scheduler says about those."""
+    workloads = [workload for workload in run.workloads if troubled(workload)]
+    if not workloads:
+        return []
+    shown = sorted(workloads, key=lambda workload: (-workload.refused, -workload.waiting))[:MOST_WORKLOADS]
+    lines = ["", f"{run.scheduler}: {count(len(workloads), 'workload')} with pods refused, waiting or given up"]
+    rows = [_workload_row(workload) for workload in shown]
+    lines += table(WORKLOAD_HEADER, rows, indent=INDENT, numbers=WORKLOAD_HEADER[2:])
+    lines += _more(len(workloads) - len(shown), "workload")
+    for waiting in run.waiting_pods[:MOST_REASONS]:
+        lines += _reason_lines(waiting)
+    return lines + _more(len(run.waiting_pods) - MOST_REASONS, "workload that waits", "workloads that wait")
+
+
+def _workload_row(workload: WorkloadOutcome) -> tuple[str, ...]:
+    amounts = (
+        workload.wanted,
+        workload.running,
+        workload.finished,
+        workload.refused,
+        workload.waiting,
+        workload.given_up,
+    )
+    return shortened(workload.name, LONGEST_NAME), workload.kind, *(number(amount) for amount in amounts)
+
+
+def _reason_lines(waiting: Waiting) -> list[str]:
+    verb = "waits" if waiting.pods == 1 else "wait"
+    text = f"{number(waiting.pods)} of {shortened(waiting.workload, LONGEST_NAME)} {verb}: {waiting.reason}"
+    return wrap(text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2, break_on_hyphens=False)
+
+
+def _more(hidden: int, one: str, many: str = "") -> list[str]:
+    if hidden <= 0:
+        return []
+    return [f"{INDENT}and {hidden} more {one if hidden == 1 else many or f'{one}s'}"]
