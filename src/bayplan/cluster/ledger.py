@@ -11,12 +11,19 @@ the zones. The rules:
 * A report without `available` shows no use at all. Then everything known stays: promises, and what annotations tell of other
   pods (`cluster/pod_zones.py`).
 
+Best of all is a report that lists the pods it shows (`cluster/inventory.py`). Then nothing has to be inferred:
+
+* A promise is dropped when a report lists its pod, and not before.
+* A pod that ended is added back until a report no longer lists it. If a pod of the same name is promised meanwhile, an entry that
+  equals the promise is the new pod, any other the old one.
+* A pod that somebody else bound and no report lists yet may stand in any zone, so it counts in every one.
+
 `cluster/state.py` does the subtracting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,20 +43,49 @@ class ZoneCharge(Struct, frozen=True, gc=False):
     amount: float
 
 
+Charges = tuple[ZoneCharge, ...]
+
+
 class PlacedPod(Struct, frozen=True, gc=False):
     """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
 
     `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
-    `shown` says that a report seems to contain it although nobody has confirmed it yet.
+    `shown` says that a report seems to contain it although nobody has confirmed it yet. `by_amounts` is False if the zones
+    were found by replaying the kubelet: then amounts alone do not say what the next pod will meet.
     """
 
     row: int
     request: PodRequest
-    charges: tuple[ZoneCharge, ...]
+    charges: Charges
     host_ports: tuple[HostPort, ...]
     confirmed: bool
-    promised: tuple[ZoneCharge, ...] = ()
+    promised: Charges = ()
     shown: bool = False
+    by_amounts: bool = True
+
+
+def settled_by_list(
+    pods: Iterable[tuple[str, PlacedPod]],
+    listed: Mapping[str, Charges],
+    ended: Mapping[str, Charges],
+    anywhere: Callable[[PlacedPod], Charges],
+) -> tuple[list[tuple[str, PlacedPod]], dict[str, Charges]]:
+    """What stays subtracted, and which ended pods stay added, after a report that lists its pods.
+
+    `listed` is what the report says each pod holds; `anywhere` is what a pod in an unknown zone may hold.
+    """
+    kept: list[tuple[str, PlacedPod]] = []
+    still_ended = {key: charges for key, charges in ended.items() if key in listed}
+    for key, placed in pods:
+        if key not in listed:
+            promised = placed.promised or (anywhere(placed) if placed.confirmed else ())
+            kept.append((key, replace(placed, promised=promised)))
+        elif key in still_ended and placed.promised and set(listed[key]) != set(placed.promised):
+            kept.append((key, placed))
+        else:
+            still_ended.pop(key, None)
+            kept.append((key, replace(placed, promised=())))
+    return kept, still_ended
 
 
 def settled(
@@ -57,7 +93,7 @@ def settled(
     before: TopologyReport | None,
     after: TopologyReport,
     resource_names: Sequence[str],
-    holdings: Callable[[str], tuple[ZoneCharge, ...]],
+    holdings: Callable[[str], Charges],
 ) -> list[tuple[str, PlacedPod]]:
     """The pods whose entries matter after a new report; `holdings` tells what is known of a pod that nobody assumed here."""
     kept: list[tuple[str, PlacedPod]] = []

@@ -55,6 +55,21 @@ def holdings_of(pod: Pod, request: PodRequest, report: TopologyReport) -> tuple[
     return held, complete
 
 
+def could_hold(request: PodRequest, report: TopologyReport) -> list[Holding]:
+    """What a pod may hold in a node's zones if nobody knows in which it stands: its amounts in every one."""
+    amounts: dict[str, int] = {}
+    for container in request.containers:
+        if container.role is not Role.INIT:
+            for name, amount in _aligned(container, request, report).items():
+                amounts[name] = amounts.get(name, 0) + amount
+    return [
+        (name, position, amount)
+        for position, zone in enumerate(report.zones)
+        for name, amount in amounts.items()
+        if name in zone.resources
+    ]
+
+
 def _aligned(container: ContainerRequest, request: PodRequest, report: TopologyReport) -> dict[str, int]:
     """The amounts of a container that a manager of the kubelet takes out of zones; silent managers count as static."""
     reported = {name for zone in report.zones for name in zone.resources}

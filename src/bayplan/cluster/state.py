@@ -12,25 +12,19 @@ kept until it appears.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from bayplan.cluster.change_log import ChangeLog
-from bayplan.cluster.columns import (
-    NO_TOPOLOGY,
-    TOPOLOGY_INVALID,
-    TOPOLOGY_STALE,
-    TOPOLOGY_USABLE,
-    Columns,
-)
+from bayplan.cluster.columns import TOPOLOGY_INVALID, Columns
+from bayplan.cluster.freshness import Freshness
 from bayplan.cluster.hardware import HardwareClass, hardware_of
-from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.labels import LabelColumns
-from bayplan.cluster.ledger import PlacedPod, ZoneCharge, settled
+from bayplan.cluster.ledger import Charges, PlacedPod, ZoneCharge, settled, settled_by_list
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import PODS, amounts_of
-from bayplan.cluster.pod_zones import NUMA_ZONES, holdings_of
+from bayplan.cluster.pod_zones import NUMA_ZONES, Holding, could_hold, holdings_of
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
 from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod, Taint
@@ -42,8 +36,6 @@ __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
 # More than anybody reads; a service that runs for months must not collect them without end.
 MOST_PROBLEMS = 1000
-# Policies under which a kubelet refuses pods for what stands in which zone.
-REFUSING_POLICIES = (Policy.RESTRICTED, Policy.SINGLE_NUMA_NODE)
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
@@ -70,6 +62,7 @@ class ClusterState:
         self.classes = PodClasses()
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
+        self.freshness = Freshness()
         self.problems: list[Problem] = []
         self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
@@ -79,8 +72,8 @@ class ClusterState:
         self._before_their_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         self._awaited_node: dict[str, str] = {}
         self._reports_before_their_node: dict[str, TopologyReport] = {}
-        # Pods that stand in zones nobody knows, on nodes whose report does not show what is in use.
-        self._in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
+        # Pods that ended although their node's report still lists them, and what was added back for each.
+        self._ended: defaultdict[int, dict[str, Charges]] = defaultdict(dict)
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
 
@@ -167,7 +160,8 @@ class ClusterState:
             self._reports_before_their_node[name] = report
         del self.rows[name]
         self._pods_on.pop(row, None)
-        self._in_unknown_zones.pop(row, None)
+        self._ended.pop(row, None)
+        self.freshness.clear(row)
         columns = self.columns
         columns.allocatable[:, row] = 0
         columns.free[:, row] = 0
@@ -201,7 +195,8 @@ class ClusterState:
         if row is not None:
             clear_zones(self.columns, row)
             self.reports[row] = None
-            self._in_unknown_zones.pop(row, None)
+            self._ended.pop(row, None)
+            self.freshness.clear(row)
             for key in self.pods_on(row):
                 # Nothing is left to give back. A promise is taken again from the next report.
                 placed = self.pods[key]
@@ -212,8 +207,8 @@ class ClusterState:
     def set_fresh(self, node: str, *, fresh: bool) -> None:
         """Say whether a node's report can be trusted at the moment."""
         row = self.rows[node]
-        self.columns.put("topology", row, self._standing(row) if fresh else TOPOLOGY_STALE)
-        self.node_log.append(row)
+        (self.freshness.told_stale.discard if fresh else self.freshness.told_stale.add)(row)
+        self._judge(row)
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
@@ -250,9 +245,10 @@ class ClusterState:
         report = self.reports[row]
         if report is not None and not report.shows_use and not self.pods[key].promised:
             # Otherwise whatever it holds in zones is promised here or in the node's report already.
-            promised = self._holdings(key, report)
-            self.pods[key] = replace(self.pods[key], charges=self._take_all(row, promised), promised=promised)
+            self._promise(key, self._holdings(key, report))
             self._judge(row)
+        elif placed is None and report is not None and report.pods is not None and key not in report.pods:
+            self._promise(key, self._charges_of(could_hold(request, report)))
 
     def remove_pod(self, key: str) -> None:
         """A pod ended or was deleted: its amounts are free again."""
@@ -261,13 +257,19 @@ class ClusterState:
         self._no_longer_aside(key)
         self._release(key)
 
-    def assume(self, key: str, row: int, pod: PodClass, charges: Sequence[ZoneCharge]) -> None:
+    def assume(
+        self, key: str, row: int, pod: PodClass, charges: Sequence[ZoneCharge], *, by_amounts: bool = True
+    ) -> None:
         """Take the amounts of a decision at once, before anybody has been told about it."""
         if key in self.pods:
             raise ValueError(f"pod {key} already occupies node {self.names[self.pods[key].row]}")
         taken = self._take_all(row, charges)
-        placed = PlacedPod(row, pod.request, taken, pod.host_ports, confirmed=False, promised=tuple(charges))
+        placed = PlacedPod(
+            row, pod.request, taken, pod.host_ports, confirmed=False, promised=tuple(charges), by_amounts=by_amounts
+        )
         self._place(key, placed)
+        if self.freshness.assumed(row, key, self.reports[row], by_amounts=by_amounts):
+            self._judge(row)
 
     def confirm(self, key: str) -> None:
         """The cluster shows the pod on its node: the promise became a fact."""
@@ -282,6 +284,10 @@ class ClusterState:
         """Binding failed: give everything back. A pod that is gone has nothing; one that the cluster shows bound keeps all."""
         if key in self.pods and not self.pods[key].confirmed:
             self._release(key)
+
+    def is_ahead_of_report(self, row: int) -> bool:
+        """True if pods came or went since a node's report that it does not show yet."""
+        return bool(self._ended.get(row)) or any(self.pods[key].promised for key in self._pods_on.get(row, ()))
 
     def pods_on(self, row: int) -> list[str]:
         """The pods on a node, by name."""
@@ -330,8 +336,10 @@ class ClusterState:
                 del users[row]
         self._pods_on[row].discard(key)
         self.usage_log.append(row)
-        if key in self._in_unknown_zones.get(row, ()):
-            self._in_unknown_zones[row].discard(key)
+        report = self.reports[row]
+        if report is not None and report.pods is not None and key in report.pods and not placed.promised:
+            self._add_back(row, key, self._listed(report)[key])
+        if self.freshness.gone(row, key):
             self._judge(row)
 
     def _leave_aside(self, key: str, pod: Pod, node: str) -> None:
@@ -344,10 +352,22 @@ class ClusterState:
             self._before_their_node.get(node, {}).pop(key, None)
 
     def _give_back(self, placed: PlacedPod) -> None:
+        self._give(placed.row, placed.charges)
+
+    def _give(self, row: int, charges: Charges) -> None:
         columns = self.columns
-        for charge in placed.charges:
-            columns.zone_available[charge.resource, charge.zone, placed.row] += charge.amount
-            columns.zone_available_sum[charge.resource, placed.row] += charge.amount
+        for charge in charges:
+            columns.zone_available[charge.resource, charge.zone, row] += charge.amount
+            columns.zone_available_sum[charge.resource, row] += charge.amount
+
+    def _add_back(self, row: int, key: str, charges: Charges) -> None:
+        """A pod ended that the report still counts as using something."""
+        self._ended[row][key] = charges
+        self._give(row, charges)
+
+    def _promise(self, key: str, charges: Charges) -> None:
+        placed = self.pods[key]
+        self.pods[key] = replace(placed, charges=self._take_all(placed.row, charges), promised=charges)
 
     def _take_all(self, row: int, charges: Sequence[ZoneCharge]) -> tuple[ZoneCharge, ...]:
         return tuple(self._take(row, charge) for charge in charges)
@@ -364,11 +384,24 @@ class ClusterState:
     def _take_over(self, row: int, report: TopologyReport) -> None:
         before = self.reports[row]
         self._write_zones(row, report)
-        self._in_unknown_zones.pop(row, None)
+        self.freshness.in_unknown_zones.pop(row, None)
         pods = [(key, self.pods[key]) for key in self.pods_on(row)]
-        names = self.columns.resource_names
-        for key, placed in settled(pods, before, report, names, lambda key: self._holdings(key, report)):
+        ended = self._ended.pop(row, {})
+        if report.pods is None:
+            names = self.columns.resource_names
+            pods = settled(pods, before, report, names, lambda key: self._holdings(key, report))
+        else:
+            pods, still_ended = settled_by_list(
+                pods,
+                self._listed(report),
+                ended,
+                lambda placed: self._charges_of(could_hold(placed.request, report)),
+            )
+            for key, charges in still_ended.items():
+                self._add_back(row, key, charges)
+        for key, placed in pods:
             self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
+        self.freshness.reported(row, report, pods)
         self._judge(row)
         self.node_log.append(row)
 
@@ -377,21 +410,29 @@ class ClusterState:
         placed = self.pods[key]
         held, complete = holdings_of(self.bound[key], placed.request, report)
         if not complete:
-            self._in_unknown_zones[placed.row].add(key)
-        return tuple(ZoneCharge(self.columns.resource(name), zone, float(amount)) for name, zone, amount in held)
+            self.freshness.in_unknown_zones[placed.row].add(key)
+        return self._charges_of(held)
 
-    def _standing(self, row: int) -> int:
-        """Whether a node's report, as it is, says enough to judge by."""
-        report = self.reports[row]
-        if report is None:
-            return NO_TOPOLOGY
-        lost = self._in_unknown_zones.get(row) and report.settings.policy in REFUSING_POLICIES
-        return TOPOLOGY_USABLE if report.usable and not lost else TOPOLOGY_INVALID
+    def _charges_of(self, holdings: Iterable[Holding]) -> Charges:
+        return tuple(ZoneCharge(self.columns.resource(name), zone, float(amount)) for name, zone, amount in holdings)
+
+    def _listed(self, report: TopologyReport) -> dict[str, Charges]:
+        """What a report says each of its pods holds; zones that the report does not have are passed over."""
+        position = {zone.id: position for position, zone in enumerate(report.zones)}
+        return {
+            key: self._charges_of(
+                (name, position[zone], amount)
+                for name, in_zones in held.items()
+                for zone, amount in in_zones.items()
+                if zone in position
+            )
+            for key, held in (report.pods or {}).items()
+        }
 
     def _judge(self, row: int) -> None:
         """Write down whether the report can be used, after it or the pods that it does not show have changed."""
-        standing = self._standing(row)
-        unknown = sorted(self._in_unknown_zones.get(row, ()))
+        standing = self.freshness.standing(row, self.reports[row])
+        unknown = sorted(self.freshness.in_unknown_zones.get(row, ()))
         if unknown and standing == TOPOLOGY_INVALID:
             others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
             text = (
@@ -399,7 +440,7 @@ class ClusterState:
                 f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
             )
             self.note(Problem(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
-        if self.columns.topology[row] != TOPOLOGY_STALE and self.columns.topology[row] != standing:
+        if self.columns.topology[row] != standing:
             self.columns.put("topology", row, standing)
             self.node_log.append(row)
 
@@ -407,7 +448,7 @@ class ClusterState:
         columns = self.columns
         before = self.reports[row]
         self.reports[row] = report
-        if before is not None and columns.topology[row] == TOPOLOGY_USABLE and differ_in_use_only(before, report):
+        if before is not None and before.usable and columns.zone_count[row] and differ_in_use_only(before, report):
             # What most reports say: the same machine, something else in use. Nothing that is kept about nodes changes.
             write_available(columns, row, report)
             return

@@ -9,11 +9,12 @@ follow scheduler-plugins' precedence: `topologyPolicies[0]` first, then each val
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
+from bayplan.cluster.inventory import CPUS, PODS, Inventory, NotUnderstood, PodHoldings, read_inventory, read_pods
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import AmountError, amount_of, is_memory
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -103,6 +104,10 @@ class TopologyReport:
     problems: list[Problem] = field(default_factory=list)
     shows_use: bool = True
     """False if some resource has no `available`, as in the forms before that field existed: what is in use is unknown."""
+    inventory: Inventory | None = None
+    """CPUs and devices by name, where the node lists them."""
+    pods: PodHoldings | None = None
+    """What each pod holds in zones, where the node lists them; None if it does not."""
 
     @property
     def usable(self) -> bool:
@@ -137,7 +142,25 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
         )
     settings = settings_of(topology, problems)
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
-    return TopologyReport(topology.metadata.name, settings, in_order, problems, shows_use)
+    attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
+    return TopologyReport(
+        topology.metadata.name,
+        settings,
+        in_order,
+        problems,
+        shows_use,
+        inventory=_understood(lambda: read_inventory(attributes), at.key(CPUS), problems),
+        pods=_understood(lambda: read_pods(attributes), at.key(PODS), problems),
+    )
+
+
+def _understood(read: Callable[[], _Value], at: ObjectPath, problems: list[Problem]) -> _Value | None:
+    """What an agent lists, or nothing and a problem if it cannot be read."""
+    try:
+        return read()
+    except NotUnderstood as error:
+        problems.append(Problem(at, f"is ignored: expected {error}"))
+        return None
 
 
 def same_use(before: TopologyReport, after: TopologyReport) -> bool:

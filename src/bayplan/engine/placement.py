@@ -18,7 +18,23 @@ from bayplan.cluster.state import ClusterState, ZoneCharge
 from bayplan.cluster.topology_report import TopologyReport
 from bayplan.engine.admission import relevant_wants, single_zones, smallest_set_on
 from bayplan.engine.demand import HOST_RESOURCES, Demand
-from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission, NodeKnowledge, ZoneCounts, admit, from_counts
+from bayplan.engine.kubelet import (
+    REPORT_BEHIND,
+    TOO_MANY_ZONES,
+    Admission,
+    NodeKnowledge,
+    ZoneCounts,
+    admit,
+    from_counts,
+    with_inventory,
+)
+from bayplan.engine.one_node import lowest_zone_that_holds
+
+_WAITS_FOR_REPORT = Admission(
+    admitted=False,
+    reason=REPORT_BEHIND,
+    message="the node's report does not show yet all pods that were sent there, and this one depends on more than amounts",
+)
 
 
 class ContainerZones(Struct, frozen=True, gc=False):
@@ -29,10 +45,14 @@ class ContainerZones(Struct, frozen=True, gc=False):
 
 
 class Placement(Struct, frozen=True, gc=False):
-    """Zones per container and the amounts taken; or, in `refusal`, why the kubelet would say no after all."""
+    """Zones per container and the amounts taken; or, in `refusal`, why the kubelet would say no after all.
+
+    `by_amounts` is False if amounts alone did not say so and the admission had to be replayed.
+    """
 
     containers: tuple[ContainerZones, ...] = ()
     charges: tuple[ZoneCharge, ...] = ()
+    by_amounts: bool = True
     refusal: Admission | None = None
 
 
@@ -45,6 +65,8 @@ def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand,
         counted = _counted(state, row, demand, assumptions, report)
         if counted is not None:
             return counted
+    if state.freshness.waits_for_reports and state.is_ahead_of_report(row):
+        return Placement(refusal=_WAITS_FOR_REPORT)
     placement = _replayed(state, row, request, assumptions, report)
     if placement.refusal is not None and placement.refusal.reason == TOO_MANY_ZONES:
         return _of_many_zones(state, row, demand, assumptions, report) or placement
@@ -80,13 +102,17 @@ def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> Nod
                 },
             )
         )
-    return from_counts(
+    node = from_counts(
         counts,
         report.settings.resolved(assumptions),
         state.hardware_classes[columns.hardware_class[row]].distances,
         devices_without_zone=_devices_without_zone(state, row, counts),
         strict_memory_groups=assumptions.strict_memory_groups,
     )
+    # Which CPUs and devices promised pods will get is not in the inventory, so only amounts can be subtracted for them.
+    if report.inventory is None or state.is_ahead_of_report(row):
+        return node
+    return with_inventory(node, report.inventory)
 
 
 def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts]) -> dict[str, tuple[int, int]]:
@@ -104,11 +130,12 @@ def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts
 
 
 def _says_more_than_amounts(report: TopologyReport) -> bool:
-    """True if amounts per zone are not all that decides: memory groups, and two options."""
+    """True if amounts per zone are not all that decides: groups of zones, odd devices or reservations, and two options."""
     settings = report.settings
     own_distances = {zone.costs.get(zone.id) for zone in report.zones}
     return (
-        any(zone.memory_group for zone in report.zones)
+        any(zone.memory_group is not None and len(zone.memory_group) > 1 for zone in report.zones)
+        or (report.inventory is not None and not report.inventory.plain)
         or "align-by-socket" in settings.cpu_options
         or (settings.prefer_closest and len(own_distances) > 1)
     )
@@ -118,12 +145,11 @@ def _counted(
     state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
 ) -> Placement | None:
     """The placement that follows from amounts alone; None if some step does not fit into one zone."""
+    if report.settings.policy is Policy.NONE:
+        return _without_affinity(state, row, demand, assumptions)
     in_turn = single_zones(state.columns, demand, row, assumptions)
     if in_turn is None:
         return None
-    if report.settings.policy is Policy.NONE:
-        without = tuple(ContainerZones(step.container, None) for step in demand.container_steps)
-        return Placement(without, _lowest_first(state, row, demand.in_sum, assumptions))
     taken: dict[tuple[int, int], float] = {}
     zones: dict[str, tuple[int, ...] | None] = {}
     for step, position, wants in in_turn:
@@ -138,13 +164,36 @@ def _counted(
     return Placement(containers, charges)
 
 
+def _without_affinity(state: ClusterState, row: int, demand: Demand, assumptions: Assumptions) -> Placement | None:
+    """What a kubelet with policy none takes: CPUs and devices from anywhere, memory from the zone of its own choice.
+
+    Which CPUs makes no difference to such a kubelet. Memory does: its manager looks for the lowest zone that holds a
+    container's, and where there is none, amounts are not all that decides.
+    """
+    if demand.has_init_containers:
+        return None
+    memory: dict[tuple[int, int], float] = {}
+    for step in demand.container_steps:
+        asked = tuple((name, want) for name, want in step.wants if is_memory(name))
+        wants = relevant_wants(state.columns, asked, row, assumptions)
+        zone = lowest_zone_that_holds(state.columns, wants, row, memory)
+        if zone is None:
+            return None
+        for index, want in wants:
+            memory[index, zone] = memory.get((index, zone), 0.0) + want
+    others = tuple((name, want) for name, want in demand.in_sum if not is_memory(name))
+    charges = [ZoneCharge(index, zone, amount) for (index, zone), amount in memory.items()]
+    containers = tuple(ContainerZones(step.container, None) for step in demand.container_steps)
+    return Placement(containers, (*charges, *_lowest_first(state, row, others, assumptions)))
+
+
 def _of_many_zones(
     state: ClusterState, row: int, demand: Demand, assumptions: Assumptions, report: TopologyReport
 ) -> Placement | None:
     """A node with too many zones to replay: what the columns know about it; None if that is not enough."""
     if report.settings.policy is Policy.BEST_EFFORT:
         # Such a kubelet takes what there is, and the zones have it in sum. Which of so many it takes, nobody can say.
-        return Placement(charges=_lowest_first(state, row, demand.in_sum, assumptions))
+        return Placement(charges=_lowest_first(state, row, demand.in_sum, assumptions), by_amounts=False)
     bits = 0
     if report.settings.policy is Policy.RESTRICTED and not demand.scope_matters:
         bits = smallest_set_on(state.columns, demand, row, assumptions)
@@ -153,7 +202,8 @@ def _of_many_zones(
     inside = [position for position in range(len(report.zones)) if bits >> position & 1]
     zones = tuple(report.zones[position].id for position in inside)
     charges = _lowest_first(state, row, demand.in_sum, assumptions, inside)
-    return Placement((ContainerZones(demand.container_steps[0].container, zones),), charges)
+    containers = (ContainerZones(demand.container_steps[0].container, zones),)
+    return Placement(containers, charges, by_amounts=False)
 
 
 def _lowest_first(
@@ -185,7 +235,7 @@ def _replayed(
     if not admission.admitted:
         return Placement(refusal=admission)
     containers = tuple(ContainerZones(placed.name, placed.zones) for placed in admission.containers)
-    return Placement(containers, _charges(state, node, admission, report))
+    return Placement(containers, _charges(state, node, admission, report), by_amounts=False)
 
 
 def _charges(

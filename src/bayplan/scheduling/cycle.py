@@ -32,12 +32,21 @@ def schedule_one(state: ClusterState, pod: Pod, profile: Profile, answers: Class
     if row < 0:
         refused = list(answer.refused_by_replay.items())
         return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused))
-    return Decision(key, state.names[row], row, int(answer.rank[row]), placement.containers, placement.charges)
+    return Decision(
+        key,
+        state.names[row],
+        row,
+        int(answer.rank[row]),
+        placement.containers,
+        placement.charges,
+        by_amounts=placement.by_amounts,
+    )
 
 
 def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
     """Take what a decision promises, so that the next one sees it."""
-    state.assume(decision.pod, decision.row, state.classes.of(pod), decision.charges)
+    pod_class = state.classes.of(pod)
+    state.assume(decision.pod, decision.row, pod_class, decision.charges, by_amounts=decision.by_amounts)
 
 
 def best_node(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> tuple[int, Placement]:

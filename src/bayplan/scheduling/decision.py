@@ -60,6 +60,7 @@ class Decision(Struct, frozen=True, gc=False):
     score: int = 0
     containers: tuple[ContainerZones, ...] = ()
     charges: tuple[ZoneCharge, ...] = ()
+    by_amounts: bool = True
     shortfall: Shortfall | None = None
     held_back: str = ""
 

@@ -16,7 +16,7 @@ from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission, admit
+from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, admit
 from bayplan.engine.nearest import missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.placement import knowledge_of
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
@@ -30,7 +30,11 @@ MOST_MISSES = 5
 # The columns' estimate picks this many times more nodes than are named; what is missing exactly decides among them.
 LOOKED_AT = 4
 REFUSED = "kubelet: "
-GIVEN_UP = "too many NUMA zones to be sure"
+# A replay's refusals that are no kubelet's.
+OUR_OWN = {
+    TOO_MANY_ZONES: "too many NUMA zones to be sure",
+    REPORT_BEHIND: "waits for the node's next report: the last one does not show all pods there",
+}
 # The kubelet's wrapping of its own words, and the sentence that says no more than its reason.
 _WRAPPING = ("SMT Alignment Error: ", "Allocate failed due to ", ", which is unexpected", "[memorymanager] ")
 _SAYS_NOTHING = "Resources cannot be allocated with Topology locality"
@@ -113,7 +117,7 @@ def _causes_of_replays(
         first = entries[0][1]
         if any(_short(admission) != _short(first) for _, admission in entries):
             first = replace(first, message="")
-        words = GIVEN_UP if reason == TOO_MANY_ZONES else f"{REFUSED}{refusal_words(pod, first)}"
+        words = OUR_OWN.get(reason) or f"{REFUSED}{refusal_words(pod, first)}"
         causes.setdefault((words, reason), []).extend(row for row, _ in entries)
     return [
         CauseCount(TOPOLOGY_MATCH, words, tuple(state.names[row] for row in sorted(rows)), reason)
@@ -178,7 +182,7 @@ def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admi
     name, missing = state.names[row], admission.shortfall
     if missing is not None and missing.have < missing.want:
         return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want)
-    reason = GIVEN_UP if admission.reason == TOO_MANY_ZONES else refusal_words(pod, admission)
+    reason = OUR_OWN.get(admission.reason) or refusal_words(pod, admission)
     if missing is None:
         return NearestMiss(name, "", None, 0, 0, reason)
     return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want, reason)

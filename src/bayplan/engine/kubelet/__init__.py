@@ -3,11 +3,27 @@ reason against it. `node.py` says what must be known of a node; start reading in
 """
 
 from bayplan.engine.kubelet.merge import Hint, admits, merge
-from bayplan.engine.kubelet.node import CpuLayout, Device, NodeKnowledge, ZoneCounts, ZoneMemory, from_counts
+from bayplan.engine.kubelet.node import (
+    CpuLayout,
+    Device,
+    NodeKnowledge,
+    ZoneCounts,
+    ZoneMemory,
+    from_counts,
+    with_inventory,
+)
 from bayplan.engine.kubelet.replay import admit
-from bayplan.engine.kubelet.verdict import TOO_MANY_ZONES, Admission, ContainerPlacement, MemoryBlock, Shortfall
+from bayplan.engine.kubelet.verdict import (
+    REPORT_BEHIND,
+    TOO_MANY_ZONES,
+    Admission,
+    ContainerPlacement,
+    MemoryBlock,
+    Shortfall,
+)
 
 __all__ = [
+    "REPORT_BEHIND",
     "TOO_MANY_ZONES",
     "Admission",
     "ContainerPlacement",
@@ -23,4 +39,5 @@ __all__ = [
     "admits",
     "from_counts",
     "merge",
+    "with_inventory",
 ]

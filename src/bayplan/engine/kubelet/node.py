@@ -9,75 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from bayplan.cluster.inventory import FREE, MOST_CPUS, UNHEALTHY, CpuLayout, CpuSet, Inventory, ListedDevice
 from bayplan.cluster.kubelet_settings import KubeletSettings
 from bayplan.engine.kubelet.masks import Distances, ZoneIds, mask_of
 
-CpuSet = int
-"""A set of logical CPUs: bit i is CPU i."""
+__all__ = [
+    "CpuLayout",
+    "CpuSet",
+    "Device",
+    "NodeKnowledge",
+    "ZoneCounts",
+    "ZoneMemory",
+    "from_counts",
+    "with_inventory",
+]
 
-# Counts above these are not spelled out one by one: no machine has them, but a broken report may.
-MOST_CPUS = 4096
+# Counts above these (and above MOST_CPUS) are not spelled out one by one: no machine has them, but a broken report may.
 MOST_DEVICES = 65_536
-
-
-@dataclass(frozen=True)
-class CpuLayout:
-    """Where each logical CPU sits, one column per kind of unit, indexed by CPU id."""
-
-    core: tuple[int, ...]
-    socket: tuple[int, ...]
-    numa: tuple[int, ...]
-    l3: tuple[int, ...]
-
-    @cached_property
-    def by_core(self) -> dict[int, CpuSet]:
-        """CPUs of each physical core."""
-        return _grouped(self.core)
-
-    @cached_property
-    def by_socket(self) -> dict[int, CpuSet]:
-        """CPUs of each socket."""
-        return _grouped(self.socket)
-
-    @cached_property
-    def by_zone(self) -> dict[int, CpuSet]:
-        """CPUs of each NUMA zone; a zone with memory only is not in it."""
-        return _grouped(self.numa)
-
-    @cached_property
-    def by_l3(self) -> dict[int, CpuSet]:
-        """CPUs behind each last-level cache, which the kubelet calls uncore cache."""
-        return _grouped(self.l3)
-
-    @cached_property
-    def sockets_of_zone(self) -> dict[int, frozenset[int]]:
-        """Which sockets a zone's CPUs sit on."""
-        return {
-            zone: frozenset(socket for numa, socket in zip(self.numa, self.socket, strict=True) if numa == zone)
-            for zone in self.by_zone
-        }
-
-    @cached_property
-    def cpus_in_zone(self) -> dict[int, int]:
-        """How many CPUs each zone has, reserved ones included."""
-        return {zone: cpus.bit_count() for zone, cpus in self.by_zone.items()}
-
-    @property
-    def threads_per_core(self) -> int:
-        """Averages, rounded down, as the kubelet takes them: uneven machines are judged by them too."""
-        return len(self.core) // len(self.by_core)
-
-    @property
-    def cpus_per_socket(self) -> int:
-        """See `threads_per_core`."""
-        return len(self.core) // len(self.by_socket)
-
-    @property
-    def cpus_per_l3(self) -> int:
-        """See `threads_per_core`."""
-        return len(self.core) // len(self.by_l3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +124,24 @@ def from_counts(
     )
 
 
+def with_inventory(node: NodeKnowledge, inventory: Inventory) -> NodeKnowledge:
+    """The same node with its CPUs and devices as it lists them instead of made up from counts."""
+    return replace(
+        node,
+        cpus=inventory.cpus,
+        free_cpus=inventory.free_cpus,
+        reserved_cpus=inventory.reserved_cpus,
+        devices={
+            resource: tuple(_listed(device) for device in devices) for resource, devices in inventory.devices.items()
+        },
+    )
+
+
+def _listed(device: ListedDevice) -> Device:
+    healthy = device.state != UNHEALTHY
+    return Device(device.id, mask_of(device.zones), healthy=healthy, allocated=healthy and device.state != FREE)
+
+
 def _cpus_from_counts(zones: Sequence[ZoneCounts], threads: int) -> tuple[CpuLayout, CpuSet]:
     numa: list[int] = []
     core: list[int] = []
@@ -211,10 +178,3 @@ def _unplaced(resource: str, counts: tuple[int, int]) -> Iterable[Device]:
     capacity, available = (min(number, MOST_DEVICES) for number in counts)
     for number in range(capacity):
         yield Device(f"{resource}-any-{number:03}", zones=0, allocated=number >= available)
-
-
-def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:
-    groups: dict[int, CpuSet] = {}
-    for cpu, unit in enumerate(unit_of_cpu):
-        groups[unit] = groups.get(unit, 0) | 1 << cpu
-    return groups

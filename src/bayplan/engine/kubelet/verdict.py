@@ -15,6 +15,8 @@ UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
 EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 # Not a reason of the kubelet's: it would go on counting, for longer than anyone waits.
 TOO_MANY_ZONES = "TooManyZoneCombinations"
+# Neither is this: nobody has asked the kubelet yet, because what its node reports is known to be behind.
+REPORT_BEHIND = "ReportBehind"
 
 
 @dataclass(frozen=True, slots=True)

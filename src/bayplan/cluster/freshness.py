@@ -1,0 +1,93 @@
+"""Can a node's report be judged by at this moment? Per row, what speaks against it.
+
+A report may be unusable for ever (its zones contradict each other), or until something happens: somebody said that it is stale;
+a pod stands in zones that nobody knows; or the kubelet's books are about to change in a way that amounts do not foretell. Such a
+*restless* node has a pod whose zones had to be replayed and that no report lists yet, or one whose init containers still hold
+memory. Whoever can wait for the next report (`waits_for_reports`) sends no aligned pod there until it has come.
+`cluster/state.py` tells what happens and writes the standing into the columns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
+from bayplan.cluster.inventory import PodHoldings
+from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.ledger import PlacedPod
+from bayplan.cluster.pod_request import PodRequest, Role, is_memory
+from bayplan.cluster.topology_report import TopologyReport
+
+# Policies under which a kubelet refuses pods for what stands in which zone.
+REFUSING_POLICIES = (Policy.RESTRICTED, Policy.SINGLE_NUMA_NODE)
+
+
+class Freshness:
+    """What is known against the reports of some rows."""
+
+    def __init__(self) -> None:
+        self.waits_for_reports = False
+        self.told_stale: set[int] = set()
+        # Pods that stand in zones nobody knows, on nodes whose report does not show what is in use.
+        self.in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
+        self._restless: defaultdict[int, set[str]] = defaultdict(set)
+
+    def standing(self, row: int, report: TopologyReport | None) -> int:
+        """What the topology column says about a row."""
+        if report is None:
+            return TOPOLOGY_STALE if row in self.told_stale else NO_TOPOLOGY
+        lost = self.in_unknown_zones.get(row) and report.settings.policy in REFUSING_POLICIES
+        if not report.usable or lost:
+            return TOPOLOGY_INVALID
+        waits = self.waits_for_reports and self._restless.get(row)
+        return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
+
+    def assumed(self, row: int, key: str, report: TopologyReport | None, *, by_amounts: bool) -> bool:
+        """A pod was promised; True if that makes its node restless."""
+        if by_amounts or report is None or report.pods is None:
+            return False
+        self._restless[row].add(key)
+        return True
+
+    def reported(self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]]) -> None:
+        """A new report came; `pods` are those on the node, settled with it."""
+        self.told_stale.discard(row)
+        self._restless.pop(row, None)
+        if report.pods is None or not self.waits_for_reports:
+            return
+        restless = {key for key, placed in pods if _restless(key, placed, report.pods)}
+        if restless:
+            self._restless[row] = restless
+
+    def gone(self, row: int, key: str) -> bool:
+        """A pod is gone; True if that may change the standing of its node."""
+        found = False
+        for pods in (self.in_unknown_zones, self._restless):
+            if key in pods.get(row, ()):
+                pods[row].discard(key)
+                found = True
+        return found
+
+    def clear(self, row: int) -> None:
+        """The node or its report is gone."""
+        self.told_stale.discard(row)
+        self.in_unknown_zones.pop(row, None)
+        self._restless.pop(row, None)
+
+
+def _restless(key: str, placed: PlacedPod, listed: PodHoldings) -> bool:
+    held = listed.get(key)
+    if held is None:
+        return bool(placed.promised) and not placed.by_amounts
+    running = _memory_when_running(placed.request)
+    return any(sum(in_zones.values()) > running.get(name, 0) for name, in_zones in held.items() if is_memory(name))
+
+
+def _memory_when_running(request: PodRequest) -> dict[str, int]:
+    """What a pod's containers hold of memory once all of its init containers have ended."""
+    amounts: dict[str, int] = {}
+    for container in request.containers:
+        if container.role is not Role.INIT:
+            for name, amount in container.requests.items():
+                amounts[name] = amounts.get(name, 0) + amount
+    return amounts
