@@ -88,8 +88,10 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
     if any(run.arrived < run.wanted for run in runs):
         lines.append(figure("had not arrived", lambda run: number(run.wanted - run.arrived), detail=True))
     lines.append(figure("refused by a kubelet", lambda run: number(run.refusals_in_all)))
-    for reason in reasons(runs):
-        lines.append(Figure(reason, tuple(number(run.refused.get(reason, 0)) for run in runs), detail=True))
+    lines += [
+        Figure(reason, tuple(number(run.refused.get(reason, 0)) for run in runs), detail=True)
+        for reason in reasons(runs)
+    ]
     lines.append(figure("pods created again", lambda run: number(run.retries)))
     lines.append(figure("waiting at the end", lambda run: number(run.waiting)))
     if any(run.given_up for run in runs):

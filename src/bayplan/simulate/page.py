@@ -1,0 +1,222 @@
+"""A comparison as one HTML page: the answer, big figures, time lines, who was refused where and why, what waits.
+
+In comes a `Comparison`, out goes a self-contained file: style and pictures are inside, nothing is fetched, there is no script.
+Whatever comes from users' files goes through `markup.py`, which escapes it. The same runs give the same page, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bayplan.simulate.charts import Scales, timeline
+from bayplan.simulate.comparison import Comparison, answer, figures, ran, reasons, troubled
+from bayplan.simulate.comparison_text import facts
+from bayplan.simulate.markup import Markup, element, joined
+from bayplan.simulate.numbers import clock, number
+from bayplan.simulate.page_nodes import numa_maps, overview
+from bayplan.simulate.page_style import PAGE_STYLE
+from bayplan.simulate.run import Run, WorkloadOutcome
+
+CHART_WIDTH, CHART_HEIGHT = 400, 250
+MOST_WORKLOADS = 100
+MOST_REFUSALS = 20
+# The browser itself refuses to fetch or run anything, should something ever slip through.
+ONLY_THIS_FILE = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
+    """The whole page. `descriptions` tell in one line what each scheduler is."""
+    scenario = comparison.scenario
+    body = [
+        element(
+            "header",
+            element("h1", _sentence(answer(comparison)), class_="good" if comparison.good else ""),
+            element("p", f"{scenario.name}: {facts(comparison)}", class_="dim"),
+            _interruption(comparison),
+        ),
+        _schedulers(comparison, descriptions),
+        _card("Figures", "", _figures(comparison.runs)),
+    ]
+    if reasons(comparison.runs):
+        body.append(_card("Refusals by reason", "What the kubelets said, in all.", _reasons(comparison.runs)))
+    body.append(_card("Nodes at the end", "One cell is one node.", overview(comparison)))
+    maps = numa_maps(comparison)
+    if maps:
+        body.append(_card("Inside the nodes", "Nodes on which the schedulers differ most, at the end.", maps))
+    body.append(_card("Workloads", "Those that lost pods or wait come first.", _workloads(comparison.runs)))
+    body += [_waiting(run) for run in comparison.runs if run.waiting_pods]
+    body += [_refusals(run) for run in comparison.runs if run.refusals]
+    if scenario.remarks:
+        remarks = element("ul", *(element("li", remark) for remark in scenario.remarks))
+        body.append(_card("Remarks on the scenario", "", remarks))
+    body.append(element("footer", "Written by bayplan simulate."))
+    head = joined(
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{ONLY_THIS_FILE}">'),
+        element("title", f"{scenario.name}: {', '.join(run.scheduler for run in comparison.runs)}"),
+        element("style", Markup(PAGE_STYLE)),
+    )
+    document = element("html", element("head", head), element("body", *body), lang="en")
+    return f"<!doctype html>\n{document}\n"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text.startswith("interrupted") else f"{text}."
+
+
+def _card(title: str, explained: str, *content: str) -> Markup:
+    words = element("p", explained, class_="dim") if explained else Markup()
+    return element("section", element("h2", title), words, *content)
+
+
+def _interruption(comparison: Comparison) -> Markup:
+    if not comparison.interrupted:
+        return Markup()
+    judged = comparison.judged
+    told = f"{judged.scheduler} was interrupted at {clock(judged.ended_at)}" if judged.interrupted else "Interrupted"
+    not_run = f"; not run: {', '.join(comparison.not_run)}" if comparison.not_run else ""
+    return element("p", f"{told}{not_run}.", class_="bad")
+
+
+def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Markup:
+    """A card for each scheduler, on the same scales: three figures and the time line."""
+    scales = Scales.of(comparison.runs)
+    articles = []
+    for run in comparison.runs:
+        tone = " judged" + ("" if comparison.good else " lost") if run is comparison.judged else ""
+        drawing = timeline(run, scales, (0, 0), (CHART_WIDTH, CHART_HEIGHT))
+        chart = element(
+            "svg",
+            element("title", f"Time line of {run.scheduler}: pods running, waiting and refused so far"),
+            drawing,
+            viewBox=f"0 0 {CHART_WIDTH} {CHART_HEIGHT}",
+            role="img",
+            class_="chart",
+        )
+        articles.append(
+            element(
+                "article",
+                element("div", run.scheduler, class_="name"),
+                element("p", descriptions.get(run.scheduler, ""), class_="about"),
+                _big_figures(run),
+                chart,
+                class_=tone.strip(),
+            )
+        )
+    return element("section", element("div", *articles, class_="columns"), class_="plain")
+
+
+def _big_figures(run: Run) -> Markup:
+    entries = (
+        (number(ran(run)), f"of {number(run.wanted)} ran", "good" if ran(run) == run.wanted else "middling"),
+        (number(run.refusals_in_all), "refused", "bad" if run.refusals_in_all else "good"),
+        (number(run.waiting), "waiting", "middling" if run.waiting else "good"),
+    )
+    return element(
+        "div",
+        *(
+            element("div", element("b", figure, class_=tone), element("span", word), class_="figure")
+            for figure, word, tone in entries
+        ),
+        class_="big",
+    )
+
+
+def _figures(runs: Sequence[Run]) -> Markup:
+    rows = [
+        element(
+            "tr",
+            element("td", figure.label),
+            *(element("td", value, class_="number") for value in figure.values),
+            class_="detail" if figure.detail else "",
+        )
+        for figure in figures(runs)
+    ]
+    return _table(["", *(run.scheduler for run in runs)], rows, numbers_from=1)
+
+
+def _table(header: Sequence[str], rows: Sequence[Markup], *, numbers_from: int) -> Markup:
+    """A table that scrolls by itself on a narrow screen; columns from `numbers_from` on are set to the right."""
+    cells = [
+        element("th", text, class_="number" if position >= numbers_from else "", scope="col")
+        for position, text in enumerate(header)
+    ]
+    inner = joined(element("thead", element("tr", *cells)), element("tbody", *rows))
+    return element("div", element("table", inner), class_="scroll")
+
+
+def _reasons(runs: Sequence[Run]) -> Markup:
+    """A bar for each reason and scheduler."""
+    most = max(max(run.refused.values(), default=0) for run in runs)
+    parts = []
+    for reason in reasons(runs):
+        parts.append(element("h3", reason))
+        for run in runs:
+            refused = run.refused.get(reason, 0)
+            bar = element("i", class_="" if refused else "none", style=f"width:{88 * refused / most:.1f}%")
+            parts += [element("span", run.scheduler), element("div", bar, number(refused), class_="bar")]
+    return element("div", *parts, class_="bars")
+
+
+def _workloads(runs: Sequence[Run]) -> Markup:
+    """Every workload with how it fared under each scheduler."""
+    by_run = [{workload.name: workload for workload in run.workloads} for run in runs]
+    names = sorted(by_run[-1], key=lambda name: not any(troubled(found[name]) for found in by_run if name in found))
+    rows = []
+    for name in names[:MOST_WORKLOADS]:
+        workload = by_run[-1][name]
+        cells = [element("td", name, class_="name"), element("td", workload.kind)]
+        cells.append(element("td", number(workload.wanted), class_="number"))
+        cells += [_fared(found.get(name)) for found in by_run]
+        rows.append(element("tr", *cells))
+    header = ("workload", "kind", "wanted", *(run.scheduler for run in runs))
+    hidden = len(names) - MOST_WORKLOADS
+    more = element("p", f"and {number(hidden)} more workloads", class_="dim") if hidden > 0 else Markup()
+    return joined(_table(header, rows, numbers_from=2), more)
+
+
+def _fared(workload: WorkloadOutcome | None) -> Markup:
+    """`120 ran, 3,100 refused, 180 waiting` in the colours of what it means."""
+    if workload is None:
+        return element("td", "-", class_="number")
+    pieces = [element("span", f"{number(workload.running + workload.finished)} ran")]
+    for amount, word, tone in (
+        (workload.refused, "refused", "bad"),
+        (workload.waiting, "waiting", "middling"),
+        (workload.given_up, "given up", "bad"),
+    ):
+        if amount:
+            pieces.append(element("span", f"{number(amount)} {word}", class_=tone))
+    return element("td", joined(*pieces, between=", "), class_="number")
+
+
+def _waiting(run: Run) -> Markup:
+    rows = [
+        element(
+            "tr",
+            element("td", waiting.workload, class_="name"),
+            element("td", waiting.reason),
+            element("td", number(waiting.pods), class_="number"),
+        )
+        for waiting in run.waiting_pods[:MOST_WORKLOADS]
+    ]
+    table = _table(("workload", "why, in the scheduler's words", "pods"), rows, numbers_from=2)
+    return _card(f"What waits under {run.scheduler}", "", table)
+
+
+def _refusals(run: Run) -> Markup:
+    rows = [
+        element(
+            "tr",
+            element("td", clock(refusal.at)),
+            element("td", refusal.pod, class_="name"),
+            element("td", refusal.node, class_="name"),
+            element("td", refusal.reason),
+            element("td", refusal.message),
+        )
+        for refusal in run.refusals[:MOST_REFUSALS]
+    ]
+    shown = f"{number(len(rows))} of {number(run.refusals_in_all)}, with the kubelet's message."
+    table = _table(("at", "pod", "node", "reason", "message"), rows, numbers_from=5)
+    return _card(f"First refusals under {run.scheduler}", shown, table)

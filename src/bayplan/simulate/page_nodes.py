@@ -1,0 +1,129 @@
+"""The nodes on the page: every node as a small cell, and the NUMA maps of a few nodes under two schedulers.
+
+In comes a `Comparison`; out go the parts of `page.py` that show where in the cluster something was refused. The maps are
+those of `bayplan numa`, of nodes on which the schedulers differ most.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.pod_request import CPU
+from bayplan.cluster.state import ClusterState
+from bayplan.explain.amounts import count
+from bayplan.explain.numa_map import numa_map
+from bayplan.explain.numa_svg import numa_svg
+from bayplan.simulate.comparison import Comparison
+from bayplan.simulate.markup import Markup, element, joined
+from bayplan.simulate.numbers import number, percent
+from bayplan.simulate.run import Run
+from bayplan.simulate.scenario.model import Scenario, SimulatedNode
+
+MOST_MAPS = 3
+# From here on cells are small and hold no numbers.
+MANY_NODES = 300
+HOSTNAME = "kubernetes.io/hostname"
+# A node with more than this share of its CPUs in use gets the first shade, the second, ...
+SHADES = (0.0, 0.25, 0.5, 0.75)
+
+
+def overview(comparison: Comparison) -> Markup:
+    """Every node under every scheduler: shaded by the CPUs in use, marked where kubelets refused pods."""
+    groups = grouped(comparison.scenario)
+    small = "small" if len(comparison.scenario.nodes) > MANY_NODES else ""
+    articles = [
+        element("article", element("h3", run.scheduler), _groups(run, groups), class_=small) for run in comparison.runs
+    ]
+    return joined(element("div", *articles, class_="columns"), _legend())
+
+
+def grouped(scenario: Scenario) -> dict[str, list[SimulatedNode]]:
+    """Nodes by their place in the topology where the scenario names levels, else by their group."""
+    levels = [level for level in scenario.levels if level != HOSTNAME]
+    groups: dict[str, list[SimulatedNode]] = {}
+    for node in scenario.nodes:
+        place = " / ".join(node.labels[level] for level in levels if level in node.labels)
+        groups.setdefault(place or node.group, []).append(node)
+    return groups
+
+
+def numa_maps(comparison: Comparison) -> Markup:
+    """Some nodes before and after: under the scheduler that lost most pods, and under the one the answer is about."""
+    before = max(comparison.others, key=lambda run: run.refusals_in_all, default=None)
+    runs = [comparison.judged] if before is None else [before, comparison.judged]
+    rows = []
+    for node in nodes_that_differ(comparison.scenario, runs):
+        figures = [_map(run, node) for run in runs]
+        if all(figures):
+            rows.append(element("div", *figures, class_="maps"))
+    return joined(*rows)
+
+
+def nodes_that_differ(scenario: Scenario, runs: Sequence[Run]) -> list[str]:
+    """One node for each group, the groups with most refusals first: where most was refused, else where use differs most."""
+    refused = [refusals_by_node(run) for run in runs]
+
+    def difference(node: SimulatedNode) -> tuple[int, float]:
+        uses = [cpu_share(run.state, node.name) for run in runs]
+        return max(counts[node.name] for counts in refused), max(uses) - min(uses)
+
+    best: dict[str, SimulatedNode] = {}
+    for node in scenario.nodes:
+        if node.group not in best or difference(node) > difference(best[node.group]):
+            best[node.group] = node
+    chosen = [node for node in best.values() if difference(node) > (0, 0.0) or len(runs) == 1]
+    return [node.name for node in sorted(chosen, key=difference, reverse=True)[:MOST_MAPS]]
+
+
+def refusals_by_node(run: Run) -> Counter[str]:
+    """How often each node's kubelet said no."""
+    return Counter(refusal.node for refusal in run.refusals)
+
+
+def cpu_share(state: ClusterState, node: str) -> float:
+    """The share of a node's CPUs that its pods have asked for, at the end."""
+    row, cpu = state.rows[node], state.columns.resource(CPU)
+    allocatable = float(state.columns.allocatable[cpu, row])
+    return 1.0 - float(state.columns.free[cpu, row]) / allocatable if allocatable else 0.0
+
+
+def _groups(run: Run, groups: dict[str, list[SimulatedNode]]) -> Markup:
+    refused = refusals_by_node(run)
+    boxes = []
+    for name, nodes in groups.items():
+        lost = sum(refused[node.name] for node in nodes)
+        news = element("span", f"{number(lost)} refused", class_="bad") if lost else element("span", class_="dim")
+        cells = [_cell(node.name, cpu_share(run.state, node.name), refused[node.name]) for node in nodes]
+        caption = element("p", element("span", name), news)
+        boxes.append(element("div", caption, element("div", *cells, class_="cells"), class_="group"))
+    return element("div", *boxes, class_="groups")
+
+
+def _cell(node: str, share: float, refused: int) -> Markup:
+    told = f"{node}: cpu {percent(share)}" + (f", {count(refused, 'refusal')}" if refused else "")
+    shade = f"u{sum(share > least for least in SHADES)}"
+    text = "" if not refused else number(refused) if refused < 1000 else f"{refused // 1000}k"
+    return element("i", text, class_=f"{shade} r" if refused else shade, title=told)
+
+
+def _legend() -> Markup:
+    words = ("idle", "up to 25 %", "up to 50 %", "up to 75 %", "more of its CPUs in use")
+    entries = [
+        element("span", element("span", element("i", class_=f"u{shade}"), class_="cells"), text)
+        for shade, text in enumerate(words)
+    ]
+    mark = element("span", element("i", "3", class_="u2 r"), class_="cells")
+    return element("p", *entries, element("span", mark, "pods refused by its kubelet"), class_="legend")
+
+
+def _map(run: Run, node: str) -> Markup:
+    """One node's picture; empty if it has no zones to show."""
+    drawn = numa_map(run.state, run.state.rows[node], Assumptions())
+    if drawn is None:
+        return Markup()
+    refused = refusals_by_node(run)[node]
+    told = f", {count(refused, 'refusal')}" if refused else ", no refusal"
+    caption = element("figcaption", element("b", f"{node} under {run.scheduler}"), told)
+    return element("figure", caption, Markup(numa_svg(drawn)))
