@@ -1,0 +1,293 @@
+"""A YAML file as a tree of values that know where they stand, and the list of what is wrong with them.
+
+In comes a path, out goes a `Written`: a text, a list or a mapping of further ones, each with its `Place` (file, line, key). The
+other modules of this folder take what they need through `Section`, which never raises: a value that cannot be used is added to
+the file's `Faults` and its default is used instead, so that one reading finds all faults. `Faults.check` raises them in the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+MOST_FAULTS = 10
+# Aliases can make a file of ten lines unfold into billions of values, or into itself.
+MOST_VALUES = 1_000_000
+DEEPEST = 50
+
+Value = TypeVar("Value")
+_STEP = re.compile(r'\["([^"]*)"\]|\[([0-9]+)\]|([^.\[]+)')
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be used; a line of text for every fault, each with file, line and key."""
+
+
+class Wrong(ValueError):
+    """A value that cannot be used; says what it is and what is allowed, not where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands: `demo.yaml:12: nodes[1].count`."""
+
+    file: Path
+    line: int
+    key: str = ""
+
+    def child(self, key: str, line: int) -> Place:
+        """A key of the mapping that stands here; quoted where a dot or slash would be read as a further key."""
+        quoted = f'["{key}"]' if set(key) & set("./") else f".{key}" if self.key else key
+        return Place(self.file, line, self.key + quoted)
+
+    def item(self, index: int, line: int) -> Place:
+        """An entry of the list that stands here."""
+        return Place(self.file, line, f"{self.key}[{index}]")
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.key}" if self.key else f"{self.file}:{self.line}"
+
+
+@dataclass
+class Faults:
+    """What is wrong with a file and those it refers to."""
+
+    found: list[tuple[Place, str]] = field(default_factory=list)
+
+    def add(self, place: Place, problem: str) -> None:
+        """Note a fault; one that aliases repeat is noted once."""
+        if (place, problem) not in self.found:
+            self.found.append((place, problem))
+
+    def check(self) -> None:
+        """Raise what was found, file by file and in the order of lines."""
+        if not self.found:
+            return
+        files = list(dict.fromkeys(place.file for place, _ in self.found))
+        ordered = sorted(self.found, key=lambda fault: (files.index(fault[0].file), fault[0].line))
+        lines = [f"{place}: {problem}" for place, problem in ordered[:MOST_FAULTS]]
+        if len(ordered) > MOST_FAULTS:
+            lines.append(f"and {len(ordered) - MOST_FAULTS} more")
+        raise ScenarioError("\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value as it was written.
+
+    `content` is the text of a scalar, None for an empty value, or the parts of a list or mapping. `scalar` is what YAML makes
+    of the text (8, 0.5, true); it matters only for parts that are Kubernetes objects.
+    """
+
+    place: Place
+    faults: Faults
+    content: str | list[Written] | dict[str, Written] | None
+    scalar: str | int | float | bool | None = None
+
+    def plain(self) -> Any:
+        """The value without its lines, as any YAML reader would give it."""
+        if isinstance(self.content, dict):
+            return {key: value.plain() for key, value in self.content.items()}
+        if isinstance(self.content, list):
+            return [value.plain() for value in self.content]
+        return self.scalar
+
+    def at(self, path: str) -> Written:
+        """The deepest value on a path such as `containers[0].resources.limits["example.com/gpu"]`."""
+        here = self
+        for name, index, word in _STEP.findall(path):
+            parts = here.content
+            if isinstance(parts, dict) and (name or word) in parts:
+                here = parts[name or word]
+            elif isinstance(parts, list) and index and int(index) < len(parts):
+                here = parts[int(index)]
+            else:
+                break
+        return here
+
+    def wrong(self, problem: str) -> None:
+        """Note that this value cannot be used."""
+        self.faults.add(self.place, problem)
+
+
+class Section:
+    """A mapping of which the keys are known. Anything but a mapping is a fault, and then like an empty one."""
+
+    def __init__(self, written: Written, allowed: Iterable[str]) -> None:
+        self.written = written
+        self._entries: Mapping[str, Written] = {}
+        keys = list(allowed)
+        if isinstance(written.content, dict):
+            self._entries = written.content
+            for key, value in self._entries.items():
+                if key not in keys:
+                    value.wrong(f"is unknown{suggestion(key, keys)}")
+        elif written.content is not None:
+            written.wrong(f"{described(written)} is not allowed: must be keys and values: {', '.join(keys)}")
+
+    def get(self, key: str) -> Written | None:
+        """What stands under a key; None if there is nothing."""
+        value = self._entries.get(key)
+        return None if value is None or value.content is None else value
+
+    def take(self, key: str, read: Callable[[Written], Value], default: Value) -> Value:
+        """The value of a key as `read` understands it; the default if it is absent or wrong."""
+        value = self.get(key)
+        if value is None:
+            return default
+        try:
+            return read(value)
+        except Wrong as error:
+            value.wrong(str(error))
+            return default
+
+    def items(self, key: str, read: Callable[[Written], Value]) -> list[Value]:
+        """The entries of the list under a key, none if it is absent."""
+        empty: list[Value] = []
+        return self.take(key, lambda value: items_of(value, read), empty)
+
+    def entries(self, key: str, read: Callable[[str, Written], Value]) -> dict[str, Value]:
+        """The entries of the mapping under a key, none if it is absent."""
+        empty: dict[str, Value] = {}
+        return self.take(key, lambda value: entries_of(value, read), empty)
+
+    def inner(self, key: str, allowed: Iterable[str]) -> Section:
+        """The mapping under a key, with keys that are known; an empty one if it is absent."""
+        return Section(self.get(key) or Written(self.written.place, self.written.faults, None), allowed)
+
+    def need(self, key: str, read: Callable[[Written], Value], placeholder: Value) -> Value:
+        """The same for a key that must be there."""
+        if self.get(key) is None:
+            place = self.written.place
+            self.written.faults.add(place.child(key, place.line), "is missing")
+        return self.take(key, read, placeholder)
+
+
+def items_of(written: Written, read: Callable[[Written], Value]) -> list[Value]:
+    """The entries of a list; those that cannot be used are noted and left out."""
+    if not isinstance(written.content, list):
+        raise Wrong(f"{described(written)} is not allowed: must be a list")
+    found = []
+    for entry in written.content:
+        try:
+            found.append(read(entry))
+        except Wrong as error:
+            entry.wrong(str(error))
+    return found
+
+
+def entries_of(written: Written, read: Callable[[str, Written], Value]) -> dict[str, Value]:
+    """The entries of a mapping whose keys are names that users choose; those that cannot be used are noted and left out."""
+    if not isinstance(written.content, dict):
+        raise Wrong(f"{described(written)} is not allowed: must be keys and values")
+    found = {}
+    for key, value in written.content.items():
+        try:
+            found[key] = read(key, value)
+        except Wrong as error:
+            value.wrong(str(error))
+    return found
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: what it may have been meant to be, or what there is."""
+    allowed = list(known)
+    close = get_close_matches(word.lower(), [each.lower() for each in allowed], n=1, cutoff=0.6)
+    meant = next((each for each in allowed if close and each.lower() == close[0]), None)
+    return f": did you mean {meant}?" if meant else f": must be one of {', '.join(allowed)}"
+
+
+def described(written: Written) -> str:
+    """A value in a message: short texts as they are, everything else by its shape."""
+    match written.content:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case None:
+            return "nothing"
+        case text:
+            return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'
+
+
+def read_yaml(path: Path, faults: Faults) -> Written:
+    """The one document of a file; a file that cannot be read at all raises at once."""
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    nothing = Place(path, 1)
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=loader)
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: is not text: {error.reason} at byte {error.start}") from None
+    except RecursionError:
+        raise ScenarioError(f"{nothing}: is nested too deeply") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(path, mark.line + 1 if mark else 1)
+        raise ScenarioError(f"{place}: is not YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{nothing}: is not YAML: {' '.join(str(error).split())}") from None
+    if root is None:
+        raise ScenarioError(f"{nothing}: is empty")
+    return _Tree(faults).grown(root, Place(path, root.start_mark.line + 1), 0)
+
+
+class _Tree:
+    """Turns YAML's nodes into `Written` values and counts them."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+        self.values = 0
+
+    def grown(self, node: yaml.Node, place: Place, depth: int) -> Written:
+        self.values += 1
+        if depth > DEEPEST or self.values > MOST_VALUES:
+            raise ScenarioError(f"{place}: is nested too deeply or repeats itself without end")
+        if isinstance(node, yaml.MappingNode):
+            return Written(place, self.faults, self._entries(node, place, depth))
+        if isinstance(node, yaml.SequenceNode):
+            items = [
+                self.grown(each, place.item(index, each.start_mark.line + 1), depth + 1)
+                for index, each in enumerate(node.value)
+            ]
+            return Written(place, self.faults, items)
+        assert isinstance(node, yaml.ScalarNode)  # there are three kinds of nodes
+        scalar = _scalar(node)
+        return Written(place, self.faults, None if scalar is None else node.value, scalar)
+
+    def _entries(self, node: yaml.MappingNode, place: Place, depth: int) -> dict[str, Written]:
+        """Keys and values; `<<: *other` puts those of another mapping before them."""
+        entries: dict[str, Written] = {}
+        merged: dict[str, Written] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if key.tag == "tag:yaml.org,2002:merge":
+                for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(each, yaml.MappingNode):
+                        merged = self._entries(each, place, depth + 1) | merged
+            elif not isinstance(key, yaml.ScalarNode):
+                self.faults.add(Place(place.file, line, place.key), "holds a key that is not a text")
+            elif key.value in entries:
+                self.faults.add(place.child(key.value, line), "appears twice")
+            else:
+                entries[key.value] = self.grown(value, place.child(key.value, line), depth + 1)
+        return merged | entries
+
+
+def _scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:
+    """Numbers, booleans and nothing as YAML has them; all else, dates included, is text."""
+    kind = node.tag.removeprefix("tag:yaml.org,2002:")
+    if kind not in ("int", "float", "bool", "null"):
+        return str(node.value)
+    try:
+        value: str | int | float | bool | None = yaml.constructor.SafeConstructor().construct_object(node)
+    except (ValueError, yaml.YAMLError):  # `!!int word`
+        return str(node.value)
+    return value

@@ -1,0 +1,86 @@
+"""The pod of a workload: a pod spec as Kubernetes has it, or the short form `resources: {cpu: 8, memory: 16Gi}`.
+
+In comes what stands under `pod`, out goes the template from which the simulation makes pods. What the API server would refuse is
+refused here, at the line where it stands; so are fields that a pod does not have, because a slip in `tolerations` costs an hour.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bayplan.cluster.pod_class import pod_class_of
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, field_and_problem
+from bayplan.simulate.scenario.lines import Section, Written, Wrong, entries_of
+from bayplan.simulate.scenario.values import amount
+
+# The fields of Kubernetes' PodSpec and Container. Most of them decide nothing about placement and are accepted as they are.
+POD_FIELDS = (
+    *("activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy"),
+    *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers"),
+    *(
+        "hostname",
+        "hostnameOverride",
+        "imagePullSecrets",
+        "initContainers",
+        "nodeName",
+        "nodeSelector",
+        "os",
+        "overhead",
+    ),
+    *("preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resourceClaims", "resources"),
+    *("restartPolicy", "runtimeClassName", "schedulerName", "schedulingGates", "securityContext", "serviceAccount"),
+    *("serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain", "terminationGracePeriodSeconds"),
+    *("tolerations", "topologySpreadConstraints", "volumes"),
+)
+CONTAINER_FIELDS = (
+    *("args", "command", "env", "envFrom", "image", "imagePullPolicy", "lifecycle", "livenessProbe", "name", "ports"),
+    *("readinessProbe", "resizePolicy", "resources", "restartPolicy", "restartPolicyRules", "securityContext"),
+    *("startupProbe", "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty"),
+    *("volumeDevices", "volumeMounts", "workingDir"),
+)
+
+
+def template_of(written: Written, name: str, namespace: str, labels: dict[str, str]) -> Pod | None:
+    """The pod that is written here, called as its workload is; None if something is wrong with it."""
+    before = len(written.faults.found)
+    section = Section(written, POD_FIELDS)
+    for field in ("containers", "initContainers"):
+        listed = section.get(field)
+        for container in listed.content if listed is not None and isinstance(listed.content, list) else []:
+            Section(container, CONTAINER_FIELDS)
+    is_short = section.get("containers") is None
+    spec = written.plain() if isinstance(written.content, dict) else {}
+    if is_short:
+        resources = section.need("resources", _short_resources, None)
+        spec = {**spec, "resources": None, "containers": [{"name": name, "resources": resources}]}
+    if len(written.faults.found) > before:
+        return None
+    wire = {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": spec}
+    try:
+        pod = msgspec.convert(wire, Pod)
+        pod_class_of(pod)
+    except msgspec.ValidationError as error:
+        field, problem = field_and_problem(error)
+    except InvalidObject as error:
+        field, problem = error.at.field, error.problem
+    else:
+        return pod
+    field = field.removeprefix("spec.")
+    written.at(field.removeprefix("containers[0].") if is_short else field).wrong(problem)
+    return None
+
+
+def _short_resources(written: Written) -> dict[str, Any] | None:
+    """A container's requests and limits, or only amounts, which then are both: the pod is Guaranteed."""
+    if isinstance(written.content, dict) and set(written.content) & {"requests", "limits"}:
+        section = Section(written, ("requests", "limits"))
+        for key in ("requests", "limits"):
+            section.entries(key, amount)
+        return dict(written.plain())
+    entries_of(written, amount)
+    if not written.content:
+        raise Wrong("is empty: must be resources and amounts, such as cpu: 8")
+    return {"requests": written.plain(), "limits": written.plain()}

@@ -1,0 +1,144 @@
+"""What single values of a scenario may look like: names, numbers, durations, rates, amounts.
+
+Each function takes a `Written` value and gives what it means, or raises `Wrong` with what would be allowed. A scalar counts as the
+text that stands in the file, so `zone: 07` and `full-pcpus-only: true` need no quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import TypeVar
+
+from bayplan.cluster.pod_request import AmountError, amount_of
+from bayplan.simulate.scenario.lines import Written, Wrong, described, suggestion
+from bayplan.simulate.scenario.model import Seconds
+
+Value = TypeVar("Value")
+
+LONGEST_NAME = 200  # a pod's name has 253 characters, and numbers are appended
+LONGEST_DURATION: Seconds = 10 * 365 * 86_400
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_SPAN = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+_SPANS = re.compile(rf"(?:{_SPAN.pattern})+")
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
+_UNITS = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+
+
+def text(written: Written) -> str:
+    """A text; numbers and the like are taken as they are spelled."""
+    if not isinstance(written.content, str):
+        raise Wrong(f"{described(written)} is not allowed: must be a text")
+    return written.content
+
+
+def name(written: Written) -> str:
+    """A name that Kubernetes would take for an object."""
+    found = text(written)
+    if not _NAME.fullmatch(found) or len(found) > LONGEST_NAME:
+        allowed = f"lower-case letters, digits, '-' and '.', at most {LONGEST_NAME} of them"
+        raise Wrong(f"{described(written)} is no name: must be {allowed}")
+    return found
+
+
+def whole_number(least: int, most: int) -> Callable[[Written], int]:
+    """An integer between bounds."""
+
+    def read(written: Written) -> int:
+        found = text(written)
+        if not _WHOLE.fullmatch(found) or len(found) > 20:
+            raise Wrong(f"{described(written)} is no whole number: must be {least} to {most}")
+        number = int(found)
+        if number < 0:
+            raise Wrong(f"{number} is negative: must be {least} or more")
+        if not least <= number <= most:
+            raise Wrong(f"{number} is not allowed: must be {least} to {most}")
+        return number
+
+    return read
+
+
+def yes_or_no(written: Written) -> bool:
+    """True or false, quoted or not."""
+    return one_of({"true": True, "false": False})(written)
+
+
+def one_of(allowed: Mapping[str, Value]) -> Callable[[Written], Value]:
+    """One of several words."""
+
+    def read(written: Written) -> Value:
+        found = text(written)
+        if found not in allowed:
+            raise Wrong(f"{described(written)} is not allowed{suggestion(found, allowed)}")
+        return allowed[found]
+
+    return read
+
+
+def duration(written: Written) -> Seconds:
+    """`90s`, `1h30m`, `250ms` as Go writes them; a plain number is seconds."""
+    return _duration(text(written))
+
+
+def duration_of_at_least(least: Seconds) -> Callable[[Written], Seconds]:
+    """A duration that is not too short."""
+
+    def read(written: Written) -> Seconds:
+        found = duration(written)
+        if found < least:
+            raise Wrong(f"{described(written)} is too short: must be {least:g}s or more")
+        return found
+
+    return read
+
+
+def rate(written: Written) -> float:
+    """`0.5/s`, `30/m`, `10/h`, `1/90s`: how many in which time; the answer is per second."""
+    found = text(written)
+    count, slash, per = found.partition("/")
+    unit = f"1{per}" if per in _UNITS else per
+    try:
+        in_seconds = _duration(unit) if slash else 0.0
+    except Wrong:
+        in_seconds = 0.0
+    number = float(count) if _SECONDS.fullmatch(count) else 0.0
+    if number <= 0 or in_seconds <= 0:
+        raise Wrong(f"{described(written)} is no rate: must be a number above 0 per time, such as 0.5/s, 30/m or 1/90s")
+    return number / in_seconds
+
+
+def amount(resource: str, written: Written) -> int:
+    """An amount of a resource: milli-CPUs for cpu, whole units for everything else."""
+    try:
+        return amount_of(resource, text(written))
+    except AmountError as error:
+        raise Wrong(str(error)) from None
+
+
+def _duration(found: str) -> Seconds:
+    negative = found.startswith("-")
+    unsigned = found[1:] if negative else found
+    if _SECONDS.fullmatch(unsigned):
+        seconds = Fraction(unsigned.rstrip("."))
+    elif _SPANS.fullmatch(unsigned):
+        seconds = sum(
+            (Fraction(count.rstrip(".")) * _UNITS[unit] for count, unit in _SPAN.findall(unsigned)), Fraction()
+        )
+    else:
+        raise Wrong(f'"{found[:60]}" is no duration: must be like 90s, 1h30m or 250ms')
+    if negative and seconds:
+        raise Wrong(f'"{found[:60]}" is negative: must be 0s or more')
+    if seconds > LONGEST_DURATION:
+        raise Wrong(f'"{found[:60]}" is too long: must be at most ten years')
+    return float(seconds)
