@@ -68,11 +68,22 @@ def ran(run: Run) -> int:
 
 def answer(comparison: Comparison) -> str:
     """The comparison in one sentence, the judged scheduler first."""
-    judged = comparison.judged
-    parts = [f"{judged.scheduler}: {_judged_phrase(judged)}"]
-    parts += [f"{run.scheduler}: {number(ran(run))} ran, {_refusals_phrase(run)}" for run in comparison.others]
-    sentence = "; ".join(parts)
-    return f"interrupted at {clock(judged.ended_at)}: {sentence}" if comparison.interrupted else sentence
+    return "; ".join((answer_about_judged(comparison), *answers_about_others(comparison)))
+
+
+def answer_about_judged(comparison: Comparison) -> str:
+    """`bayplan: all 912 pods ran, none refused by a kubelet`, and when it was interrupted, if it was."""
+    run = comparison.judged
+    parts = [f"{_wanted_that_ran(run)} ran", _refusals_phrase(run) + ("" if run.refusals_in_all else " by a kubelet")]
+    parts += [f"{number(run.waiting)} waiting"] if run.waiting else []
+    parts += [f"{number(run.given_up)} given up"] if run.given_up else []
+    interrupted = f"interrupted at {clock(run.ended_at)}: " if comparison.interrupted else ""
+    return f"{interrupted}{run.scheduler}: {', '.join(parts)}"
+
+
+def answers_about_others(comparison: Comparison) -> list[str]:
+    """`blind: 701 ran, 3,214 refusals` for each of the others."""
+    return [f"{run.scheduler}: {number(ran(run))} ran, {_refusals_phrase(run)}" for run in comparison.others]
 
 
 def figures(runs: Sequence[Run]) -> list[Figure]:
@@ -214,13 +225,11 @@ def _moment_document(moment: Moment) -> Document:
     }
 
 
-def _judged_phrase(run: Run) -> str:
+def _wanted_that_ran(run: Run) -> str:
     pods = "pod" if run.wanted == 1 else "pods"
-    all_of = f"all {number(run.wanted)}" if run.wanted > 1 and ran(run) == run.wanted else ""
-    phrase = f"{all_of or f'{number(ran(run))} of {number(run.wanted)}'} {pods} ran, {_refusals_phrase(run)}"
-    phrase += " by a kubelet" if not run.refusals_in_all else ""
-    phrase += f", {number(run.waiting)} waiting" if run.waiting else ""
-    return phrase + (f", {number(run.given_up)} given up" if run.given_up else "")
+    if run.wanted > 1 and ran(run) == run.wanted:
+        return f"all {number(run.wanted)} {pods}"
+    return f"{number(ran(run))} of {number(run.wanted)} {pods}"
 
 
 def _refusals_phrase(run: Run) -> str:

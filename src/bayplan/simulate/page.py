@@ -6,10 +6,18 @@ Whatever comes from users' files goes through `markup.py`, which escapes it. The
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from bayplan.simulate.charts import Scales, timeline
-from bayplan.simulate.comparison import Comparison, answer, figures, ran, reasons, troubled
+from bayplan.simulate.comparison import (
+    Comparison,
+    answer_about_judged,
+    answers_about_others,
+    figures,
+    ran,
+    reasons,
+    troubled,
+)
 from bayplan.simulate.comparison_text import facts
 from bayplan.simulate.markup import Markup, element, joined
 from bayplan.simulate.numbers import clock, number
@@ -19,7 +27,7 @@ from bayplan.simulate.run import Run, WorkloadOutcome
 
 CHART_WIDTH, CHART_HEIGHT = 400, 250
 MOST_WORKLOADS = 100
-MOST_REFUSALS = 20
+MOST_REFUSALS = 10
 # The browser itself refuses to fetch or run anything, should something ever slip through.
 ONLY_THIS_FILE = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -28,17 +36,10 @@ def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
     """The whole page. `descriptions` tell in one line what each scheduler is."""
     scenario = comparison.scenario
     body = [
-        element(
-            "header",
-            element("h1", _sentence(answer(comparison)), class_="good" if comparison.good else ""),
-            element("p", f"{scenario.name}: {facts(comparison)}", class_="dim"),
-            _interruption(comparison),
-        ),
+        _headline(comparison),
         _schedulers(comparison, descriptions),
-        _card("Figures", "", _figures(comparison.runs)),
+        element("div", _card("Figures", "", _figures(comparison.runs)), _reasons(comparison.runs), class_="pair"),
     ]
-    if reasons(comparison.runs):
-        body.append(_card("Refusals by reason", "What the kubelets said, in all.", _reasons(comparison.runs)))
     body.append(_card("Nodes at the end", "One cell is one node.", overview(comparison)))
     maps = numa_maps(comparison)
     if maps:
@@ -61,22 +62,22 @@ def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
     return f"<!doctype html>\n{document}\n"
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}." if text.startswith("interrupted") else f"{text}."
+def _headline(comparison: Comparison) -> Markup:
+    scenario = comparison.scenario
+    others = "; ".join(answers_about_others(comparison))
+    not_run = f"Interrupted; not run: {', '.join(comparison.not_run)}." if comparison.not_run else ""
+    return element(
+        "header",
+        element("h1", f"{answer_about_judged(comparison)}.", class_="good" if comparison.good else "bad"),
+        element("p", f"{others}.", class_="others") if others else Markup(),
+        element("p", f"{scenario.name}: {facts(comparison)}", class_="dim"),
+        element("p", not_run, class_="bad") if not_run else Markup(),
+    )
 
 
 def _card(title: str, explained: str, *content: str) -> Markup:
     words = element("p", explained, class_="dim") if explained else Markup()
     return element("section", element("h2", title), words, *content)
-
-
-def _interruption(comparison: Comparison) -> Markup:
-    if not comparison.interrupted:
-        return Markup()
-    judged = comparison.judged
-    told = f"{judged.scheduler} was interrupted at {clock(judged.ended_at)}" if judged.interrupted else "Interrupted"
-    not_run = f"; not run: {', '.join(comparison.not_run)}" if comparison.not_run else ""
-    return element("p", f"{told}{not_run}.", class_="bad")
 
 
 def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Markup:
@@ -97,7 +98,7 @@ def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Mark
         articles.append(
             element(
                 "article",
-                element("div", run.scheduler, class_="name"),
+                element("div", run.scheduler, class_="scheduler"),
                 element("p", descriptions.get(run.scheduler, ""), class_="about"),
                 _big_figures(run),
                 chart,
@@ -133,13 +134,13 @@ def _figures(runs: Sequence[Run]) -> Markup:
         )
         for figure in figures(runs)
     ]
-    return _table(["", *(run.scheduler for run in runs)], rows, numbers_from=1)
+    return _table(["", *(run.scheduler for run in runs)], rows, numbers={*range(1, len(runs) + 1)})
 
 
-def _table(header: Sequence[str], rows: Sequence[Markup], *, numbers_from: int) -> Markup:
-    """A table that scrolls by itself on a narrow screen; columns from `numbers_from` on are set to the right."""
+def _table(header: Sequence[str], rows: Sequence[Markup], *, numbers: Collection[int] = ()) -> Markup:
+    """A table that scrolls by itself on a narrow screen; the columns in `numbers` are set to the right."""
     cells = [
-        element("th", text, class_="number" if position >= numbers_from else "", scope="col")
+        element("th", text, class_="number" if position in numbers else "", scope="col")
         for position, text in enumerate(header)
     ]
     inner = joined(element("thead", element("tr", *cells)), element("tbody", *rows))
@@ -149,14 +150,17 @@ def _table(header: Sequence[str], rows: Sequence[Markup], *, numbers_from: int) 
 def _reasons(runs: Sequence[Run]) -> Markup:
     """A bar for each reason and scheduler."""
     most = max(max(run.refused.values(), default=0) for run in runs)
+    if not most:
+        return _card("Refusals by reason", "No kubelet refused a pod.")
     parts = []
     for reason in reasons(runs):
         parts.append(element("h3", reason))
         for run in runs:
             refused = run.refused.get(reason, 0)
-            bar = element("i", class_="" if refused else "none", style=f"width:{88 * refused / most:.1f}%")
+            bar = element("i", class_="" if refused else "none", style=f"width:{80 * refused / most:.1f}%")
             parts += [element("span", run.scheduler), element("div", bar, number(refused), class_="bar")]
-    return element("div", *parts, class_="bars")
+    explained = "What the kubelets said, in all."
+    return _card("Refusals by reason", explained, element("div", *parts, class_="bars"))
 
 
 def _workloads(runs: Sequence[Run]) -> Markup:
@@ -173,13 +177,13 @@ def _workloads(runs: Sequence[Run]) -> Markup:
     header = ("workload", "kind", "wanted", *(run.scheduler for run in runs))
     hidden = len(names) - MOST_WORKLOADS
     more = element("p", f"and {number(hidden)} more workloads", class_="dim") if hidden > 0 else Markup()
-    return joined(_table(header, rows, numbers_from=2), more)
+    return joined(_table(header, rows, numbers={2}), more)
 
 
 def _fared(workload: WorkloadOutcome | None) -> Markup:
     """`120 ran, 3,100 refused, 180 waiting` in the colours of what it means."""
     if workload is None:
-        return element("td", "-", class_="number")
+        return element("td", "-")
     pieces = [element("span", f"{number(workload.running + workload.finished)} ran")]
     for amount, word, tone in (
         (workload.refused, "refused", "bad"),
@@ -188,7 +192,7 @@ def _fared(workload: WorkloadOutcome | None) -> Markup:
     ):
         if amount:
             pieces.append(element("span", f"{number(amount)} {word}", class_=tone))
-    return element("td", joined(*pieces, between=", "), class_="number")
+    return element("td", joined(*pieces, between=", "))
 
 
 def _waiting(run: Run) -> Markup:
@@ -201,7 +205,7 @@ def _waiting(run: Run) -> Markup:
         )
         for waiting in run.waiting_pods[:MOST_WORKLOADS]
     ]
-    table = _table(("workload", "why, in the scheduler's words", "pods"), rows, numbers_from=2)
+    table = _table(("workload", "why, in the scheduler's words", "pods"), rows, numbers={2})
     return _card(f"What waits under {run.scheduler}", "", table)
 
 
@@ -218,5 +222,5 @@ def _refusals(run: Run) -> Markup:
         for refusal in run.refusals[:MOST_REFUSALS]
     ]
     shown = f"{number(len(rows))} of {number(run.refusals_in_all)}, with the kubelet's message."
-    table = _table(("at", "pod", "node", "reason", "message"), rows, numbers_from=5)
+    table = _table(("at", "pod", "node", "reason", "message"), rows)
     return _card(f"First refusals under {run.scheduler}", shown, table)

@@ -126,4 +126,4 @@ def _map(run: Run, node: str) -> Markup:
     refused = refusals_by_node(run)[node]
     told = f", {count(refused, 'refusal')}" if refused else ", no refusal"
     caption = element("figcaption", element("b", f"{node} under {run.scheduler}"), told)
-    return element("figure", caption, Markup(numa_svg(drawn)))
+    return element("figure", caption, element("div", Markup(numa_svg(drawn)), class_="picture"))

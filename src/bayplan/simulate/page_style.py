@@ -29,15 +29,16 @@ body{{margin:0 auto;padding:24px 20px 40px;max-width:1360px;background:var(--pap
  font:14px/1.5 {FONTS}}}
 h1{{font-size:22px;line-height:1.3;margin:0 0 4px;font-weight:650}}
 h2{{font-size:16px;margin:0 0 2px}} h3{{font-size:13px;margin:0 0 8px}}
-p{{margin:0 0 10px}} .dim{{color:var(--dim)}} header{{margin-bottom:18px}}
+.others{{font-size:16px;margin:0 0 4px}} p{{margin:0 0 10px}} .dim{{color:var(--dim)}} header{{margin-bottom:18px}}
 code{{font:12px ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;overflow-wrap:anywhere}}
 section{{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px 18px 18px;margin-bottom:14px}}
 .columns{{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:14px}}
+.pair{{display:grid;grid-template-columns:3fr 2fr;gap:14px;margin-bottom:14px}} .pair>section{{margin:0;min-width:0}}
 section.plain{{background:none;border:0;padding:0}} .columns>article{{min-width:0}}
 section.plain article{{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px 18px}}
 section.plain article.judged{{border-color:var(--good);box-shadow:inset 0 3px 0 var(--good)}}
 section.plain article.judged.lost{{border-color:var(--bad);box-shadow:inset 0 3px 0 var(--bad)}}
-.name{{font-size:16px;font-weight:650}} .about{{color:var(--dim);font-size:12.5px;min-height:3em;margin:0 0 10px}}
+.scheduler{{font-size:16px;font-weight:650}} .about{{color:var(--dim);font-size:12.5px;min-height:3em;margin:0 0 10px}}
 .big{{display:grid;grid-template-columns:repeat(3,1fr);gap:8px;margin:0 0 12px}}
 .big b{{display:block;font-size:30px;line-height:1.15;font-weight:650;font-variant-numeric:tabular-nums}}
 .big span{{color:var(--dim);font-size:12.5px}}
@@ -49,7 +50,7 @@ table{{border-collapse:collapse;width:100%;font-size:13px}}
 th,td{{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}}
 th{{font-weight:600;white-space:nowrap}} tbody tr:last-child td{{border-bottom:0}}
 .number{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}} .detail td:first-child{{padding-left:16px}}
-.detail{{color:var(--dim)}} td.name{{font-size:13px;overflow-wrap:anywhere;min-width:110px}}
+.detail{{color:var(--dim)}} td.name{{overflow-wrap:anywhere;min-width:110px}}
 .bars{{display:grid;grid-template-columns:max-content 1fr;gap:3px 12px;align-items:center;font-size:13px}}
 .bars h3{{grid-column:1/-1;margin:8px 0 2px}} .bars h3:first-child{{margin-top:0}}
 .bar{{display:flex;align-items:center;gap:8px}}
@@ -64,13 +65,15 @@ th{{font-weight:600;white-space:nowrap}} tbody tr:last-child td{{border-bottom:0
 .cells .u4{{background:var(--use-4)}} .cells .r{{outline:2px solid var(--bad);outline-offset:-2px;font-weight:650}}
 .small .cells{{gap:2px}} .small .cells i{{width:11px;height:11px;border-radius:2px;font-size:0}}
 .legend{{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:12px;color:var(--dim);margin:12px 0 0}}
-.legend .cells{{display:inline-flex;vertical-align:-4px;margin-right:6px}}
+.legend>span{{display:inline-flex;align-items:center;gap:6px}}
 .maps{{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:14px;margin:0 0 14px}}
 .maps figure{{margin:0;min-width:0}} .maps figcaption{{font-size:13px;margin-bottom:5px}}
-.maps svg{{display:block;width:100%;height:auto;border:1px solid var(--line);border-radius:6px}}
+.maps .picture{{max-height:820px;overflow:auto;border:1px solid var(--line);border-radius:6px}}
+.maps svg{{display:block;width:100%;height:auto}}
 .bar i,.chart *{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 footer{{color:var(--dim);font-size:12px}}
 @media screen and (prefers-color-scheme:dark){{.maps svg{{filter:invert(.9) hue-rotate(180deg)}}}}
-@media print{{body{{padding:0;max-width:none;font-size:11px}} section,article,figure,tr{{break-inside:avoid}}
+@media (max-width:1000px){{.pair{{grid-template-columns:1fr}}}}
+@media print{{.maps .picture{{max-height:none}} body{{padding:0;max-width:none;font-size:11px}} section,article,figure,tr{{break-inside:avoid}}
  section{{border-color:#ccc}} .columns{{grid-template-columns:repeat(3,1fr)}} .maps{{grid-template-columns:1fr 1fr}}}}
 """
