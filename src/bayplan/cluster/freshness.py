@@ -2,14 +2,15 @@
 
 A report may be unusable for ever (its zones contradict each other), or until something happens: somebody said that it is stale;
 a pod stands in zones that nobody knows; or the kubelet's books are about to change in a way that amounts do not foretell. Such a
-*restless* node has a pod whose zones had to be replayed and that no report lists yet, or one whose init containers still hold
-memory. Whoever can wait for the next report (`waits_for_reports`) sends no aligned pod there until it has come.
+*restless* node has a pod whose zones had to be replayed and that no report lists yet, one whose init containers still hold
+memory, or one that ended and whose memory spanned zones. Whoever can wait for the next report (`waits_for_reports`) sends no aligned pod there until it has come.
 `cluster/state.py` tells what happens and writes the standing into the columns.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
 from bayplan.cluster.inventory import PodHoldings
@@ -42,31 +43,34 @@ class Freshness:
         waits = self.waits_for_reports and self._restless.get(row)
         return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
 
-    def assumed(self, row: int, key: str, report: TopologyReport | None, *, by_amounts: bool) -> bool:
-        """A pod was promised; True if that makes its node restless."""
-        if by_amounts or report is None or report.pods is None:
-            return False
-        self._restless[row].add(key)
-        return True
+    def promised_by_replay(self, row: int, key: str, report: TopologyReport | None) -> None:
+        """A pod was assumed on the node, in zones that amounts alone did not tell."""
+        if report is not None and report.pods is not None:
+            self._restless[row].add(key)
 
-    def reported(self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]]) -> None:
-        """A new report came; `pods` are those on the node, settled with it."""
+    def ended(self, row: int, key: str, listed: PodHoldings) -> None:
+        """A pod ended that the report lists."""
+        if _spans_zones(listed[key]):
+            self._restless[row].add(key)
+
+    def reported(
+        self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]], ended: Collection[str]
+    ) -> None:
+        """A new report came; `pods` are those on the node, settled with it, `ended` those that it still lists."""
         self.told_stale.discard(row)
         self._restless.pop(row, None)
         if report.pods is None or not self.waits_for_reports:
             return
         restless = {key for key, placed in pods if _restless(key, placed, report.pods)}
+        restless |= {key for key in ended if _spans_zones(report.pods[key])}
         if restless:
             self._restless[row] = restless
 
-    def gone(self, row: int, key: str) -> bool:
-        """A pod is gone; True if that may change the standing of its node."""
-        found = False
+    def gone(self, row: int, key: str) -> None:
+        """A pod is gone."""
         for pods in (self.in_unknown_zones, self._restless):
             if key in pods.get(row, ()):
                 pods[row].discard(key)
-                found = True
-        return found
 
     def clear(self, row: int) -> None:
         """The node or its report is gone."""
@@ -81,6 +85,11 @@ def _restless(key: str, placed: PlacedPod, listed: PodHoldings) -> bool:
         return bool(placed.promised) and not placed.by_amounts
     running = _memory_when_running(placed.request)
     return any(sum(in_zones.values()) > running.get(name, 0) for name, in_zones in held.items() if is_memory(name))
+
+
+def _spans_zones(held: Mapping[str, Mapping[int, int]]) -> bool:
+    """True if a pod holds memory in several zones together: in which shares, the kubelet does not know either."""
+    return any(len(in_zones) > 1 for name, in_zones in held.items() if is_memory(name))
 
 
 def _memory_when_running(request: PodRequest) -> dict[str, int]:

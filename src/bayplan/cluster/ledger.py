@@ -23,7 +23,7 @@ Best of all is a report that lists the pods it shows (`cluster/inventory.py`). T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -66,13 +66,14 @@ class PlacedPod(Struct, frozen=True, gc=False):
 
 def settled_by_list(
     pods: Iterable[tuple[str, PlacedPod]],
-    listed: Mapping[str, Charges],
+    listed: Collection[str],
     ended: Mapping[str, Charges],
+    held: Callable[[str], Charges],
     anywhere: Callable[[PlacedPod], Charges],
 ) -> tuple[list[tuple[str, PlacedPod]], dict[str, Charges]]:
     """What stays subtracted, and which ended pods stay added, after a report that lists its pods.
 
-    `listed` is what the report says each pod holds; `anywhere` is what a pod in an unknown zone may hold.
+    `held` is what the report says a pod holds that is `listed`; `anywhere` is what a pod in an unknown zone may hold.
     """
     kept: list[tuple[str, PlacedPod]] = []
     still_ended = {key: charges for key, charges in ended.items() if key in listed}
@@ -80,7 +81,7 @@ def settled_by_list(
         if key not in listed:
             promised = placed.promised or (anywhere(placed) if placed.confirmed else ())
             kept.append((key, replace(placed, promised=promised)))
-        elif key in still_ended and placed.promised and set(listed[key]) != set(placed.promised):
+        elif key in still_ended and placed.promised and set(held(key)) != set(placed.promised):
             kept.append((key, placed))
         else:
             still_ended.pop(key, None)

@@ -268,7 +268,8 @@ class ClusterState:
             row, pod.request, taken, pod.host_ports, confirmed=False, promised=tuple(charges), by_amounts=by_amounts
         )
         self._place(key, placed)
-        if self.freshness.assumed(row, key, self.reports[row], by_amounts=by_amounts):
+        if not by_amounts:
+            self.freshness.promised_by_replay(row, key, self.reports[row])
             self._judge(row)
 
     def confirm(self, key: str) -> None:
@@ -336,11 +337,12 @@ class ClusterState:
                 del users[row]
         self._pods_on[row].discard(key)
         self.usage_log.append(row)
+        self.freshness.gone(row, key)
         report = self.reports[row]
         if report is not None and report.pods is not None and key in report.pods and not placed.promised:
-            self._add_back(row, key, self._listed(report)[key])
-        if self.freshness.gone(row, key):
-            self._judge(row)
+            self._add_back(row, key, self._held(report, key))
+            self.freshness.ended(row, key, report.pods)
+        self._judge(row)
 
     def _leave_aside(self, key: str, pod: Pod, node: str) -> None:
         self._before_their_node[node][key] = pod
@@ -393,15 +395,16 @@ class ClusterState:
         else:
             pods, still_ended = settled_by_list(
                 pods,
-                self._listed(report),
+                report.pods,
                 ended,
+                lambda key: self._held(report, key),
                 lambda placed: self._charges_of(could_hold(placed.request, report)),
             )
             for key, charges in still_ended.items():
                 self._add_back(row, key, charges)
         for key, placed in pods:
             self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
-        self.freshness.reported(row, report, pods)
+        self.freshness.reported(row, report, pods, self._ended.get(row, ()))
         self._judge(row)
         self.node_log.append(row)
 
@@ -416,18 +419,15 @@ class ClusterState:
     def _charges_of(self, holdings: Iterable[Holding]) -> Charges:
         return tuple(ZoneCharge(self.columns.resource(name), zone, float(amount)) for name, zone, amount in holdings)
 
-    def _listed(self, report: TopologyReport) -> dict[str, Charges]:
-        """What a report says each of its pods holds; zones that the report does not have are passed over."""
+    def _held(self, report: TopologyReport, key: str) -> Charges:
+        """What a report says one of its pods holds; zones that the report does not have are passed over."""
         position = {zone.id: position for position, zone in enumerate(report.zones)}
-        return {
-            key: self._charges_of(
-                (name, position[zone], amount)
-                for name, in_zones in held.items()
-                for zone, amount in in_zones.items()
-                if zone in position
-            )
-            for key, held in (report.pods or {}).items()
-        }
+        return self._charges_of(
+            (name, position[zone], amount)
+            for name, in_zones in (report.pods or {})[key].items()
+            for zone, amount in in_zones.items()
+            if zone in position
+        )
 
     def _judge(self, row: int) -> None:
         """Write down whether the report can be used, after it or the pods that it does not show have changed."""

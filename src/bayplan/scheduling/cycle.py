@@ -20,8 +20,13 @@ from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.shortfall import shortfall_of
 
 
-def schedule_one(state: ClusterState, pod: Pod, profile: Profile, answers: ClassAnswers) -> Decision:
-    """Decide where one pod goes. The state stays as it is."""
+def schedule_one(
+    state: ClusterState, pod: Pod, profile: Profile, answers: ClassAnswers, *, explain: bool = True
+) -> Decision:
+    """Decide where one pod goes. The state stays as it is.
+
+    Finding the reasons of a "no" costs more than finding the "no"; who only tries again passes `explain=False`.
+    """
     key = pod_key(pod)
     pod_class = state.classes.of(pod)
     held_back = why_not_yet(pod, pod_class)
@@ -29,6 +34,8 @@ def schedule_one(state: ClusterState, pod: Pod, profile: Profile, answers: Class
         return Decision(key, None, held_back=held_back)
     answer = answers.for_class(pod_class, profile)
     row, placement = best_node(state, pod_class, profile, answer)
+    if row < 0 and not explain:
+        return Decision(key, None)
     if row < 0:
         refused = list(answer.refused_by_replay.items())
         return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused))

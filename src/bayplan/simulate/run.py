@@ -98,6 +98,7 @@ class Run:
     waiting_pods: tuple[Waiting, ...]
     workloads: tuple[WorkloadOutcome, ...]
     state: ClusterState
+    remarks: tuple[str, ...] = ()
 
     @property
     def refusals_in_all(self) -> int:

@@ -1,0 +1,355 @@
+"""A scenario happens: pods arrive, a scheduler decides, kubelets admit or refuse, controllers replace, reports arrive late.
+
+    arrive -> wait -> decide -> admit: start, run, end
+                             -> refuse: Failed; its controller creates another one, or gives up
+
+The scheduler is the one of `scheduling/`, unchanged: `schedule_one` decides on a `ClusterState` that knows only what nodes have
+told it. The kubelets (`simulate/kubelet/`) know the truth. Between the two stands the report, which arrives `report_delay` after
+what it shows. Call `step` until it says that it is over; `result` may be asked at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from bayplan.cluster.pod_request import CPU, MEMORY, Role
+from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.explain.stages import in_one_sentence, stages_of
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.simulate.clock import Clock
+from bayplan.simulate.kubelet import VirtualKubelet
+from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
+from bayplan.simulate.scenario.model import (
+    JOB_BACKOFF,
+    REPLACE_AFTER,
+    Kind,
+    Member,
+    Scenario,
+    Seconds,
+    SimulatedNode,
+    Workload,
+)
+from bayplan.simulate.schedulers import scheduler_named
+from bayplan.simulate.tally import Tally
+from bayplan.simulate.waiting import WaitingPods
+
+# How long a scheduler takes to decide and bind, and a kubelet to start containers; the same for all that are compared.
+DECIDES_IN: Seconds = 0.01
+STARTS_IN: Seconds = 1.0
+LONGEST_BACKOFF: Seconds = 360.0
+
+
+@dataclass(slots=True)
+class _Member:
+    """One pod that a workload wants, through all the pods that were created for it."""
+
+    workload: Workload
+    wanted: Member
+    name: str
+    attempts: int = 0
+    arrived: bool = False
+    node: str | None = None
+    started: bool = False
+    finished: bool = False
+    given_up: bool = False
+
+    def next_pod(self) -> Pod:
+        """The pod of the next attempt; the first has the plain name."""
+        self.attempts += 1
+        name = self.name if self.attempts == 1 else f"{self.name}-r{self.attempts - 1}"
+        template = self.workload.template
+        metadata = msgspec.structs.replace(template.metadata, name=name, namespace=self.workload.namespace)
+        return msgspec.structs.replace(template, metadata=metadata)
+
+
+_Waiting = tuple[_Member, Pod]
+
+
+class Simulation:
+    """One scheduler in one scenario."""
+
+    def __init__(self, scenario: Scenario, scheduler: str, report_delay: Seconds | None = None) -> None:
+        self.scenario = scenario
+        self.report_delay = scenario.report_delay if report_delay is None else report_delay
+        self._scheduler = scheduler_named(scheduler)
+        self._clock = Clock()
+        self._agents = {node.name: _agent_of(node) for node in scenario.nodes}
+        self._kubelets = {name: agent.kubelet for name, agent in self._agents.items()}
+        self._state = ClusterState()
+        self._state.freshness.waits_for_reports = self._scheduler.keeps_ledger
+        self._answers = ClassAnswers(self._state)
+        self._waiting: WaitingPods[_Waiting] = WaitingPods()
+        self._deciding = False
+        self._bound: dict[str, Pod] = {}
+        self._remarks: list[str] = []
+        self._tally = Tally(scenario.lasts, (kubelet.allocatable for kubelet in self._kubelets.values()))
+        self._members = [
+            _Member(workload, wanted, f"{workload.name}-{number}")
+            for workload in scenario.workloads
+            for number, wanted in enumerate(workload.members)
+        ]
+        self._not_started_yet = len(self._members)
+        self._all_running_at: Seconds | None = None
+        self._set_up()
+
+    @property
+    def now(self) -> Seconds:
+        """Simulated time."""
+        return self._clock.now
+
+    @property
+    def progress(self) -> float:
+        """How far the simulated time has come, 0 to 1."""
+        return min(self.now / self.scenario.lasts, 1.0) if self.scenario.lasts else 1.0
+
+    def step(self) -> bool:
+        """Let one thing happen. False if nothing is left to happen before the end."""
+        moment = self._clock.next_moment
+        if moment is None or moment > self.scenario.lasts:
+            return False
+        self._tally.pass_to(moment)
+        self._clock.advance()()
+        return True
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def _set_up(self) -> None:
+        for agent in self._agents.values():
+            self._state.set_node(agent.node)
+        for pod in self.scenario.running:
+            self._take_over(pod)
+        for name in self._agents:
+            self._deliver(name)
+        for member in self._members:
+            self._clock.at(member.wanted.arrives, partial(self._arrive, member))
+
+    def _take_over(self, pod: Pod) -> None:
+        """A pod that runs from the beginning; where the kubelet would not admit it again, it is left out."""
+        name = pod.spec.node_name or ""
+        admission = self._kubelets[name].admit(pod_key(pod), self._state.classes.request_of(pod))
+        if not admission.admitted:
+            self._remarks.append(f"pod {pod_key(pod)} on node {name} is left out: {admission.reason}")
+            return
+        self._kubelets[name].start(pod_key(pod))
+        self._bound[pod_key(pod)] = pod
+        self._state.set_pod(pod)
+        self._tally.waiting += 1
+        self._tally.started(self._state.classes.request_of(pod).total)
+
+    def _arrive(self, member: _Member) -> None:
+        if not member.arrived:
+            member.arrived = True
+            self._tally.waiting += 1
+        pod = member.next_pod()
+        self._waiting.add(self._state.classes.of(pod), (member, pod))
+        self._go_on_deciding()
+
+    def _go_on_deciding(self) -> None:
+        if not self._deciding:
+            self._deciding = True
+            self._clock.after(DECIDES_IN, self._decide)
+
+    def _decide(self) -> None:
+        """One decision; the next one follows as long as somebody has something to hope for."""
+        self._deciding = False
+        candidate = self._waiting.next()
+        if candidate is None:
+            return
+        _, (member, pod) = candidate
+        decision = schedule_one(self._state, pod, self._scheduler.profile, self._answers, explain=False)
+        if decision.node is None:
+            self._waiting.park()
+        else:
+            self._waiting.placed()
+            promised = decision if self._scheduler.keeps_ledger else msgspec.structs.replace(decision, charges=())
+            assume(self._state, promised, pod)
+            self._bind(member, pod, decision.node)
+        self._go_on_deciding()
+
+    def _bind(self, member: _Member, pod: Pod, node: str) -> None:
+        key = pod_key(pod)
+        kubelet = self._kubelets[node]
+        request = self._state.classes.request_of(pod)
+        admission = kubelet.admit(key, request)
+        if not admission.admitted:
+            workload = member.workload.name
+            self._tally.refuse(KubeletRefusal(self.now, key, workload, node, admission.reason, admission.message))
+            self._state.remove_pod(key)
+            self._waiting.wake()
+            self._replace(member)
+            return
+        self._state.set_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
+        self._bound[key] = pod
+        member.node = node
+        self._tally.started(request.total)
+        zones = {zone for in_zones in self._agents[node].holdings(key).values() for zone in in_zones}
+        self._tally.stands_in(zones, kubelet.machine)
+        self._note_first_start(member)
+        self._report(node)
+        if any(container.role is Role.INIT for container in request.containers):
+            self._clock.after(STARTS_IN, partial(self._start, key, node))
+        if member.wanted.runs_for is not None:
+            self._clock.after(STARTS_IN + member.wanted.runs_for, partial(self._end, member, pod))
+
+    def _note_first_start(self, member: _Member) -> None:
+        if not member.started:
+            member.started = True
+            self._not_started_yet -= 1
+            if not self._not_started_yet:
+                self._all_running_at = self.now
+
+    def _replace(self, member: _Member) -> None:
+        """What the pod's controller does about a pod that failed."""
+        kind, workload = member.workload.kind, member.workload
+        if kind is Kind.REPLICA_SET:
+            self._clock.after(REPLACE_AFTER, partial(self._arrive, member))
+        elif kind is Kind.JOB and member.attempts <= workload.backoff_limit:
+            backoff = min(JOB_BACKOFF * 2 ** (member.attempts - 1), LONGEST_BACKOFF)
+            self._clock.after(backoff, partial(self._arrive, member))
+        else:
+            member.given_up = True
+            self._tally.waiting -= 1
+
+    def _start(self, key: str, node: str) -> None:
+        """Containers have started and init containers have ended, which gives memory back."""
+        kubelet = self._kubelets[node]
+        if key in kubelet.pods:
+            kubelet.start(key)
+            self._report(node)
+            self._wake()
+
+    def _end(self, member: _Member, pod: Pod) -> None:
+        key, node = pod_key(pod), member.node or ""
+        self._kubelets[node].remove(key)
+        self._state.remove_pod(key)
+        del self._bound[key]
+        member.node = None
+        member.finished = True
+        self._tally.ended(self._state.classes.request_of(pod).total)
+        self._report(node)
+        self._wake()
+
+    # -- reports --------------------------------------------------------------------------------------------------
+
+    def _report(self, node: str) -> None:
+        """Something changed on a node; its report says so, sooner or later."""
+        if not self._scheduler.reads_reports:
+            return
+        if not self.report_delay:
+            self._deliver(node)
+            return
+        report = self._agents[node].topology(complete=self._scheduler.keeps_ledger)
+
+        def arrive() -> None:
+            self._state.set_topology(report)
+            self._wake()
+
+        self._clock.after(self.report_delay, arrive)
+
+    def _deliver(self, node: str) -> None:
+        if self._scheduler.reads_reports:
+            self._state.set_topology(self._agents[node].topology(complete=self._scheduler.keeps_ledger))
+
+    def _wake(self) -> None:
+        self._waiting.wake()
+        self._go_on_deciding()
+
+    # -- what came of it ------------------------------------------------------------------------------------------
+
+    def result(self, *, interrupted: bool = False) -> Run:
+        """The run so far. After the last event everything stays as it is until the scenario's end."""
+        ended_at = self.now
+        if not interrupted:
+            self._tally.pass_to(self.scenario.lasts)
+        tally, members = self._tally, self._members
+        return Run(
+            scheduler=self._scheduler.name,
+            nodes=len(self._agents),
+            wanted=len(members),
+            arrived=sum(member.arrived for member in members),
+            running=sum(member.node is not None for member in members),
+            finished=sum(member.finished for member in members),
+            waiting=sum(_waits(member) for member in members),
+            given_up=sum(member.given_up for member in members),
+            attempts=sum(member.attempts for member in members),
+            refused=dict(sorted(tally.refused.items())),
+            all_running_at=self._all_running_at,
+            ended_at=ended_at,
+            interrupted=interrupted,
+            cpu_share=tally.mean_share(CPU),
+            memory_share=tally.mean_share(MEMORY),
+            peak_cpu_share=tally.peak_cpu_share,
+            zones_per_pod=tally.zones_per_pod,
+            distance=tally.distance,
+            timeline=(*tally.timeline, self._last_moment()),
+            refusals=tuple(tally.refusals),
+            waiting_pods=self._reasons_to_wait(),
+            workloads=tuple(self._outcome_of(workload) for workload in self.scenario.workloads),
+            state=self._true_state(),
+            remarks=tuple(self._remarks),
+        )
+
+    def _last_moment(self) -> Moment:
+        return self._tally.moment(self._tally.now)
+
+    def _outcome_of(self, workload: Workload) -> WorkloadOutcome:
+        members = [member for member in self._members if member.workload is workload]
+        return WorkloadOutcome(
+            name=workload.name,
+            kind=workload.kind.value,
+            wanted=len(members),
+            running=sum(member.node is not None for member in members),
+            finished=sum(member.finished for member in members),
+            waiting=sum(_waits(member) for member in members),
+            given_up=sum(member.given_up for member in members),
+            refused=self._tally.refused_by_workload[workload.name],
+        )
+
+    def _reasons_to_wait(self) -> tuple[Waiting, ...]:
+        """Why the scheduler finds no node, asked once for each workload that waits."""
+        waiting: dict[str, list[Pod]] = {}
+        for member, pod in self._waiting:
+            waiting.setdefault(member.workload.name, []).append(pod)
+        return tuple(Waiting(name, len(pods), self._reason(pods[0])) for name, pods in waiting.items())
+
+    def _reason(self, pod: Pod) -> str:
+        profile = self._scheduler.profile
+        decision = schedule_one(self._state, pod, profile, self._answers)
+        if decision.shortfall is None:
+            return decision.held_back or "is about to be placed"
+        return in_one_sentence(decision.shortfall, stages_of(decision.shortfall, self._state.classes.of(pod), profile))
+
+    def _true_state(self) -> ClusterState:
+        """The cluster as the kubelets know it, with every pod in its zones: what pictures are drawn from."""
+        state = ClusterState()
+        for name, agent in self._agents.items():
+            state.set_node(agent.node)
+            state.set_topology(agent.topology(complete=False))
+            for key in agent.kubelet.pods:
+                state.set_pod(_standing_pod(self._bound[key], name, agent.zones_by_container(key)))
+        return state
+
+
+def _agent_of(node: SimulatedNode) -> NodeAgent:
+    kubelet = VirtualKubelet(node.machine, node.kubelet)
+    return NodeAgent(node.name, kubelet, node.labels, node.taints, unschedulable=node.unschedulable)
+
+
+def _waits(member: _Member) -> bool:
+    return member.arrived and member.node is None and not member.finished and not member.given_up
+
+
+def _standing_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:
+    annotations = {**(pod.metadata.annotations or {}), NUMA_ZONES: msgspec.json.encode(zones).decode()}
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(pod.metadata, annotations=annotations),
+        spec=msgspec.structs.replace(pod.spec, node_name=node),
+    )
