@@ -29,6 +29,7 @@ COMMANDS = {
     "place": "Where would these pods go? A dry run on a cluster dump.",
     "why": "Why does a pod wait, or why is it where it is?",
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
+    "simulate": "What would schedulers make of a cluster and its pods? Compared in memory.",
 }
 
 
@@ -63,6 +64,7 @@ class LazyGroup(click.Group):
         formatter.write(f"  {program} place -f pod.yaml --cluster cluster.json\n")
         formatter.write(f"  {program} why telco/upf-0 --cluster cluster.json\n")
         formatter.write(f"  {program} numa worker-3 --cluster cluster.json\n")
+        formatter.write(f"  {program} simulate scenario.yaml --report out.html\n")
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
         self.format_options(ctx, formatter)
@@ -131,8 +133,9 @@ def _is_bad_input(error: Exception) -> bool:
     from bayplan.kube.errors import InvalidObject
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.configuration import ConfigurationError
+    from bayplan.simulate.scenario.lines import ScenarioError
 
-    return isinstance(error, InvalidObject | ArgumentError | ConfigurationError)
+    return isinstance(error, InvalidObject | ArgumentError | ConfigurationError | ScenarioError)
 
 
 def _fail(message: str) -> int:

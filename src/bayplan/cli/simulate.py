@@ -1,0 +1,192 @@
+"""`bayplan simulate`: what would schedulers make of this cluster and these pods?"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.main import EXIT_INTERRUPTED
+from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
+from bayplan.cli.output import print_answer, print_document, show_progress, warn, working
+from bayplan.cli.reserved_file import ReservedFile
+
+if TYPE_CHECKING:
+    from bayplan.simulate.comparison import Comparison
+    from bayplan.simulate.run import Run
+    from bayplan.simulate.scenario.model import Scenario, Seconds
+
+OUTPUT_FILE = click.Path(path_type=Path)
+SECONDS_BETWEEN_NEWS = 0.1
+BAR_WIDTH = 24
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "simulate scenario.yaml",
+        "simulate scenario.yaml --compare upstream,bayplan --report-delay 5s",
+        "simulate scenario.yaml --report out.html               # one page with pictures",
+    ),
+)
+@click.argument("scenario", metavar="SCENARIO", type=FILE_OR_FOLDER)
+@click.option(
+    "--compare",
+    metavar="NAMES",
+    help="Schedulers to compare, separated by commas; the answer is about the last one. [default: blind,upstream,bayplan]",
+)
+@click.option(
+    "--report-delay",
+    metavar="DURATION",
+    help="How long a node's report is under way, such as 5s; instead of the scenario's reportDelay.",
+)
+@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write one self-contained HTML page.")
+@click.option("--picture", type=OUTPUT_FILE, metavar="FILE", help="Write one SVG with the time lines.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+def simulate(
+    *,
+    scenario: Path,
+    compare: str | None,
+    report_delay: str | None,
+    report: Path | None,
+    picture: Path | None,
+    output: str,
+) -> int:
+    """Let a scenario happen in memory, once for each scheduler: the same nodes, the same pods at the same moments.
+
+    Kubelets admit and refuse pods as real ones do. `blind` knows only what nodes have in sum, `upstream` is scheduler-plugins'
+    NodeResourceTopologyMatch, `bayplan` asks for the kubelet's verdict. The same scenario gives the same result, byte for byte.
+    Ctrl-C stops the simulation; what has happened until then is still shown and written.
+
+    Exit code, about the last scheduler: 0 all pods ran and no kubelet refused one, 1 some were refused, wait or were given up,
+    2 the input cannot be used, 130 interrupted.
+    """
+    schedulers = _schedulers(compare)
+    delay = None if report_delay is None else _duration("--report-delay", report_delay)
+    with ExitStack() as files:
+        report_file = files.enter_context(ReservedFile(report, "--report")) if report else None
+        picture_file = files.enter_context(ReservedFile(picture, "--picture")) if picture else None
+        comparison = _compared(_scenario(scenario, delay), schedulers)
+        if report_file:
+            from bayplan.simulate.page import page
+            from bayplan.simulate.schedulers import SCHEDULERS
+
+            report_file.write(page(comparison, SCHEDULERS))
+        if picture_file:
+            from bayplan.simulate.picture import simulation_svg
+
+            picture_file.write(simulation_svg(comparison.runs))
+    _show(comparison, output)
+    if comparison.interrupted:
+        return EXIT_INTERRUPTED
+    return 0 if comparison.good else 1
+
+
+def _schedulers(compare: str | None) -> list[str]:
+    """The names of `--compare`, checked."""
+    from bayplan.simulate.schedulers import SCHEDULERS
+
+    if compare is None:
+        return list(SCHEDULERS)
+    names = [name.strip() for name in compare.split(",")]
+    for name in names:
+        if name not in SCHEDULERS:
+            raise click.UsageError(f"--compare: '{name}' is not a scheduler; there are {', '.join(SCHEDULERS)}")
+        if names.count(name) > 1:
+            raise click.UsageError(f"--compare: '{name}' appears twice")
+    return names
+
+
+def _duration(option: str, text: str) -> Seconds:
+    """A duration in the spelling of scenarios."""
+    from bayplan.simulate.scenario.lines import Faults, Place, Written, Wrong
+    from bayplan.simulate.scenario.values import duration
+
+    try:
+        return duration(Written(Place(Path(option), 1), Faults(), text))
+    except Wrong as error:
+        raise click.UsageError(f"{option}: {error}") from None
+
+
+def _scenario(path: Path, report_delay: Seconds | None) -> Scenario:
+    from bayplan.simulate.scenario.reader import read_scenario
+
+    with working("reading the scenario"):
+        scenario = read_scenario(STDIN if path == STANDARD_INPUT else path)
+    warn(scenario.remarks)
+    return scenario if report_delay is None else replace(scenario, report_delay=report_delay)
+
+
+def _compared(scenario: Scenario, schedulers: Sequence[str]) -> Comparison:
+    """Run one scheduler after another, until somebody interrupts."""
+    from bayplan.simulate.comparison import Comparison
+
+    runs: list[Run] = []
+    with working(""), _first_interrupt() as interrupt:
+        for name in schedulers:
+            if not (runs and interrupt.asked):
+                runs.append(_run(scenario, name, interrupt))
+    return Comparison(scenario, tuple(runs), tuple(schedulers[len(runs) :]))
+
+
+def _run(scenario: Scenario, scheduler: str, interrupt: _Interrupt) -> Run:
+    from bayplan.simulate.simulation import Simulation
+
+    show_progress(progress_line(scheduler, 0.0, 0.0))
+    simulation = Simulation(scenario, scheduler)
+    told = monotonic()
+    over = False
+    while not over and not interrupt.asked:
+        over = not simulation.step()
+        if monotonic() - told >= SECONDS_BETWEEN_NEWS:
+            told = monotonic()
+            show_progress(progress_line(scheduler, simulation.progress, simulation.now))
+    return simulation.result(interrupted=not over)
+
+
+def progress_line(scheduler: str, share: float, now: Seconds) -> str:
+    """`bayplan   ███████████████░░░░░░░░░  61 %  simulated 3m12s`."""
+    from bayplan.simulate.numbers import clock
+
+    filled = int(min(share, 1.0) * BAR_WIDTH)
+    bar = "█" * filled + "░" * (BAR_WIDTH - filled)
+    return f"{scheduler:8}  {bar} {int(min(share, 1.0) * 100):3d} %  simulated {clock(now)}"
+
+
+@dataclass
+class _Interrupt:
+    asked: bool = False
+
+
+@contextmanager
+def _first_interrupt() -> Iterator[_Interrupt]:
+    """Ctrl-C is noted, so that the event under way is finished; a second one ends the program as usual."""
+    interrupt = _Interrupt()
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        interrupt.asked = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _show(comparison: Comparison, output: str) -> None:
+    if output == "text":
+        from bayplan.simulate.comparison_text import comparison_text
+
+        print_answer(comparison_text(comparison), good=comparison.good)
+    else:
+        from bayplan.simulate.comparison import comparison_document
+
+        print_document(comparison_document(comparison), output)
