@@ -83,6 +83,7 @@ def simulate(
             from bayplan.simulate.picture import simulation_svg
 
             picture_file.write(simulation_svg(comparison.runs))
+    warn(comparison.remarks)
     _show(comparison, output)
     if comparison.interrupted:
         return EXIT_INTERRUPTED
@@ -120,7 +121,6 @@ def _scenario(path: Path, report_delay: Seconds | None) -> Scenario:
 
     with working("reading the scenario"):
         scenario = read_scenario(STDIN if path == STANDARD_INPUT else path)
-    warn(scenario.remarks)
     return scenario if report_delay is None else replace(scenario, report_delay=report_delay)
 
 

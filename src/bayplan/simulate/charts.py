@@ -23,7 +23,7 @@ TICK_LENGTH = 3
 
 Value = Callable[[Moment], int]
 
-_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 
 # Colours are variables, so that one drawing serves light, dark and print.
 CHART_STYLE = """
@@ -124,8 +124,8 @@ def count_ticks(most: int) -> list[int]:
 
 def time_ticks(until: Seconds) -> list[int]:
     """Round moments from zero to the end, at most six."""
-    days = int(until // (MOST_TICKS * 86400) + 1)
-    step = next((step for step in _TIME_STEPS if until / step <= MOST_TICKS), 86400 * days)
+    days = (86400 * number for number in itertools.count(1))
+    step = next(step for step in itertools.chain(_TIME_STEPS, days) if until / step <= MOST_TICKS)
     return list(range(0, int(until) + 1, step))
 
 

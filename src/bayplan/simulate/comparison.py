@@ -47,6 +47,12 @@ class Comparison:
         return self.judged.interrupted or bool(self.not_run)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the scenario's author should know, from reading it and from letting it happen, each thing once."""
+        found = (*self.scenario.remarks, *(remark for run in self.runs for remark in run.remarks))
+        return tuple(dict.fromkeys(found))
+
+    @property
     def good(self) -> bool:
         """Whether every pod ran and no kubelet refused one, under the scheduler that the answer is about."""
         return not self.interrupted and ran(self.judged) == self.judged.wanted and not self.judged.refusals_in_all
@@ -114,7 +120,7 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
         figure("memory in use, mean", lambda run: percent(run.memory_share)),
         figure("NUMA zones per pod", lambda run: "-" if run.zones_per_pod is None else f"{run.zones_per_pod:.2f}"),
         figure("distance within a pod", lambda run: "-" if run.distance is None else f"{run.distance:.1f}"),
-        figure("simulated time", lambda run: clock(run.ended_at) + (" (interrupted)" if run.interrupted else "")),
+        figure("last event after", lambda run: clock(run.ended_at) + (" (interrupted)" if run.interrupted else "")),
     ]
     return lines
 
@@ -143,13 +149,13 @@ def comparison_document(comparison: Comparison) -> Document:
         "judged": comparison.judged.scheduler,
         "interrupted": comparison.interrupted,
         "notRun": list(comparison.not_run),
+        "remarks": list(comparison.remarks),
         "scenario": {
             "name": scenario.name,
             "seed": scenario.seed,
             "nodes": len(scenario.nodes),
             "pods": scenario.pods_wanted,
             "reportDelaySeconds": _seconds(scenario.report_delay),
-            "remarks": list(scenario.remarks),
         },
         "runs": [_run_document(run) for run in comparison.runs],
     }

@@ -28,9 +28,9 @@ INDENT = "  "
 # What a screen holds; the document and the page have them all.
 MOST_WORKLOADS = 10
 MOST_REASONS = 5
-LONGEST_NAME = 40
+LONGEST_NAME = 36
 
-WORKLOAD_HEADER = ("workload", "kind", "wanted", "running", "finished", "refused", "waiting", "given up")
+WORKLOAD_HEADER = ("workload", "kind", "wanted", "ran", "refused", "waiting", "given up")
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -76,14 +76,8 @@ def _trouble(run: Run) -> list[str]:
 
 
 def _workload_row(workload: WorkloadOutcome) -> tuple[str, ...]:
-    amounts = (
-        workload.wanted,
-        workload.running,
-        workload.finished,
-        workload.refused,
-        workload.waiting,
-        workload.given_up,
-    )
+    ran = workload.running + workload.finished
+    amounts = (workload.wanted, ran, workload.refused, workload.waiting, workload.given_up)
     return shortened(workload.name, LONGEST_NAME), workload.kind, *(number(amount) for amount in amounts)
 
 

@@ -47,8 +47,8 @@ def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
     body.append(_card("Workloads", "Those that lost pods or wait come first.", _workloads(comparison.runs)))
     body += [_waiting(run) for run in comparison.runs if run.waiting_pods]
     body += [_refusals(run) for run in comparison.runs if run.refusals]
-    if scenario.remarks:
-        remarks = element("ul", *(element("li", remark) for remark in scenario.remarks))
+    if comparison.remarks:
+        remarks = element("ul", *(element("li", remark) for remark in comparison.remarks))
         body.append(_card("Remarks on the scenario", "", remarks))
     body.append(element("footer", "Written by bayplan simulate."))
     head = joined(

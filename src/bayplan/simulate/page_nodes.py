@@ -6,7 +6,6 @@ those of `bayplan numa`, of nodes on which the schedulers differ most.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from bayplan.cluster.kubelet_settings import Assumptions
@@ -63,11 +62,10 @@ def numa_maps(comparison: Comparison) -> Markup:
 
 def nodes_that_differ(scenario: Scenario, runs: Sequence[Run]) -> list[str]:
     """One node for each group, the groups with most refusals first: where most was refused, else where use differs most."""
-    refused = [refusals_by_node(run) for run in runs]
 
     def difference(node: SimulatedNode) -> tuple[int, float]:
         uses = [cpu_share(run.state, node.name) for run in runs]
-        return max(counts[node.name] for counts in refused), max(uses) - min(uses)
+        return max(run.refused_by_node.get(node.name, 0) for run in runs), max(uses) - min(uses)
 
     best: dict[str, SimulatedNode] = {}
     for node in scenario.nodes:
@@ -75,11 +73,6 @@ def nodes_that_differ(scenario: Scenario, runs: Sequence[Run]) -> list[str]:
             best[node.group] = node
     chosen = [node for node in best.values() if difference(node) > (0, 0.0) or len(runs) == 1]
     return [node.name for node in sorted(chosen, key=difference, reverse=True)[:MOST_MAPS]]
-
-
-def refusals_by_node(run: Run) -> Counter[str]:
-    """How often each node's kubelet said no."""
-    return Counter(refusal.node for refusal in run.refusals)
 
 
 def cpu_share(state: ClusterState, node: str) -> float:
@@ -90,10 +83,10 @@ def cpu_share(state: ClusterState, node: str) -> float:
 
 
 def _groups(run: Run, groups: dict[str, list[SimulatedNode]]) -> Markup:
-    refused = refusals_by_node(run)
     boxes = []
     for name, nodes in groups.items():
-        lost = sum(refused[node.name] for node in nodes)
+        refused = {node.name: run.refused_by_node.get(node.name, 0) for node in nodes}
+        lost = sum(refused.values())
         news = element("span", f"{number(lost)} refused", class_="bad") if lost else element("span", class_="dim")
         cells = [_cell(node.name, cpu_share(run.state, node.name), refused[node.name]) for node in nodes]
         caption = element("p", element("span", name), news)
@@ -123,7 +116,7 @@ def _map(run: Run, node: str) -> Markup:
     drawn = numa_map(run.state, run.state.rows[node], Assumptions())
     if drawn is None:
         return Markup()
-    refused = refusals_by_node(run)[node]
+    refused = run.refused_by_node.get(node, 0)
     told = f", {count(refused, 'refusal')}" if refused else ", no refusal"
     caption = element("figcaption", element("b", f"{node} under {run.scheduler}"), told)
     return element("figure", caption, element("div", Markup(numa_svg(drawn)), class_="picture"))

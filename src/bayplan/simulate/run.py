@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bayplan.cluster.state import ClusterState
 from bayplan.simulate.scenario.model import Seconds
@@ -72,6 +72,7 @@ class Run:
     `attempts` are pods created in all; `retries` those beyond the wanted ones. `all_running_at` is the moment from which every
     arrived pod had been started, None if that never happened. Zones per pod and distance are means over pods that own something
     in zones; distance is the mean over ordered pairs of a pod's zones, its own included (10 is local).
+    `refusals` are the first ones; `refused` and `refused_by_node` count all of them, by reason and by node.
     `state` is the true cluster at the end: reports without delay, pods annotated with their zones.
     """
 
@@ -99,6 +100,7 @@ class Run:
     workloads: tuple[WorkloadOutcome, ...]
     state: ClusterState
     remarks: tuple[str, ...] = ()
+    refused_by_node: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def refusals_in_all(self) -> int:

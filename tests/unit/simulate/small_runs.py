@@ -1,7 +1,7 @@
 """Runs of a scenario with three nodes, made by hand: what a simulation would hand over.
 
-Each node has two zones of 16 CPUs. Pods of 12 CPUs fit once into a zone. The blind scheduler sees only sums and loses pods; bayplan
-places six and leaves two waiting, unless a test says otherwise.
+Each node has two zones of 16 CPUs. Pods of 12 CPUs fit once into a zone. The blind scheduler sees only sums and loses pods;
+bayplan places all six.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
 from bayplan.simulate.scenario.model import Kind, Member, Scenario, SimulatedNode, Workload
-from tests.helpers import Json, cluster, simple_pod, topology, zone
+from tests.helpers import Amounts, Json, cluster, simple_pod, topology, zone
 
 NODES = ("telco-1", "telco-2", "amd-1")
-UPF = {"cpu": 12, "memory": "8Gi"}
+UPF: Amounts = {"cpu": 12, "memory": "8Gi"}
 TOPOLOGY_AFFINITY = "TopologyAffinityError"
 MESSAGE = "Resources cannot be allocated with Topology locality"
 
@@ -107,6 +107,7 @@ def blind_run(**changes: Any) -> Run:
         "zones_per_pod": 1.5,
         "distance": 13.25,
         "timeline": line((0, 0, 0, 0), (1, 3, 3, 1), (3, 4, 2, 10), (130, 4, 2, 40)),
+        "refused_by_node": {"telco-1": 38, "amd-1": 2},
         "refusals": (*refusals(38), *refusals(2, "amd-1", "UnexpectedAdmissionError")),
         "waiting_pods": (Waiting("telco/upf", 2, "0/3 nodes are available: 3 Insufficient cpu."),),
         "workloads": (WorkloadOutcome("telco/upf", "ReplicaSet", 6, 4, 0, 2, 0, 40),),
