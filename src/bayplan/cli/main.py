@@ -30,6 +30,8 @@ COMMANDS = {
     "why": "Why does a pod wait, or why is it where it is?",
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
     "simulate": "What would schedulers make of a cluster and its pods? Compared in memory.",
+    "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
+    "replay": "Decide everything again that a snapshot recorded.",
 }
 
 

@@ -46,7 +46,7 @@ def numa(
     Exit code: 0 drawn, 2 the node is unknown or reports no zones, or the input cannot be used.
     """
     with working("reading the cluster"):
-        session = Session(cluster, config, scheduler_name)
+        session = Session.open(cluster, config, scheduler_name)
     drawn = _drawn(session, node, files, namespace)
     if output == "svg":
         from bayplan.explain.numa_svg import numa_svg

@@ -107,17 +107,34 @@ def cluster_options(function: _Function) -> _Function:
 
 
 class Session:
-    """A cluster from files, and the profiles to judge pods by."""
+    """A cluster from files, and the profiles to judge pods by. `configuration` is the document they were read from."""
 
-    def __init__(self, cluster: Sequence[Path], config: Path | None = None, scheduler_name: str | None = None) -> None:
+    def __init__(self, objects: ObjectSet, configuration: Any, profiles: dict[str, Profile]) -> None:
         from bayplan.cluster.state import ClusterState
 
-        self.objects = _read(cluster)
+        self.objects = objects
+        self.configuration = configuration
         self.state: ClusterState = ClusterState.load(self.objects)
-        self._profiles = _profiles(config, scheduler_name)
+        self._profiles = profiles
         ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
         problems = [str(problem) for problem in self.state.problems]
         warn(problems + ([f"not used: {ignored}"] if ignored else []))
+
+    @classmethod
+    def open(cls, cluster: Sequence[Path], config: Path | None = None, scheduler_name: str | None = None) -> Session:
+        """Read what the options of a command name."""
+        objects = _read(cluster)
+        if config is None and scheduler_name is not None:
+            raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
+        configuration = None if config is None else _read_configuration(config)
+        profiles = profiles_in(configuration, str(config))
+        if scheduler_name is None:
+            return cls(objects, configuration, profiles)
+        if scheduler_name not in profiles:
+            raise click.UsageError(
+                f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}"
+            )
+        return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]})
 
     @property
     def assumptions(self) -> Assumptions:
@@ -178,29 +195,22 @@ def _read(paths: Sequence[Path]) -> ObjectSet:
     return found
 
 
-def _profiles(config: Path | None, scheduler_name: str | None) -> dict[str, Profile]:
-    from bayplan.scheduling.profile import default_profile
-
-    if config is None:
-        if scheduler_name is not None:
-            raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
-        profile = default_profile()
-        return {profile.name: profile}
-    profiles = _read_profiles(STDIN if config == STANDARD_INPUT else config)
-    if scheduler_name is None:
-        return profiles
-    if scheduler_name not in profiles:
-        raise click.UsageError(f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}")
-    return {scheduler_name: profiles[scheduler_name]}
-
-
-def _read_profiles(config: Path) -> dict[str, Profile]:
-    """The profiles of a configuration file; what is wrong with it is said with its name."""
-    from bayplan.kube.files import read_document
+def profiles_in(configuration: object | None, source: str) -> dict[str, Profile]:
+    """The profiles of a configuration, bayplan's default without one; what is wrong with it is said with its source."""
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.configuration import ConfigurationError, profiles_of
+    from bayplan.scheduling.profile import default_profile
 
+    if configuration is None:
+        profile = default_profile()
+        return {profile.name: profile}
     try:
-        return profiles_of(read_document(config))
+        return profiles_of(configuration)
     except (ConfigurationError, ArgumentError) as error:
-        raise ConfigurationError(f"{config}: {error}") from None
+        raise ConfigurationError(f"{source}: {error}") from None
+
+
+def _read_configuration(config: Path) -> object:
+    from bayplan.kube.files import read_document
+
+    return read_document(STDIN if config == STANDARD_INPUT else config)

@@ -50,7 +50,7 @@ def place(
     from bayplan.explain.placement import outcomes_text
 
     with working("reading the cluster"):
-        session = Session(cluster, config, scheduler_name)
+        session = Session.open(cluster, config, scheduler_name)
     pods = read_pods(files, namespace)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE)
     all_fit = all(outcome.decision.placed for outcome in outcomes)

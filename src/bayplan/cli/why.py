@@ -54,7 +54,7 @@ def why(
 
     moment = now_or(now)
     with working("reading the cluster"):
-        session = Session(cluster, config, scheduler_name)
+        session = Session.open(cluster, config, scheduler_name)
     found = find_pod(session, pod, namespace)
     if node is not None:
         return _on_one_node(session, found, node, output)

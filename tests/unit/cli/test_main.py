@@ -58,7 +58,10 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["plce"], "error: no command 'plce'; there are place, why, numa. See 'bayplan --help'."),
+        (
+            ["plce"],
+            "error: no command 'plce'; there are place, why, numa, simulate, snapshot, replay. See 'bayplan --help'.",
+        ),
         (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
         (["why"], "error: Missing argument 'POD'. See 'bayplan why --help'."),
         (["numa", "n", "--colour"], "error: No such option"),

@@ -1,0 +1,98 @@
+"""A snapshot: a cluster reduced to what decisions are made from, and the decisions that were made.
+
+It is a Kubernetes List, so every command takes it as `--cluster`; beside the objects it holds the scheduler configuration and, for
+each waiting pod, the outcome. Only fields that bayplan reads are written (`kube/core_v1.py`): environment, commands, images, volumes'
+contents and foreign annotations never get in, so that a snapshot can be handed to somebody else. `replay` decides everything
+again and `differences` says what came out otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from bayplan import __version__
+from bayplan.explain.documents import API_VERSION, Document
+from bayplan.kube import topology_v1alpha2
+from bayplan.kube.core_v1 import Metadata, Node, Pod
+from bayplan.kube.files import ObjectSet
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+
+KEY = "bayplan"
+# Annotations by which scheduling can be asked for or is recorded; all others may hold anything, even whole manifests.
+KEPT_ANNOTATIONS = ("bayplan.io/", "kai.scheduler/", "kueue.x-k8s.io/", "volcano.sh/", "scheduling.k8s.io/")
+
+_KINDS: dict[type, tuple[str, str]] = {
+    Node: ("v1", "Node"),
+    Pod: ("v1", "Pod"),
+    NodeResourceTopology: (f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}", "NodeResourceTopology"),
+}
+
+
+class Recorded(msgspec.Struct, frozen=True, rename="camel"):
+    """What a snapshot holds beside the objects."""
+
+    version: str
+    decisions: list[dict[str, Any]]
+    configuration: dict[str, Any] | None = None
+    scheduler_name: str | None = None
+
+
+class _Snapshot(msgspec.Struct, frozen=True):
+    bayplan: Recorded | None = None
+
+
+def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
+    """The objects and decisions as one document."""
+    things: list[Node | Pod | NodeResourceTopology] = [*objects.nodes, *objects.topologies, *objects.pods]
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        KEY: {"apiVersion": API_VERSION, "kind": "Snapshot", **msgspec.to_builtins(recorded)},
+        "items": [_object(thing) for thing in things],
+    }
+
+
+def recorded_in(document: object) -> Recorded | None:
+    """What a document recorded beside its objects; None if it is no snapshot. Raises msgspec.ValidationError."""
+    return msgspec.convert(document, _Snapshot).bayplan
+
+
+def record(decisions: Sequence[Document], configuration: Any, scheduler_name: str | None) -> Recorded:
+    """Decisions of this version of bayplan."""
+    return Recorded(__version__, list(decisions), configuration, scheduler_name)
+
+
+def differences(first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line for each decision that came out otherwise: the pod, and each field with its value then and now."""
+    lines = []
+    for then, now in zip(first, again, strict=True):
+        changed = [key for key in {**then, **now} if then.get(key) != now.get(key)]
+        if changed:
+            # The answer is the sentence of all other fields; they are named only where it stays the same.
+            told = ["answer"] if "answer" in changed else changed
+            lines.append(
+                f"{now.get('pod')}: " + "; ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in told)
+            )
+    return lines
+
+
+def _object(thing: Node | Pod | NodeResourceTopology) -> Document:
+    api_version, kind = _KINDS[type(thing)]
+    reduced = msgspec.structs.replace(thing, metadata=_without_foreign_annotations(thing.metadata))
+    return {"apiVersion": api_version, "kind": kind, **_without_nulls(msgspec.to_builtins(reduced))}
+
+
+def _without_foreign_annotations(metadata: Metadata) -> Metadata:
+    kept = {name: text for name, text in (metadata.annotations or {}).items() if name.startswith(KEPT_ANNOTATIONS)}
+    return msgspec.structs.replace(metadata, annotations=kept or None)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value

@@ -1,0 +1,130 @@
+"""`bayplan snapshot` and `bayplan replay`: what is kept, what never gets in, and that decisions come out the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
+
+SECRET = "hunter2"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """The program as a process of its own: a snapshot is bytes on standard output."""
+    command = [sys.executable, "-c", "from bayplan.cli.main import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example cluster and its example pods."""
+    written = run("snapshot", "--cluster", EXAMPLES / "cluster", "-f", EXAMPLES / "pods")
+    assert (written.returncode, written.stderr) == (0, b"")
+    file = tmp_path_factory.mktemp("snapshot") / "s.json.gz"
+    file.write_bytes(written.stdout)
+    return file
+
+
+def changed(snapshot: Path, to: Path, change: dict[str, Any]) -> Path:
+    """A copy of a snapshot whose first decision says something else."""
+    document = json.loads(gzip.decompress(snapshot.read_bytes()))
+    document["bayplan"]["decisions"][0] |= change
+    to.write_bytes(gzip.compress(json.dumps(document).encode()))
+    return to
+
+
+def test_every_decision_is_made_again_and_equal(bayplan: Bayplan, snapshot: Path) -> None:
+    result = bayplan("replay", snapshot, cluster=None)
+    assert (result.code, result.out) == (0, "5 decisions, all equal (recorded by bayplan 0.1.0)\n")
+
+
+def test_a_decision_that_comes_out_otherwise_is_named(bayplan: Bayplan, snapshot: Path, tmp_path: Path) -> None:
+    odd = changed(snapshot, tmp_path / "odd.json.gz", {"answer": "telco/upf-large fits: moon-1"})
+    result = bayplan("replay", odd, cluster=None)
+    assert result.code == 1
+    assert result.answer == "5 decisions, 1 differ (recorded by bayplan 0.1.0)"
+    assert "telco/upf-large: answer was telco/upf-large fits: moon-1, is telco/upf-large does not fit" in result.out
+
+
+def test_json_has_the_decisions(bayplan: Bayplan, snapshot: Path) -> None:
+    document = json.loads(bayplan("replay", snapshot, "-o", "json", cluster=None).out)
+    assert (document["kind"], document["decisions"], document["equal"]) == ("Replay", 5, 5)
+    assert {item["pod"] for item in document["items"]} >= {"telco/upf-0", "telco/upf-large"}
+
+
+def test_the_configuration_is_kept_and_used(tmp_path: Path, bayplan: Bayplan) -> None:
+    config = EXAMPLES / "scheduler-config.yaml"
+    written = run("snapshot", "--cluster", EXAMPLES / "cluster", "-f", EXAMPLES / "pods", "--config", config)
+    file = tmp_path / "s.json.gz"
+    file.write_bytes(written.stdout)
+    assert json.loads(gzip.decompress(written.stdout))["bayplan"]["configuration"]["profiles"]
+    assert bayplan("replay", file, cluster=None).answer.startswith("5 decisions, all equal")
+
+
+def test_two_snapshots_of_a_cluster_are_equal_byte_for_byte(snapshot: Path) -> None:
+    again = run("snapshot", "--cluster", EXAMPLES / "cluster", "-f", EXAMPLES / "pods")
+    assert again.stdout == snapshot.read_bytes()
+
+
+def test_a_snapshot_is_a_cluster_for_every_command(bayplan: Bayplan, snapshot: Path) -> None:
+    assert bayplan("why", "telco/upf-large", cluster=snapshot).answer == (bayplan("why", "telco/upf-large").answer)
+
+
+def test_secrets_never_get_in(tmp_path: Path) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "p",
+            "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": SECRET,
+                "bayplan.io/numa-zones": '{"c": [0]}',
+            },
+        },
+        "spec": {
+            "containers": [
+                {
+                    "name": "c",
+                    "image": SECRET,
+                    "args": [SECRET],
+                    "env": [{"name": "PASSWORD", "value": SECRET}],
+                    "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+                }
+            ],
+            "volumes": [{"name": "v", "secret": {"secretName": SECRET}}],
+            "imagePullSecrets": [{"name": SECRET}],
+        },
+    }
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    written = run("snapshot", "--cluster", EXAMPLES / "cluster", "--cluster", tmp_path / "pod.json")
+    text = gzip.decompress(written.stdout).decode()
+    assert SECRET not in text
+    assert "bayplan.io/numa-zones" in text
+
+
+@pytest.mark.parametrize(
+    "content, problem",
+    [
+        ("kind: List\nitems: []\n", "is not a snapshot; 'bayplan snapshot --cluster PATH > s.json.gz' writes one"),
+        ("bayplan: {version: 1}\n", "bayplan.version: Expected `str`, got `int`"),
+        ("[1, 2]\n", "Expected `object`, got `array`"),
+        (
+            "kind: List\nitems: []\nbayplan: {version: '1', decisions: [{pod: a/b}]}\n",
+            'bayplan.decisions: pod "a/b" is not among the objects of the snapshot',
+        ),
+    ],
+)
+def test_what_is_no_snapshot_is_refused(bayplan: Bayplan, tmp_path: Path, content: str, problem: str) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(content)
+    result = bayplan("replay", file, cluster=None)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: file {file}")
+    assert problem in result.err
