@@ -13,6 +13,7 @@ from functools import partial
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY
 from bayplan.cluster.topology_report import CPU_OPTIONS
+from bayplan.explain.amounts import human
 from bayplan.simulate.kubelet.configuration import MOST_PODS, KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine, MachineZone
 from bayplan.simulate.scenario.lines import Section, Written, Wrong
@@ -112,7 +113,7 @@ def _reserved_memory(keys: Section, machine: Machine, in_all: int, *, needs_zone
             already[resource] = bytes_
     found = sum(amounts.get(MEMORY, 0) for amounts in reserved.values())
     if found < in_all:
-        problem = f"adds up to {found} bytes, but kubeReserved and systemReserved to {in_all}"
+        problem = f"adds up to {human(MEMORY, found)}, but kubeReserved and systemReserved to {human(MEMORY, in_all)}"
         keys.written.at("reservedMemory").wrong(f"{problem} (no kubelet would start)")
     return reserved
 
@@ -133,7 +134,7 @@ def _zone_amount(resource: str, written: Written, zone: MachineZone | None) -> i
         huge = sum(zone.huge_pages.values())
         has = zone.memory - huge if resource == MEMORY else zone.huge_pages.get(resource, 0)
         if found > has:
-            raise Wrong(f"{text(written)} is more than zone {zone.id} has ({has} bytes)")
+            raise Wrong(f"{text(written)} is more than zone {zone.id} has ({human(resource, has)})")
     return found
 
 

@@ -18,7 +18,7 @@ import yaml
 
 MOST_FAULTS = 10
 # Aliases can make a file of ten lines unfold into billions of values, or into itself.
-MOST_VALUES = 1_000_000
+MOST_VALUES = 200_000
 DEEPEST = 50
 
 Value = TypeVar("Value")

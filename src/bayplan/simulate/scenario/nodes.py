@@ -1,12 +1,14 @@
 """Groups of equal nodes: `count` machines of one text, with labels dealt out over them and one kubelet configuration.
 
 In comes an entry of `nodes`, out go `SimulatedNode`s called `NAME-0`, `NAME-1` and so on. The machine comes from
-`machine_text.py`, its kubelet from `kubelet_keys.py`.
+`machine_text.py`, its kubelet from `kubelet_keys.py`; one virtual kubelet is started to see whether it would.
 """
 
 from __future__ import annotations
 
 from bayplan.kube.core_v1 import Taint
+from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration
+from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.scenario.kubelet_keys import KEYS as KUBELET_KEYS
 from bayplan.simulate.scenario.kubelet_keys import kubelet_of
@@ -32,7 +34,7 @@ def nodes_of(written: Written) -> list[SimulatedNode]:
     unschedulable = section.take("unschedulable", yes_or_no, default=False)
     if machine is None:
         return []
-    kubelet = kubelet_of(section.inner("kubelet", KUBELET_KEYS), machine)
+    kubelet = _kubelet(section, machine)
     numbers = range(count)
     names = [f"{group}-{number}" for number in numbers] if section.get("count") else [group]
     return [
@@ -73,3 +75,17 @@ def _taint(written: Written) -> Taint:
         value=section.take("value", text, ""),
         effect=section.need("effect", one_of({effect: effect for effect in TAINT_EFFECTS}), ""),
     )
+
+
+def _kubelet(section: Section, machine: Machine) -> KubeletConfiguration:
+    """The group's kubelet, which must be one that starts on its machine."""
+    faults = section.written.faults
+    before = len(faults.found)
+    keys = section.inner("kubelet", KUBELET_KEYS)
+    kubelet = kubelet_of(keys, machine)
+    if len(faults.found) == before:
+        try:
+            VirtualKubelet(machine, kubelet)
+        except CannotStart as error:
+            keys.written.wrong(f"no kubelet would start: {error}")
+    return kubelet

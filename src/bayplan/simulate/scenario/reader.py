@@ -1,22 +1,29 @@
 """Read a scenario file: the way in to this folder.
 
 In comes a path, out goes a `Scenario` with every node, every pod and every moment decided. All faults of the file and of those it
-refers to are raised together, each with file, line and key; what is odd but can be used becomes a remark. The simulation
-(`simulate/simulation.py`) is next.
+refers to are raised together, each with file, line and key; what is odd but can be used becomes a remark (`remarks.py`). The
+simulation (`simulate/simulation.py`) is next.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from bayplan.simulate.scenario.lines import Faults, Section, read_yaml
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
+from bayplan.simulate.scenario.lines import Faults, Place, Section, Written, Wrong, read_yaml
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
 from bayplan.simulate.scenario.nodes import nodes_of
+from bayplan.simulate.scenario.remarks import remarks_on
+from bayplan.simulate.scenario.trace import read_trace
 from bayplan.simulate.scenario.values import duration, duration_of_at_least, text, whole_number
 from bayplan.simulate.scenario.workloads import workload_of
 
 KEYS = ("name", "seed", "lasts", "reportDelay", "levels", "nodes", "cluster", "workloads", "trace")
 LASTS = 600.0
+NO_CLUSTER = RecordedCluster((), (), (), ())
 
 
 def read_scenario(path: Path) -> Scenario:
@@ -24,23 +31,37 @@ def read_scenario(path: Path) -> Scenario:
     faults = Faults()
     section = Section(read_yaml(path, faults), KEYS)
     seed = section.take("seed", whole_number(0, 2**63 - 1), 0)
-    nodes = _nodes(section)
-    workloads = _workloads(section, seed)
+    recorded = section.take("cluster", _cluster, NO_CLUSTER)
+    nodes = _nodes(section, recorded)
+    workloads = _workloads(section, seed, recorded)
     scenario = Scenario(
         name=section.take("name", text, path.stem),
         nodes=tuple(nodes),
-        workloads=tuple(workloads),
+        workloads=tuple(workload for _, workload in workloads),
+        running=recorded.running,
         seed=seed,
         report_delay=section.take("reportDelay", duration, 0.0),
         lasts=section.take("lasts", duration_of_at_least(1.0), LASTS),
         levels=tuple(section.items("levels", text)),
     )
     faults.check()
-    return scenario
+    from_dump = tuple(f"{section.written.at('cluster').place}: {remark}" for remark in recorded.remarks)
+    places = {workload.name: place for place, workload in workloads}
+    return replace(scenario, remarks=from_dump + remarks_on(scenario, section, places))
 
 
-def _nodes(section: Section) -> list[SimulatedNode]:
-    found: dict[str, SimulatedNode] = {}
+def _cluster(written: Written) -> RecordedCluster:
+    """The recorded cluster at a path that is meant from the scenario's folder."""
+    try:
+        return read_cluster(written.place.file.parent / text(written))
+    except InvalidObject as error:
+        raise Wrong(str(error)) from None
+
+
+def _nodes(section: Section, recorded: RecordedCluster) -> list[SimulatedNode]:
+    if section.get("nodes") is None and section.get("cluster") is None:
+        section.written.faults.add(section.written.place.child("nodes", 1), "is missing: give nodes, or cluster: FILE")
+    found = {node.name: node for node in recorded.nodes}
     for written, nodes in section.items("nodes", lambda group: (group, nodes_of(group))):
         for node in nodes:
             if node.name in found:
@@ -50,11 +71,40 @@ def _nodes(section: Section) -> list[SimulatedNode]:
     return list(found.values())
 
 
-def _workloads(section: Section, seed: int) -> list[Workload]:
-    found: dict[str, Workload] = {}
-    for written, workload in section.items("workloads", lambda entry: (entry, workload_of(entry, seed))):
-        if workload is not None and workload.name in found:
-            written.at("name").wrong(f'"{workload.name}" is the name of another workload')
-        elif workload is not None:
-            found[workload.name] = workload
+def _workloads(section: Section, seed: int, recorded: RecordedCluster) -> list[tuple[Place, Workload]]:
+    """Pods that wait in the recorded cluster, then what is written, then the trace; each with the place to name."""
+    taken = {_key(pod) for pod in recorded.running}
+    found: dict[str, tuple[Place, Workload]] = {}
+    for waiting in recorded.waiting:
+        own_name = waiting.name
+        while own_name in found or _clashes(waiting, own_name, taken):
+            own_name += "-waiting"
+        found[own_name] = (section.written.at("cluster").place, replace(waiting, name=own_name))
+    written = section.items("workloads", lambda entry: (entry, workload_of(entry, seed)))
+    for entry, workload in [*written, *_traced(section)]:
+        if workload is None:
+            continue
+        if workload.name in found:
+            entry.at("name").wrong(f'"{workload.name}" is the name of another workload')
+        elif _clashes(workload, workload.name, taken):
+            entry.at("name").wrong(f'"{workload.name}" would give its pods names that pods of the cluster have')
+        else:
+            found[workload.name] = (entry.place, workload)
     return list(found.values())
+
+
+def _traced(section: Section) -> list[tuple[Written, Workload]]:
+    """Workloads of the trace, whose path is meant from the scenario's folder."""
+    written = section.written.at("trace")
+    file = section.take("trace", text, "")
+    folder = written.place.file.parent
+    return [(written, workload) for workload in read_trace(folder / file, written.faults)] if file else []
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def _clashes(workload: Workload, own_name: str, taken: set[str]) -> bool:
+    """Whether a member would be called as a pod that runs already."""
+    return any(f"{workload.namespace}/{own_name}-{number}" in taken for number in range(len(workload.members)))

@@ -1,0 +1,135 @@
+"""A recorded cluster as the start of a scenario: what `kubectl get nodes,pods,noderesourcetopologies -o json` prints.
+
+In comes the path that `cluster` names, out go nodes with rebuilt machines (`recorded_machine.py`), the pods that run on them, and a
+workload for each pod that waits. What had to be assumed or left aside is remarked, once for all nodes alike.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from bayplan.cluster.pod_class import pod_class_of
+from bayplan.cluster.pod_request import amounts_of
+from bayplan.cluster.topology_report import TopologyReport, read_report
+from bayplan.explain.hostlist import hostlist
+from bayplan.kube.core_v1 import Metadata, Node, Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.files import ObjectSet, read_objects
+from bayplan.simulate.scenario.model import Kind, Member, SimulatedNode, Workload
+from bayplan.simulate.scenario.recorded_machine import RecordedMachine, machine_from_report, machine_without_report
+
+ENDED = ("Succeeded", "Failed")
+NO_REPORT = "zones are not reported: taken as one zone without alignment"
+_NUMBER_AT_THE_END = re.compile(r"[-._]?[0-9]+$")
+
+
+@dataclass(frozen=True)
+class RecordedCluster:
+    """Nodes, pods that run in the order of their creation, pods that wait, and what should be known about it."""
+
+    nodes: tuple[SimulatedNode, ...]
+    running: tuple[Pod, ...]
+    waiting: tuple[Workload, ...]
+    remarks: tuple[str, ...]
+
+
+def read_cluster(path: Path) -> RecordedCluster:
+    """The cluster in a file or folder; raises `InvalidObject` for what makes no sense in it."""
+    objects = read_objects(path)
+    remarks: list[str] = []
+    reports = _reports(objects, remarks)
+    recorded = {node.metadata.name: (node, _machine(node, reports, objects)) for node in objects.nodes}
+    assumed: dict[str, list[str]] = {}
+    for name, (_, machine) in recorded.items():
+        for text in machine.assumed:
+            assumed.setdefault(text, []).append(name)
+    remarks += [f"{hostlist(names)}: {text}" for text, names in assumed.items()]
+    orphans = sorted(set(reports) - set(recorded))
+    if orphans:
+        remarks.append(f"reports of {hostlist(orphans)} are left aside: there are no such nodes")
+    running, waiting = _pods(objects, set(recorded), remarks)
+    return RecordedCluster(
+        nodes=tuple(_node(node, machine) for node, machine in recorded.values()),
+        running=tuple(running),
+        waiting=tuple(waiting),
+        remarks=tuple(remarks),
+    )
+
+
+def _reports(objects: ObjectSet, remarks: list[str]) -> dict[str, TopologyReport]:
+    """Reports that can be used, by node name."""
+    reports: dict[str, TopologyReport] = {}
+    for topology in objects.topologies:
+        try:
+            report = read_report(topology)
+        except InvalidObject as error:
+            raise objects.naming_the_file(error, topology) from None
+        remarks += map(str, report.problems)
+        if report.usable and report.zones:
+            reports[report.node] = report
+    return reports
+
+
+def _machine(node: Node, reports: dict[str, TopologyReport], objects: ObjectSet) -> RecordedMachine:
+    try:
+        allocatable = amounts_of(node.status.allocatable, ObjectPath.of(node).child("status.allocatable"))
+    except InvalidObject as error:
+        raise objects.naming_the_file(error, node) from None
+    report = reports.get(node.metadata.name)
+    if report is not None:
+        return machine_from_report(report, allocatable)
+    machine = machine_without_report(allocatable)
+    return RecordedMachine(machine.machine, machine.kubelet, (NO_REPORT,))
+
+
+def _node(node: Node, recorded: RecordedMachine) -> SimulatedNode:
+    name = node.metadata.name
+    return SimulatedNode(
+        name=name,
+        group=_NUMBER_AT_THE_END.sub("", name) or name,
+        machine=recorded.machine,
+        kubelet=recorded.kubelet,
+        labels=node.metadata.labels or {},
+        taints=tuple(node.spec.taints or ()),
+        unschedulable=node.spec.unschedulable,
+    )
+
+
+def _pods(objects: ObjectSet, nodes: set[str], remarks: list[str]) -> tuple[list[Pod], list[Workload]]:
+    running: list[Pod] = []
+    waiting: list[Workload] = []
+    lost: dict[str, list[str]] = {}
+    gated: list[str] = []
+    for pod in objects.pods:
+        if pod.status is not None and pod.status.phase in ENDED:
+            continue
+        try:
+            pod_class_of(pod)
+        except InvalidObject as error:
+            raise objects.naming_the_file(error, pod) from None
+        key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+        if pod.spec.node_name in nodes:
+            running.append(pod)
+        elif pod.spec.node_name:
+            lost.setdefault(pod.spec.node_name, []).append(key)
+        elif pod.spec.scheduling_gates:
+            gated.append(key)
+        else:
+            waiting.append(_waiting(pod))
+    for node, pods in lost.items():
+        remarks.append(f"pods {hostlist(pods)} are left aside: they run on node {node}, which is not in the dump")
+    if gated:
+        remarks.append(f"pods {hostlist(gated)} are left aside: their scheduling gates are closed")
+    # Times are RFC 3339 in UTC, so that text order is time order; pods without one keep the order of the dump.
+    return sorted(running, key=lambda pod: pod.metadata.creation_timestamp or ""), waiting
+
+
+def _waiting(pod: Pod) -> Workload:
+    """A pod that waits is there from the beginning; nobody knows who would replace it."""
+    metadata = Metadata(name=pod.metadata.name, namespace=pod.metadata.namespace, labels=pod.metadata.labels)
+    template = msgspec.structs.replace(pod, metadata=metadata, status=None)
+    return Workload(pod.metadata.name, Kind.POD, template, (Member(0.0),))

@@ -1,0 +1,105 @@
+"""Things about a scenario that are no faults, but that its author should know before wondering at the result.
+
+In comes a scenario that was read, out go lines with file, line and key: labels that some nodes lack, levels that do not nest, pods
+that arrive too late or that not even an empty node would take, demands that nobody judges. `reader.py` adds them to the scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import msgspec
+
+from bayplan.cluster.pod_class import pod_class_of
+from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.explain.amounts import count, human, usual_order
+from bayplan.explain.hostlist import hostlist
+from bayplan.simulate.kubelet.kubelet import VirtualKubelet
+from bayplan.simulate.scenario.lines import Place, Section
+from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
+
+
+def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, Place]) -> tuple[str, ...]:
+    """All remarks; `places` tells where each workload stands."""
+    found = [*_levels(scenario, section)]
+    if not scenario.workloads:
+        found.append((section.written.place, "nothing arrives: there are neither workloads nor a trace"))
+    for workload in scenario.workloads:
+        found += [(places[workload.name], text) for text in (*_late(scenario, workload), *_not_judged(workload))]
+    found += [(places[name], text) for name, text in _without_a_home(scenario)]
+    return tuple(f"{place}: {text}" for place, text in found)
+
+
+def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[Place, str]]:
+    """Every node should have every level, and a narrower level should lie inside one wider one."""
+    for index, level in enumerate(scenario.levels):
+        without = [node.name for node in scenario.nodes if level not in node.labels]
+        if without:
+            text = f"nodes {hostlist(without)} have no label {level}: they belong to nothing at this level"
+            yield section.written.at(f"levels[{index}]").place, text
+    for index, (wider, narrower) in enumerate(pairwise(scenario.levels)):
+        inside: dict[str, set[str]] = {}
+        for node in scenario.nodes:
+            if wider in node.labels and narrower in node.labels:
+                inside.setdefault(node.labels[narrower], set()).add(node.labels[wider])
+        split = sorted(value for value, around in inside.items() if len(around) > 1)
+        if split:
+            around = ", ".join(sorted(inside[split[0]]))
+            text = f"{narrower}={split[0]} lies in more than one {wider}: {around}"
+            yield section.written.at(f"levels[{index + 1}]").place, text
+
+
+def _late(scenario: Scenario, workload: Workload) -> Iterator[str]:
+    late = sum(member.arrives > scenario.lasts for member in workload.members)
+    if late:
+        yield f"{late} of {count(len(workload.members), 'pod')} would arrive after the end (lasts {scenario.lasts:g}s)"
+
+
+def _not_judged(workload: Workload) -> Iterator[str]:
+    for demand in pod_class_of(workload.template).not_understood:
+        yield f"{demand} is not judged by any scheduler here: its pods are placed as if it were absent"
+
+
+def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Workloads whose pods every kind of node would refuse even if it were empty, with the best reason for it."""
+    kinds = _kinds_of_nodes(scenario.nodes)
+    known: dict[bytes, str | None] = {}
+    for workload in scenario.workloads:
+        shape = msgspec.json.encode(workload.template.spec)
+        if shape not in known:
+            known[shape] = _why_nowhere(effective_request(workload.template), kinds)
+        reason = known[shape]
+        if reason is not None:
+            yield workload.name, f"no node could ever take its pods: {reason}"
+
+
+def _kinds_of_nodes(nodes: tuple[SimulatedNode, ...]) -> list[SimulatedNode]:
+    """One node of every machine and kubelet."""
+    kinds: list[SimulatedNode] = []
+    for node in nodes:
+        if not any((kind.machine, kind.kubelet) == (node.machine, node.kubelet) for kind in kinds):
+            kinds.append(node)
+    return kinds
+
+
+def _why_nowhere(request: PodRequest, kinds: list[SimulatedNode]) -> str | None:
+    """Why empty nodes refuse a pod, None if one of them does not."""
+    refusals = []
+    most: dict[str, int] = {}
+    for kind in kinds:
+        kubelet = VirtualKubelet(kind.machine, kind.kubelet)
+        admission = kubelet.admit("pod", request)
+        if admission.admitted:
+            return None
+        if admission.fits:
+            refusals.append(f"an empty {kind.name} refuses them with {admission.reason}: {admission.message}")
+        for resource, amount in kubelet.allocatable.items():
+            most[resource] = max(amount, most.get(resource, 0))
+    if refusals:
+        return refusals[0]
+    for resource in usual_order(request.total):
+        want, have = request.total[resource], most.get(resource, 0)
+        if want > have:
+            return f"they ask for {resource} {human(resource, want)}, and no node has more than {human(resource, have)}"
+    return "no node has all that they ask for at once"

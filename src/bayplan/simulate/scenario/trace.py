@@ -1,0 +1,141 @@
+"""Arrivals from a recording: a CSV file with a header, or JSON lines, one pod each.
+
+    time,name,runtime,cpu,memory,nvidia.com/gpu
+    0s,train,10m,16,128Gi,2
+
+In comes the file that `trace` names, out go workloads: lines of one name are the members of one workload and must ask for
+the same. Columns that are no key are resources; an empty cell or 0 asks for nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from bayplan.cluster.pod_request import is_memory
+from bayplan.simulate.scenario.arrivals import SHORTEST_RUN
+from bayplan.simulate.scenario.lines import Faults, Place, ScenarioError, Section, Written, suggestion
+from bayplan.simulate.scenario.model import Kind, Member, Seconds, Workload
+from bayplan.simulate.scenario.pods import template_of
+from bayplan.simulate.scenario.values import duration, duration_of_at_least, name, one_of
+from bayplan.simulate.scenario.workloads import KINDS
+
+COLUMNS = ("time", "name", "namespace", "kind", "runtime")
+RESOURCES = ("cpu", "memory", "ephemeral-storage")
+JSON_LINES = (".jsonl", ".ndjson")
+DIFFERING = "differs from what the first line of this name says: must be the same, or another name"
+
+
+def read_trace(path: Path, faults: Faults) -> list[Workload]:
+    """The workloads of a trace; a file that cannot be read at all raises `ScenarioError`."""
+    rows = _json_rows if path.suffix in JSON_LINES else _csv_rows
+    first_of_name: dict[str, Section] = {}
+    members: dict[str, list[Member]] = {}
+    for row in rows(path, faults):
+        arrival = Section(row, [*COLUMNS, *_resources_of(row)])
+        own_name = arrival.need("name", name, "")
+        at = arrival.need("time", duration, 0.0)
+        runs_for = arrival.take("runtime", _runtime, None)
+        first = first_of_name.setdefault(own_name, arrival)
+        if first is not arrival:
+            _check_same(first, arrival)
+        members.setdefault(own_name, []).append(Member(at, runs_for))
+    workloads = [_workload(own_name, first, members[own_name]) for own_name, first in first_of_name.items()]
+    return [workload for workload in workloads if workload is not None]
+
+
+def _runtime(written: Written) -> Seconds | None:
+    return duration_of_at_least(SHORTEST_RUN)(written)
+
+
+def _workload(own_name: str, first: Section, members: list[Member]) -> Workload | None:
+    """A pod that ends belongs to a job unless the trace says otherwise."""
+    kind = first.take("kind", one_of(KINDS), Kind.JOB if members[0].runs_for is not None else Kind.POD)
+    if kind is not Kind.JOB and any(member.runs_for is not None for member in members):
+        first.written.at("kind").wrong(f"{kind.value} cannot have a runtime: only pods of a Job end")
+    namespace = first.take("namespace", name, "default")
+    asked = {resource: first.get(resource) for resource in _resources_of(first.written)}
+    row = first.written
+    resources = Written(row.place, row.faults, {each: value for each, value in asked.items() if value is not None})
+    spec = Written(row.place, row.faults, {"resources": resources})
+    template = template_of(spec, own_name, namespace, {})
+    if template is None:
+        return None
+    return Workload(own_name, kind, template, tuple(sorted(members, key=lambda member: member.arrives)))
+
+
+def _check_same(first: Section, arrival: Section) -> None:
+    names = dict.fromkeys(["namespace", "kind", *_resources_of(first.written), *_resources_of(arrival.written)])
+    for column in names:
+        before, now = first.get(column), arrival.get(column)
+        if (before.content if before else None) != (now.content if now else None):
+            (now or arrival.written).wrong(DIFFERING if now else f"{column} {DIFFERING}")
+
+
+def _resources_of(row: Written) -> list[str]:
+    columns = row.content if isinstance(row.content, dict) else {}
+    return [each for each in columns if each in RESOURCES or is_memory(each) or "/" in each]
+
+
+def _csv_rows(path: Path, faults: Faults) -> Iterator[Written]:
+    lines = csv.reader(_text_of(path).splitlines(), skipinitialspace=True)
+    try:
+        header = [column.strip() for column in next(lines, [])]
+        known = [column in (*COLUMNS, *RESOURCES) or is_memory(column) or "/" in column for column in header]
+        for column, is_known in zip(header, known, strict=True):
+            if not is_known:
+                allowed = (*COLUMNS, *RESOURCES)
+                faults.add(Place(path, 1, column or "(no name)"), f"is no column{suggestion(column, allowed)}")
+            elif header.count(column) > 1:
+                faults.add(Place(path, 1, column), "appears twice")
+        for cells in lines:
+            place = Place(path, lines.line_num)
+            if not any(cells):
+                continue
+            if len(cells) != len(header):
+                faults.add(place, f"has {len(cells)} values: must be {len(header)}, as in the first line")
+                continue
+            row = {
+                column: cell.strip() for column, cell, is_known in zip(header, cells, known, strict=True) if is_known
+            }
+            yield _row(place, faults, row)
+    except csv.Error as error:
+        raise ScenarioError(f"{path}:{lines.line_num}: is not CSV: {error}") from None
+
+
+def _json_rows(path: Path, faults: Faults) -> Iterator[Written]:
+    for number, line in enumerate(_text_of(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        place = Place(path, number)
+        try:
+            cells = msgspec.json.decode(line, type=dict[str, str | int | float | None])
+        except msgspec.MsgspecError as error:
+            faults.add(place, f"is no JSON object of texts and numbers: {error}")
+            continue
+        yield _row(place, faults, {key: "" if value is None else str(value) for key, value in cells.items()})
+
+
+def _row(place: Place, faults: Faults, cells: dict[str, str]) -> Written:
+    """One line as a mapping of column to text; what asks for nothing is absent."""
+    entries = {
+        column: Written(place.child(column, place.line), faults, cell or None, cell or None)
+        for column, cell in cells.items()
+        if not (cell == "0" and column not in COLUMNS)
+    }
+    return Written(place, faults, entries)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        found = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: is not text: {error.reason} at byte {error.start}") from None
+    if not found.strip():
+        raise ScenarioError(f"{path}: is empty")
+    return found
