@@ -29,7 +29,7 @@ COMMANDS = {
     "place": "Where would these pods go? A dry run on a cluster dump.",
     "why": "Why does a pod wait, or why is it where it is?",
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
-    "simulate": "What would schedulers make of a cluster and its pods? Compared in memory.",
+    "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
     "replay": "Decide everything again that a snapshot recorded.",
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.simulate.numbers import clock, number, percent
+from bayplan.simulate.numbers import clock, counted, number, percent
 from bayplan.simulate.run import Moment, Run, WorkloadOutcome
 from bayplan.simulate.scenario.model import Scenario
 
@@ -239,8 +239,7 @@ def _wanted_that_ran(run: Run) -> str:
 
 
 def _refusals_phrase(run: Run) -> str:
-    refusals = run.refusals_in_all
-    return f"{number(refusals)} refusal{'' if refusals == 1 else 's'}" if refusals else "none refused"
+    return counted(run.refusals_in_all, "refusal") if run.refusals_in_all else "none refused"
 
 
 def _seconds(seconds: float) -> float:

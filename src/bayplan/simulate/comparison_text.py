@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from bayplan.explain.amounts import count
 from bayplan.explain.hostlist import shortened
 from bayplan.explain.table import table
 from bayplan.explain.why import WIDTH
 from bayplan.simulate.comparison import Comparison, answer, figures, troubled
-from bayplan.simulate.numbers import clock, number
+from bayplan.simulate.numbers import clock, counted, number
 from bayplan.simulate.run import Run, Waiting, WorkloadOutcome
 
 INDENT = "  "
@@ -50,7 +49,7 @@ def facts(comparison: Comparison) -> str:
     delay = (
         f"reports arrive after {clock(scenario.report_delay)}" if scenario.report_delay else "reports arrive at once"
     )
-    nodes, pods = count(len(scenario.nodes), "node"), f"{number(scenario.pods_wanted)} pods wanted"
+    nodes, pods = counted(len(scenario.nodes), "node"), f"{counted(scenario.pods_wanted, 'pod')} wanted"
     return ", ".join((nodes, pods, delay, f"seed {scenario.seed}"))
 
 
@@ -66,7 +65,7 @@ def _trouble(run: Run) -> list[str]:
     if not workloads:
         return []
     shown = sorted(workloads, key=lambda workload: (-workload.refused, -workload.waiting))[:MOST_WORKLOADS]
-    lines = ["", f"{run.scheduler}: {count(len(workloads), 'workload')} with pods refused, waiting or given up"]
+    lines = ["", f"{run.scheduler}: {counted(len(workloads), 'workload')} with pods refused, waiting or given up"]
     rows = [_workload_row(workload) for workload in shown]
     lines += table(WORKLOAD_HEADER, rows, indent=INDENT, numbers=WORKLOAD_HEADER[2:])
     lines += _more(len(workloads) - len(shown), "workload")

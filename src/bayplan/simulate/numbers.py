@@ -8,6 +8,11 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
+def counted(value: int, noun: str) -> str:
+    """`1 node`, `3,214 nodes`."""
+    return f"{number(value)} {noun}" if value == 1 else f"{number(value)} {noun}s"
+
+
 def percent(share: float) -> str:
     """`61 %` of a share from 0 to 1; only what is full is 100 %, and only what is empty is 0 %."""
     rounded = round(share * 100)

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_request import CPU
 from bayplan.cluster.state import ClusterState
-from bayplan.explain.amounts import count
 from bayplan.explain.numa_map import numa_map
 from bayplan.explain.numa_svg import numa_svg
 from bayplan.simulate.comparison import Comparison
 from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.numbers import number, percent
+from bayplan.simulate.numbers import counted, number, percent
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode
 
@@ -95,7 +94,7 @@ def _groups(run: Run, groups: dict[str, list[SimulatedNode]]) -> Markup:
 
 
 def _cell(node: str, share: float, refused: int) -> Markup:
-    told = f"{node}: cpu {percent(share)}" + (f", {count(refused, 'refusal')}" if refused else "")
+    told = f"{node}: cpu {percent(share)}" + (f", {counted(refused, 'refusal')}" if refused else "")
     shade = f"u{sum(share > least for least in SHADES)}"
     text = "" if not refused else number(refused) if refused < 1000 else f"{refused // 1000}k"
     return element("i", text, class_=f"{shade} r" if refused else shade, title=told)
@@ -117,6 +116,6 @@ def _map(run: Run, node: str) -> Markup:
     if drawn is None:
         return Markup()
     refused = run.refused_by_node.get(node, 0)
-    told = f", {count(refused, 'refusal')}" if refused else ", no refusal"
+    told = f", {counted(refused, 'refusal')}" if refused else ", no refusal"
     caption = element("figcaption", element("b", f"{node} under {run.scheduler}"), told)
     return element("figure", caption, element("div", Markup(numa_svg(drawn)), class_="picture"))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayplan.explain.amounts import count
 from bayplan.explain.svg import FONTS
 from bayplan.simulate.charts import CHART_STYLE, Scales, timeline
 from bayplan.simulate.comparison import ran
 from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.numbers import number
+from bayplan.simulate.numbers import counted, number
 from bayplan.simulate.page_style import LIGHT
 from bayplan.simulate.run import Run
 
@@ -35,8 +34,8 @@ def simulation_svg(runs: Sequence[Run]) -> str:
     """The picture. At least one run."""
     scales = Scales.of(runs)
     width = (WIDTH - 2 * MARGIN - GAP * (len(runs) - 1)) / len(runs)
-    title = f"One scenario, {count(len(runs), 'scheduler')}"
-    facts = f"{number(runs[-1].wanted)} pods on {count(runs[-1].nodes, 'node')}, simulated kubelets"
+    title = f"One scenario, {counted(len(runs), 'scheduler')}"
+    facts = f"{counted(runs[-1].wanted, 'pod')} on {counted(runs[-1].nodes, 'node')}, simulated kubelets"
     return element(
         "svg",
         element("title", f"{title}: {facts}"),
