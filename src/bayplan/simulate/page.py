@@ -40,7 +40,7 @@ def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
         _schedulers(comparison, descriptions),
         element("div", _card("Figures", "", _figures(comparison.runs)), _reasons(comparison.runs), class_="pair"),
     ]
-    body.append(_card("Nodes at the end", "One cell is one node.", overview(comparison)))
+    body.append(_card("Nodes at the end", "", overview(comparison)))
     maps = numa_maps(comparison)
     if maps:
         body.append(_card("Inside the nodes", "Nodes on which the schedulers differ most, at the end.", maps))

@@ -20,8 +20,9 @@ from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode
 
 MOST_MAPS = 3
-# From here on cells are small and hold no numbers.
+# From here on cells are small and hold no numbers; more than the second would only make the page large.
 MANY_NODES = 300
+MOST_NODES = 5000
 HOSTNAME = "kubernetes.io/hostname"
 # A node with more than this share of its CPUs in use gets the first shade, the second, ...
 SHADES = (0.0, 0.25, 0.5, 0.75)
@@ -29,19 +30,22 @@ SHADES = (0.0, 0.25, 0.5, 0.75)
 
 def overview(comparison: Comparison) -> Markup:
     """Every node under every scheduler: shaded by the CPUs in use, marked where kubelets refused pods."""
+    nodes = comparison.scenario.nodes
     groups = grouped(comparison.scenario)
-    small = "small" if len(comparison.scenario.nodes) > MANY_NODES else ""
+    small = "small" if len(nodes) > MANY_NODES else ""
     articles = [
         element("article", element("h3", run.scheduler), _groups(run, groups), class_=small) for run in comparison.runs
     ]
-    return joined(element("div", *articles, class_="columns"), _legend())
+    shown = f"; these are the first {number(MOST_NODES)} of {number(len(nodes))}" if len(nodes) > MOST_NODES else ""
+    explained = element("p", f"One cell is one node{shown}.", class_="dim")
+    return joined(explained, element("div", *articles, class_="columns"), _legend())
 
 
 def grouped(scenario: Scenario) -> dict[str, list[SimulatedNode]]:
-    """Nodes by their place in the topology where the scenario names levels, else by their group."""
+    """The nodes that are shown, by their place in the topology where the scenario names levels, else by their group."""
     levels = [level for level in scenario.levels if level != HOSTNAME]
     groups: dict[str, list[SimulatedNode]] = {}
-    for node in scenario.nodes:
+    for node in scenario.nodes[:MOST_NODES]:
         place = " / ".join(node.labels[level] for level in levels if level in node.labels)
         groups.setdefault(place or node.group, []).append(node)
     return groups

@@ -39,7 +39,7 @@ section.plain article{{background:var(--card);border:1px solid var(--line);borde
 section.plain article.judged{{border-color:var(--good);box-shadow:inset 0 3px 0 var(--good)}}
 section.plain article.judged.lost{{border-color:var(--bad);box-shadow:inset 0 3px 0 var(--bad)}}
 .scheduler{{font-size:16px;font-weight:650}} .about{{color:var(--dim);font-size:12.5px;min-height:3em;margin:0 0 10px}}
-.big{{display:grid;grid-template-columns:repeat(3,1fr);gap:8px;margin:0 0 12px}}
+.big{{display:grid;grid-template-columns:repeat(3,minmax(max-content,1fr));gap:8px;margin:0 0 12px}}
 .big b{{display:block;font-size:30px;line-height:1.15;font-weight:650;font-variant-numeric:tabular-nums}}
 .big span{{color:var(--dim);font-size:12.5px}}
 .good{{color:var(--good-ink)}} .middling{{color:var(--middling-ink)}} .bad{{color:var(--bad-ink)}}
@@ -74,6 +74,7 @@ th{{font-weight:600;white-space:nowrap}} tbody tr:last-child td{{border-bottom:0
 footer{{color:var(--dim);font-size:12px}}
 @media screen and (prefers-color-scheme:dark){{.maps svg{{filter:invert(.9) hue-rotate(180deg)}}}}
 @media (max-width:1000px){{.pair{{grid-template-columns:1fr}}}}
-@media print{{.maps .picture{{max-height:none}} body{{padding:0;max-width:none;font-size:11px}} section,article,figure,tr{{break-inside:avoid}}
- section{{border-color:#ccc}} .columns{{grid-template-columns:repeat(3,1fr)}} .maps{{grid-template-columns:1fr 1fr}}}}
+@media print{{:root{{--paper:#fff}} .maps .picture{{max-height:none}} body{{padding:0;max-width:none;font-size:11px}} section,article,figure,tr{{break-inside:avoid}}
+ section{{border-color:#ccc}} .columns{{grid-template-columns:repeat(auto-fit,minmax(200px,1fr))}}
+ .big b{{font-size:20px}} .big span,.about,table{{font-size:11px}} section.plain article{{padding:10px 12px}} .maps{{grid-template-columns:1fr 1fr}}}}
 """
