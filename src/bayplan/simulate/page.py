@@ -45,7 +45,8 @@ def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
     if maps:
         body.append(_card("Inside the nodes", "Nodes on which the schedulers differ most, at the end.", maps))
     body.append(_card("Workloads", "Those that lost pods or wait come first.", _workloads(comparison.runs)))
-    body += [_waiting(run) for run in comparison.runs if run.waiting_pods]
+    if any(run.waiting_pods for run in comparison.runs):
+        body.append(_card("What waits at the end", "", _waiting(comparison.runs)))
     body += [_refusals(run) for run in comparison.runs if run.refusals]
     if comparison.remarks:
         remarks = element("ul", *(element("li", remark) for remark in comparison.remarks))
@@ -68,11 +69,18 @@ def _headline(comparison: Comparison) -> Markup:
     not_run = f"Interrupted; not run: {', '.join(comparison.not_run)}." if comparison.not_run else ""
     return element(
         "header",
-        element("h1", f"{answer_about_judged(comparison)}.", class_="good" if comparison.good else "bad"),
+        element("h1", f"{answer_about_judged(comparison)}.", class_=_tone(comparison)),
         element("p", f"{others}.", class_="others") if others else Markup(),
         element("p", f"{scenario.name}: {facts(comparison)}", class_="dim"),
         element("p", not_run, class_="bad") if not_run else Markup(),
     )
+
+
+def _tone(comparison: Comparison) -> str:
+    """Waiting is not as bad as being sent back."""
+    if comparison.good:
+        return "good"
+    return "bad" if comparison.judged.refusals_in_all else "middling"
 
 
 def _card(title: str, explained: str, *content: str) -> Markup:
@@ -85,7 +93,6 @@ def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Mark
     scales = Scales.of(comparison.runs)
     articles = []
     for run in comparison.runs:
-        tone = " judged" + ("" if comparison.good else " lost") if run is comparison.judged else ""
         drawing = timeline(run, scales, (0, 0), (CHART_WIDTH, CHART_HEIGHT))
         chart = element(
             "svg",
@@ -102,7 +109,7 @@ def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Mark
                 element("p", descriptions.get(run.scheduler, ""), class_="about"),
                 _big_figures(run),
                 chart,
-                class_=tone.strip(),
+                class_=f"judged-{_tone(comparison)}" if run is comparison.judged else "",
             )
         )
     return element("section", element("div", *articles, class_="columns"), class_="plain")
@@ -195,18 +202,19 @@ def _fared(workload: WorkloadOutcome | None) -> Markup:
     return element("td", joined(*pieces, between=", "))
 
 
-def _waiting(run: Run) -> Markup:
+def _waiting(runs: Sequence[Run]) -> Markup:
     rows = [
         element(
             "tr",
+            element("td", run.scheduler),
             element("td", waiting.workload, class_="name"),
-            element("td", waiting.reason),
             element("td", number(waiting.pods), class_="number"),
+            element("td", waiting.reason),
         )
+        for run in runs
         for waiting in run.waiting_pods[:MOST_WORKLOADS]
     ]
-    table = _table(("workload", "why, in the scheduler's words", "pods"), rows, numbers={2})
-    return _card(f"What waits under {run.scheduler}", "", table)
+    return _table(("scheduler", "workload", "pods", "why, in the scheduler's words"), rows, numbers={2})
 
 
 def _refusals(run: Run) -> Markup:

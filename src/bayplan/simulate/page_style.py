@@ -36,8 +36,8 @@ section{{background:var(--card);border:1px solid var(--line);border-radius:8px;p
 .pair{{display:grid;grid-template-columns:3fr 2fr;gap:14px;margin-bottom:14px}} .pair>section{{margin:0;min-width:0}}
 section.plain{{background:none;border:0;padding:0}} .columns>article{{min-width:0}}
 section.plain article{{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px 18px}}
-section.plain article.judged{{border-color:var(--good);box-shadow:inset 0 3px 0 var(--good)}}
-section.plain article.judged.lost{{border-color:var(--bad);box-shadow:inset 0 3px 0 var(--bad)}}
+section.plain article[class^=judged]{{border-color:var(--tone);box-shadow:inset 0 3px 0 var(--tone)}}
+.judged-good{{--tone:var(--good)}} .judged-middling{{--tone:var(--middling)}} .judged-bad{{--tone:var(--bad)}}
 .scheduler{{font-size:16px;font-weight:650}} .about{{color:var(--dim);font-size:12.5px;min-height:3em;margin:0 0 10px}}
 .big{{display:grid;grid-template-columns:repeat(3,minmax(max-content,1fr));gap:8px;margin:0 0 12px}}
 .big b{{display:block;font-size:30px;line-height:1.15;font-weight:650;font-variant-numeric:tabular-nums}}
@@ -47,10 +47,10 @@ section.plain article.judged.lost{{border-color:var(--bad);box-shadow:inset 0 3p
 {CHART_STYLE}
 .scroll{{overflow-x:auto}}
 table{{border-collapse:collapse;width:100%;font-size:13px}}
-th,td{{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}}
+th,td{{text-align:left;padding:5px 18px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}}
 th{{font-weight:600;white-space:nowrap}} tbody tr:last-child td{{border-bottom:0}}
 .number{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}} .detail td:first-child{{padding-left:16px}}
-.detail{{color:var(--dim)}} td.name{{overflow-wrap:anywhere;min-width:110px}}
+.detail{{color:var(--dim)}} td.name{{overflow-wrap:anywhere;min-width:130px}}
 .bars{{display:grid;grid-template-columns:max-content 1fr;gap:3px 12px;align-items:center;font-size:13px}}
 .bars h3{{grid-column:1/-1;margin:8px 0 2px}} .bars h3:first-child{{margin-top:0}}
 .bar{{display:flex;align-items:center;gap:8px}}

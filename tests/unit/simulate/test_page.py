@@ -60,7 +60,7 @@ def test_the_page_has_every_part_and_begins_with_the_answer() -> None:
         "Nodes at the end",
         "Inside the nodes",
         "Workloads",
-        "What waits under blind",
+        "What waits at the end",
         "First refusals under blind",
         "Remarks on the scenario",
     ]
@@ -115,6 +115,21 @@ def test_an_interrupted_run_is_marked() -> None:
     words = Outline(page(a_comparison(blind_run(interrupted=True), not_run=["bayplan"]), DESCRIPTIONS)).words
     assert "interrupted at 2m10s: blind: 4 of 6 pods ran, 40 refusals, 2 waiting." in words
     assert "Interrupted; not run: bayplan." in words
+
+
+@pytest.mark.parametrize(
+    "run, tone",
+    [
+        (a_run(), "good"),
+        (a_run(running=5, waiting=1), "middling"),
+        (a_run(refused={"TopologyAffinityError": 1}), "bad"),
+        (blind_run(), "bad"),
+    ],
+)
+def test_the_headline_is_green_only_if_all_is_well_and_red_only_if_pods_were_refused(run: Run, tone: str) -> None:
+    text = page(a_comparison(run), DESCRIPTIONS)
+    assert f'<h1 class="{tone}">' in text
+    assert f'<article class="judged-{tone}">' in text
 
 
 def test_maps_are_of_one_node_per_group_where_most_was_refused() -> None:
