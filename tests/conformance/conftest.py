@@ -9,9 +9,10 @@ A test names the fixture files it answers for and gets them one chunk at a time,
 `filter_problem` receives one entry of the file's `cases` (or one line of a `.jsonl.gz`). What stands beside `cases` in
 the file is `conformance.document`. A check that raises counts as failed. A case that the fixture itself marks with
 `quirk` or `upstream_limitation` is judged too, but where we differ from it, it is set aside instead of failed; no other
-case ever is. `conformance.set_all_aside()` is for families that are not built yet.
+case ever is. `conformance.set_all_aside()` is for families that are not built yet. Where two parts of bayplan answer for the
+same file, one of them gives the mark a `label`, so that its cases are counted by themselves.
 
-The run ends with one line per file, and the ids of all failures are in the file that the last line names.
+The run ends with one line per file (and label), and the ids of all failures are in the file that the last line names.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ class Conformance:
     file: str
     cases: list[Case]
     document: dict[str, Any]
+    label: str = ""
     outcome: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outcome = {"file": self.file, "passed": 0, "set_aside": 0, "failed": {}, "agreement": {}}
+        shown = f"{self.file} ({self.label})" if self.label else self.file
+        self.outcome = {"file": shown, "passed": 0, "set_aside": 0, "failed": {}, "agreement": {}}
 
     def check_each(self, problem_of: Callable[[Case], str | None]) -> None:
         """Judge every case; fail at the end with all that is wrong, not at the first."""
@@ -114,9 +117,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("fixture_files")
     names = [name for pattern in (marker.args if marker else ()) for name in _matching(root, pattern)]
     chunks = marker.kwargs.get("chunks", CHUNKS) if marker else CHUNKS
-    parameters = [(name, index, chunks) for name in names for index in range(chunks)]
+    label = marker.kwargs.get("label", "") if marker else ""
+    parameters = [(name, index, chunks, label) for name in names for index in range(chunks)]
     metafunc.parametrize(
-        "conformance", parameters, indirect=True, ids=[f"{name}-{index + 1}of{of}" for name, index, of in parameters]
+        "conformance", parameters, indirect=True, ids=[f"{name}-{index + 1}of{of}" for name, index, of, _ in parameters]
     )
 
 
@@ -139,12 +143,12 @@ def _matching(root: Path, pattern: str) -> list[str]:
 
 @pytest.fixture
 def conformance(request: pytest.FixtureRequest) -> Conformance:
-    name, index, chunks = request.param
+    name, index, chunks, label = request.param
     root = fixtures_root(request.config)
     if _file_of(root, name) is None:
         pytest.skip(f"no fixture {name} in {root}")
     document, cases = _read(root, name)
-    run = Conformance(name, cases[index::chunks], document)
+    run = Conformance(name, cases[index::chunks], document, label)
     request.node.user_properties.append((PROPERTY, run.outcome))
     return run
 

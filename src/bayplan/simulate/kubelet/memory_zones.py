@@ -1,0 +1,95 @@
+"""Memory of the zones as the Memory Manager keeps it: bytes free and charged by type, groups of zones, assignments.
+
+A zone serves either allocations of its own or those of exactly one group of zones, until nothing is assigned to it any more.
+Inside a group the lowest zones are charged first and given back first, so only the sum over a group means something.
+`memory_manager.py` decides who gets what and keeps these books through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayplan.cluster.pod_request import MEMORY
+from bayplan.simulate.kubelet.answer import MemoryBlock, ZoneMemoryState
+from bayplan.simulate.kubelet.machine import MachineZone
+from bayplan.simulate.kubelet.zone_sets import ZoneSet, ZoneSets, zone_ids
+
+Amounts = Mapping[str, int]
+
+
+class MemoryZones:
+    """The books of one machine."""
+
+    def __init__(self, zones: tuple[MachineZone, ...], sets: ZoneSets, reserved: Mapping[int, Amounts]) -> None:
+        self.sets = sets
+        self._free = {zone.id: allocatable_memory(zone, reserved.get(zone.id, {})) for zone in zones}
+        self._charged = {zone.id: dict.fromkeys(self._free[zone.id], 0) for zone in zones}
+        self._group: dict[int, ZoneSet] = {zone.id: 1 << zone.id for zone in zones}
+        self._assignments = dict.fromkeys(self._free, 0)
+        types = {type_ for free in self._free.values() for type_ in free}
+        self._totals = {type_: tuple(self._sums(type_)) for type_ in types}
+
+    def _sums(self, type_: str) -> list[int]:
+        return self.sets.sums([self._free[zone].get(type_, 0) for zone in self.sets.ids])
+
+    def fewest_zones_for(self, request: Amounts) -> int:
+        """How many zones it takes on an empty machine; all of them if even that is not enough."""
+        for place, size in enumerate(self.sets.sizes):
+            if all(self._total(type_, place) >= amount for type_, amount in request.items()):
+                return size
+        return len(self.sets.ids)
+
+    def _total(self, type_: str, place: int) -> int:
+        return self._totals[type_][place] if type_ in self._totals else 0
+
+    def free_sums(self, type_: str) -> list[int]:
+        """What each zone set has free of a type."""
+        return self._sums(type_)
+
+    def free_in(self, zones: ZoneSet, type_: str) -> int:
+        """What these zones have free of a type together."""
+        return sum(self._free[zone].get(type_, 0) for zone in zone_ids(zones) if zone in self._free)
+
+    def may_be_used(self, zones: ZoneSet) -> bool:
+        """Whether a new allocation may take exactly this set, by the rule of groups."""
+        if zones.bit_count() == 1:
+            return self._group[zones.bit_length() - 1] == zones
+        return all(self._group[zone] == zones for zone in zone_ids(zones) if self._assignments[zone])
+
+    def charge(self, type_: str, amount: int, zones: ZoneSet) -> None:
+        """Assign an amount, possibly 0, to a set of zones."""
+        for zone in zone_ids(zones):
+            self._assignments[zone] += 1
+            self._group[zone] = zones
+            taken = min(amount, self._free[zone].get(type_, 0))
+            if taken:
+                self._free[zone][type_] -= taken
+                self._charged[zone][type_] += taken
+                amount -= taken
+
+    def give_back(self, block: MemoryBlock) -> None:
+        """Undo one assignment; the lowest zones get back first, whoever had been charged there."""
+        amount = block.size
+        for zone in block.zones:
+            self._assignments[zone] -= 1
+            if not self._assignments[zone]:
+                self._group[zone] = 1 << zone
+            returned = min(amount, self._charged[zone].get(block.type, 0))
+            if returned:
+                self._free[zone][block.type] += returned
+                self._charged[zone][block.type] -= returned
+                amount -= returned
+
+    def state(self) -> dict[int, ZoneMemoryState]:
+        """Everything, for showing."""
+        return {
+            zone: ZoneMemoryState(dict(free), zone_ids(self._group[zone]), self._assignments[zone])
+            for zone, free in self._free.items()
+        }
+
+
+def allocatable_memory(zone: MachineZone, reserved: Amounts) -> dict[str, int]:
+    """Bytes by type that pods can have: without what is reserved, and huge pages are not memory."""
+    amounts = {type_: amount - reserved.get(type_, 0) for type_, amount in zone.huge_pages.items()}
+    amounts[MEMORY] = zone.memory - sum(zone.huge_pages.values()) - reserved.get(MEMORY, 0)
+    return amounts

@@ -1,0 +1,195 @@
+"""The virtual kubelet against the recorded one (v1.36.4): every merge, and every step of every recorded node.
+
+A recorded node is a machine, a kubelet configuration and a sequence of pods admitted, started and removed. The virtual kubelet
+gets nothing but these inputs; what it resolves at start, each verdict with reason, stage, message and allocations, and what is
+free after every step must be what the real one had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT
+from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.simulate.kubelet import (
+    Admission,
+    ContainerAllocation,
+    Cpu,
+    FreeState,
+    KubeletConfiguration,
+    Machine,
+    MachineDevice,
+    MachineZone,
+    VirtualKubelet,
+)
+from bayplan.simulate.kubelet.topology_manager import DO_NOT_CARE, IMPOSSIBLE, Hints, admits, merge
+from bayplan.simulate.kubelet.zone_sets import zone_sets_of
+from tests.conformance.test_kubelet import HUGE_PAGE_BYTES, cpu_ids, settings_of, wire_pod
+
+if TYPE_CHECKING:
+    from tests.conformance.conftest import Case, Conformance
+
+
+@pytest.mark.fixture_files("kubelet/merge", "kubelet/merge_upstream", label="virtual kubelet")
+def test_merges_hints_like_the_kubelet(conformance: Conformance) -> None:
+    conformance.check_each(merge_problem)
+
+
+@pytest.mark.fixture_files("kubelet/node", "kubelet/node_podlevel", label="virtual kubelet")
+def test_lives_through_a_sequence_of_pods_like_the_kubelet(conformance: Conformance) -> None:
+    conformance.check_each(sequence_problem)
+
+
+def merge_problem(case: Case) -> str | None:
+    policy = POLICY_BY_TEXT[case["policy"]]
+    distances = tuple(map(tuple, case["dist"])) if case.get("closest") else ()
+    hints = [hints_of(listed) for provider in case["prov"] for listed in (provider or {}).values()]
+    hint = merge(policy, zone_sets_of(tuple(case["numa"]), distances), hints, closest=bool(case.get("closest")))
+    got = {"mask": hint.zones, "pref": hint.preferred, "admit": admits(policy, hint)}
+    return None if got == case["out"] else f"got {got}, recorded {case['out']}"
+
+
+def hints_of(listed: list[tuple[int | None, int]] | None) -> Hints:
+    if listed is None:
+        return DO_NOT_CARE
+    if not listed:
+        return IMPOSSIBLE
+    return Hints(
+        [mask for mask, preferred in listed if preferred], [mask for mask, preferred in listed if not preferred]
+    )
+
+
+def sequence_problem(case: Case) -> str | None:
+    kubelet = VirtualKubelet(machine_of(case["machine"]), configuration_of(case["kubelet"]))
+    resolved = case["resolved"]
+    free = case["free0"]
+    differing = difference(
+        {"reserved_cpus": set(cpu_ids(resolved["reserved_cpus"])), "allocatable": resolved["allocatable"]},
+        {"reserved_cpus": kubelet.reserved_cpus, "allocatable": kubelet.allocatable},
+    ) or difference(free, free_as_recorded(kubelet.free()))
+    if differing:
+        return f"at start: {differing}"
+    for number, step in enumerate(case["steps"]):
+        free = step.get("free", free)
+        problem = step_problem(kubelet, step) or difference(free, free_as_recorded(kubelet.free()))
+        if problem:
+            return f"step {number}, {step['op']}: {problem}"
+    return None
+
+
+def step_problem(kubelet: VirtualKubelet, step: dict[str, Any]) -> str | None:
+    match step["op"]:
+        case "admit":
+            pod = effective_request(wire_pod(step["pod"]))
+            return admission_problem(step["out"], pod, kubelet.admit(step["pod"]["name"], pod))
+        case "start":
+            kubelet.start(step["name"])
+        case "remove":
+            kubelet.remove(step["name"])
+    return None
+
+
+def admission_problem(recorded: dict[str, Any], pod: PodRequest, got: Admission) -> str | None:
+    expected = {
+        "qos": recorded["qos"],
+        "fit": recorded["fit"],
+        "admit": recorded["admit"],
+        "reason": recorded.get("reason", ""),
+        "fail": recorded.get("fail", {}).get("stage", ""),
+        "container": recorded.get("fail", {}).get("container", ""),
+        "message": recorded.get("msg") or got.message,  # not recorded where it depends on the order of a Go map
+        "containers": {name: recorded_allocation(each) for name, each in recorded.get("ctr", {}).items()},
+    }
+    seen = {
+        "qos": pod.qos.value,
+        "fit": got.fits,
+        "admit": got.admitted,
+        "reason": got.reason,
+        "fail": got.stage,
+        "container": got.container,
+        "message": got.message,
+        "containers": {each.name: seen_allocation(each) for each in got.containers},
+    }
+    return difference(expected, seen)
+
+
+def recorded_allocation(allocation: dict[str, Any]) -> tuple[Any, ...]:
+    blocks = [(block["type"], block["size"], tuple(block["numa"])) for block in allocation.get("mem") or ()]
+    devices = {resource: tuple(ids) for resource, ids in (allocation.get("dev") or {}).items()}
+    zones = None if allocation["aff"] is None else tuple(allocation["aff"])
+    return zones, allocation["pref"], cpu_ids(allocation.get("cpus", "")), sorted(blocks), devices
+
+
+def seen_allocation(allocation: ContainerAllocation) -> tuple[Any, ...]:
+    blocks = [(block.type, block.size, block.zones) for block in allocation.memory]
+    return allocation.zones, allocation.preferred, allocation.cpus, sorted(blocks), dict(allocation.devices)
+
+
+def free_as_recorded(free: FreeState) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    if free.cpus:
+        written["cpu"] = cpu_list(free.cpus)
+    if free.memory is not None:
+        written["mem"] = {
+            str(zone): {"free": dict(state.free), "cells": list(state.group), "n": state.assignments}
+            for zone, state in free.memory.items()
+        }
+    if free.devices:
+        written["dev"] = {resource: list(ids) for resource, ids in free.devices.items()}
+    return written
+
+
+def cpu_list(cpus: frozenset[int]) -> str:
+    """CPUs as a Linux list such as `0-3,8`."""
+    parts: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if parts and parts[-1][1] == cpu - 1:
+            parts[-1][1] = cpu
+        else:
+            parts.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def difference(expected: dict[str, Any], seen: dict[str, Any]) -> str | None:
+    differing = sorted(key for key in expected.keys() | seen.keys() if expected.get(key) != seen.get(key))
+    return "; ".join(f"{key}: got {seen.get(key)}, recorded {expected.get(key)}" for key in differing) or None
+
+
+def machine_of(recorded: dict[str, Any]) -> Machine:
+    columns = recorded["cpu"]
+    caches = columns.get("l3") or columns["socket"]
+    places = zip(columns["core"], columns["socket"], columns["numa"], caches, strict=True)
+    return Machine(
+        zones=tuple(
+            MachineZone(
+                id=zone["id"],
+                memory=zone["mem"],
+                huge_pages={
+                    f"hugepages-{size}": pages * HUGE_PAGE_BYTES[size] for size, pages in (zone.get("hp") or {}).items()
+                },
+                distances=tuple(zone["dist"]),
+            )
+            for zone in sorted(recorded["numa"], key=lambda zone: zone["id"])
+        ),
+        cpus=tuple(Cpu(*place) for place in places),
+        devices={
+            resource: tuple(
+                MachineDevice(each["id"], tuple(each["numa"]), healthy=not each.get("unhealthy", False))
+                for each in listed
+            )
+            for resource, listed in (recorded.get("devices") or {}).items()
+        },
+    )
+
+
+def configuration_of(recorded: dict[str, Any]) -> KubeletConfiguration:
+    most_zones = int((recorded.get("topology_options") or {}).get("max-allowable-numa-nodes", 8))
+    return KubeletConfiguration(
+        settings=replace(settings_of(recorded), max_numa_nodes=most_zones),
+        reserved_cpus=frozenset(cpu_ids(recorded.get("reserved_cpus", ""))),
+        reserved_cpu_milli=recorded["reserved_cpu_milli"],
+        reserved_memory={int(zone): amounts for zone, amounts in (recorded.get("reserved_memory") or {}).items()},
+    )
