@@ -13,7 +13,7 @@ import yaml
 from bayplan.cli.simulate import progress_line
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.model import Scenario
-from tests.unit.cli.conftest import Bayplan
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
 from tests.unit.simulate.small_runs import a_run, blind_run
 
 # The nodes of small_runs.py.
@@ -83,6 +83,14 @@ def test_a_scenario_happens_under_all_three_schedulers(bayplan: Bayplan, scenari
     assert result.answer.startswith("bayplan: all 6 pods ran, none refused by a kubelet; blind: ")
     assert result.out.splitlines()[4].split() == ["blind", "upstream", "bayplan"]
     assert (result.code, result.err) == (0, "")
+
+
+def test_the_example_in_the_documentation_is_true(bayplan: Bayplan, scenario: Path) -> None:
+    section = (EXAMPLES.parent / "docs" / "commands.md").read_text().partition("\n## simulate\n")[2]
+    scenario.write_text(section.partition("```yaml\n")[2].partition("```")[0])
+    command, _, expected = section.partition("\n$ bayplan ")[2].partition("```")[0].partition("\n")
+    arguments = command.replace("scenario.yaml", str(scenario)).split()
+    assert bayplan(*arguments, cluster=None).out == expected
 
 
 def test_pods_that_wait_are_named_with_the_reason_and_the_answer_is_no(bayplan: Bayplan, tmp_path: Path) -> None:
