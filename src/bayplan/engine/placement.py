@@ -58,19 +58,24 @@ class Placement(Struct, frozen=True, gc=False):
 
 def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand, assumptions: Assumptions) -> Placement:
     """Work out the zones of a pod on one node; the columns have already said that it fits."""
+    counted = place_by_amounts(state, row, demand, assumptions)
     report = state.reports[row]
-    if report is None or not report.zones or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
-        return Placement()
-    if not _says_more_than_amounts(report):
-        counted = _counted(state, row, demand, assumptions, report)
-        if counted is not None:
-            return counted
+    if counted is not None or report is None:
+        return counted or Placement()
     if state.freshness.waits_for_reports and state.is_ahead_of_report(row):
         return Placement(refusal=_WAITS_FOR_REPORT)
     placement = _replayed(state, row, request, assumptions, report)
     if placement.refusal is not None and placement.refusal.reason == TOO_MANY_ZONES:
         return _of_many_zones(state, row, demand, assumptions, report) or placement
     return placement
+
+
+def place_by_amounts(state: ClusterState, row: int, demand: Demand, assumptions: Assumptions) -> Placement | None:
+    """The placement that amounts alone tell; None if they do not."""
+    report = state.reports[row]
+    if report is None or not report.zones or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
+        return Placement()
+    return None if _says_more_than_amounts(report) else _counted(state, row, demand, assumptions, report)
 
 
 def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> NodeKnowledge | None:

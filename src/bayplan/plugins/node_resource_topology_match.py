@@ -18,7 +18,7 @@ from bayplan.engine.allocation_scores import STRATEGIES, allocation_score, alloc
 from bayplan.engine.demand import Demand, demand_of
 from bayplan.engine.least_numa import least_numa_scores
 from bayplan.engine.one_node import ONE_NODE_STRATEGIES
-from bayplan.engine.placement import Placement, place_on
+from bayplan.engine.placement import Placement, place_by_amounts, place_on
 from bayplan.engine.rows import Codes, Rows
 from bayplan.engine.scores import Scores
 from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
@@ -105,10 +105,11 @@ class NodeResourceTopologyMatch:
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
         """The zones of each container on the chosen node, or the kubelet's refusal.
 
-        In mode `Upstream` the old answer stands: where the kubelet would refuse, no zones can be named.
+        In mode `Upstream` the old answer stands, whatever the kubelet will say: zones are named where amounts tell them.
         """
-        placement = place_on(state, row, pod.request, demand(pod), self._assumptions)
-        return Placement() if placement.refusal is not None and self._upstream else placement
+        if self._upstream:
+            return place_by_amounts(state, row, demand(pod), self._assumptions) or Placement()
+        return place_on(state, row, pod.request, demand(pod), self._assumptions)
 
     # Read once: a placement in a known class has no time to read arguments again.
 

@@ -182,7 +182,6 @@ class Simulation:
             workload = member.workload.name
             self._tally.refuse(KubeletRefusal(self.now, key, workload, node, admission.reason, admission.message))
             self._state.remove_pod(key)
-            self._waiting.wake()
             self._replace(member)
             return
         self._state.set_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
