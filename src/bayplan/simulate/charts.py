@@ -19,6 +19,8 @@ from bayplan.simulate.scenario.model import Seconds
 # Room around the plots: numbers to the left, a caption above each plot, times below.
 LEFT, CAPTION, TIMES = 40, 26, 20
 MOST_TICKS = 5
+# Time lines are samples: of a run in which all was over at once, so much is shown that a sample is not taken for a delay.
+LEAST_SHOWN = 0.1
 TICK_LENGTH = 3
 
 Value = Callable[[Moment], int]
@@ -57,8 +59,9 @@ class Scales:
         all_at_once = not any(run.finished for run in runs)
         wanted = max(run.wanted for run in runs) if all_at_once else None
         most = max((max(moment.running, moment.waiting) for moment in moments), default=0)
+        whole = max((moment.at for moment in moments), default=0.0)
         return cls(
-            until=max(1.0, *(run.ended_at for run in runs)),
+            until=max(1.0, whole * LEAST_SHOWN, *(run.ended_at for run in runs)),
             pods=max(1, most, wanted or 0),
             refusals=max(1, *(run.refusals_in_all for run in runs)),
             wanted=wanted,

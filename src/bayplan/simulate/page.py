@@ -25,7 +25,8 @@ from bayplan.simulate.page_nodes import numa_maps, overview
 from bayplan.simulate.page_style import PAGE_STYLE
 from bayplan.simulate.run import Run, WorkloadOutcome
 
-CHART_WIDTH, CHART_HEIGHT = 400, 250
+# Charts are drawn for the room they have beside each other, so that their words are as large as those around them.
+CHART_WIDTHS, CHART_HEIGHT = {1: 900, 2: 580, 3: 400}, 250
 MOST_WORKLOADS = 100
 MOST_REFUSALS = 10
 # The browser itself refuses to fetch or run anything, should something ever slip through.
@@ -91,16 +92,18 @@ def _card(title: str, explained: str, *content: str) -> Markup:
 def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Markup:
     """A card for each scheduler, on the same scales: three figures and the time line."""
     scales = Scales.of(comparison.runs)
+    width = CHART_WIDTHS.get(len(comparison.runs), CHART_WIDTHS[3])
     articles = []
     for run in comparison.runs:
-        drawing = timeline(run, scales, (0, 0), (CHART_WIDTH, CHART_HEIGHT))
+        drawing = timeline(run, scales, (0, 0), (width, CHART_HEIGHT))
         chart = element(
             "svg",
             element("title", f"Time line of {run.scheduler}: pods running, waiting and refused so far"),
             drawing,
-            viewBox=f"0 0 {CHART_WIDTH} {CHART_HEIGHT}",
+            viewBox=f"0 0 {width} {CHART_HEIGHT}",
             role="img",
             class_="chart",
+            style=f"max-width:{width * 1.2:g}px",
         )
         articles.append(
             element(

@@ -39,7 +39,7 @@ section.plain article{{background:var(--card);border:1px solid var(--line);borde
 section.plain article[class^=judged]{{border-color:var(--tone);box-shadow:inset 0 3px 0 var(--tone)}}
 .judged-good{{--tone:var(--good)}} .judged-middling{{--tone:var(--middling)}} .judged-bad{{--tone:var(--bad)}}
 .scheduler{{font-size:16px;font-weight:650}} .about{{color:var(--dim);font-size:12.5px;min-height:3em;margin:0 0 10px}}
-.big{{display:grid;grid-template-columns:repeat(3,minmax(max-content,1fr));gap:8px;margin:0 0 12px}}
+.big{{display:grid;grid-template-columns:repeat(3,minmax(max-content,1fr));gap:8px;margin:0 0 12px;max-width:560px}}
 .big b{{display:block;font-size:30px;line-height:1.15;font-weight:650;font-variant-numeric:tabular-nums}}
 .big span{{color:var(--dim);font-size:12.5px}}
 .good{{color:var(--good-ink)}} .middling{{color:var(--middling-ink)}} .bad{{color:var(--bad-ink)}}

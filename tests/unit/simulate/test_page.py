@@ -188,6 +188,10 @@ def test_an_interrupted_curve_ends_where_it_was_stopped() -> None:
     assert curve(a_run(interrupted=True, ended_at=65.0), "running", scales).endswith("H220")
 
 
+def test_a_run_that_was_over_at_once_is_shown_for_a_tenth_of_the_time() -> None:
+    assert Scales.of([a_run(ended_at=0.5, timeline=line((0, 0, 6, 0), (2.5, 6, 0, 0), (600, 6, 0, 0)))]).until == 60.0
+
+
 def test_a_curve_has_no_more_steps_than_pixels() -> None:
     moments = tuple(Moment(second / 100, second % 7, 0, 0, 0, 0, 0) for second in range(13_000))
     run = a_run(timeline=moments)
