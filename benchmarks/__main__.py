@@ -7,9 +7,15 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import commands, engine, placement, replay
+from benchmarks import commands, engine, placement, replay, virtual_kubelet
 
-GROUPS = {"engine": engine.run, "placement": placement.run, "replay": replay.run, "commands": commands.run}
+GROUPS = {
+    "engine": engine.run,
+    "placement": placement.run,
+    "replay": replay.run,
+    "virtual-kubelet": virtual_kubelet.run,
+    "commands": commands.run,
+}
 
 
 def main(chosen: list[str]) -> int:
