@@ -88,7 +88,7 @@ def one_of(allowed: Mapping[str, Value]) -> Callable[[Written], Value]:
 
 def duration(written: Written) -> Seconds:
     """`90s`, `1h30m`, `250ms` as Go writes them; a plain number is seconds."""
-    return _duration(text(written))
+    return seconds_of(text(written))
 
 
 def duration_of_at_least(least: Seconds) -> Callable[[Written], Seconds]:
@@ -109,7 +109,7 @@ def rate(written: Written) -> float:
     count, slash, per = found.partition("/")
     unit = f"1{per}" if per in _UNITS else per
     try:
-        in_seconds = _duration(unit) if slash else 0.0
+        in_seconds = seconds_of(unit) if slash else 0.0
     except Wrong:
         in_seconds = 0.0
     number = float(count) if _SECONDS.fullmatch(count) else 0.0
@@ -126,7 +126,8 @@ def amount(resource: str, written: Written) -> int:
         raise Wrong(str(error)) from None
 
 
-def _duration(found: str) -> Seconds:
+def seconds_of(found: str) -> Seconds:
+    """A duration from a text; what `duration` reads from a file."""
     negative = found.startswith("-")
     unsigned = found[1:] if negative else found
     if _SECONDS.fullmatch(unsigned):
