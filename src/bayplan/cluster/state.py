@@ -202,7 +202,7 @@ class ClusterState:
                 placed = self.pods[key]
                 promised = () if placed.confirmed else placed.promised
                 self.pods[key] = replace(placed, charges=(), promised=promised, shown=False)
-            self.node_log.append(row)
+            self.usage_log.append(row)
 
     def set_fresh(self, node: str, *, fresh: bool) -> None:
         """Say whether a node's report can be trusted at the moment."""
@@ -406,7 +406,7 @@ class ClusterState:
             self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
         self.freshness.reported(row, report, pods, self._ended.get(row, ()))
         self._judge(row)
-        self.node_log.append(row)
+        self.usage_log.append(row)
 
     def _holdings(self, key: str, report: TopologyReport) -> tuple[ZoneCharge, ...]:
         """What the annotation of a bound pod tells; a pod that holds more than that is noted as unknown."""
@@ -442,7 +442,7 @@ class ClusterState:
             self.note(Problem(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
         if self.columns.topology[row] != standing:
             self.columns.put("topology", row, standing)
-            self.node_log.append(row)
+            self.usage_log.append(row)
 
     def _write_zones(self, row: int, report: TopologyReport) -> None:
         columns = self.columns

@@ -18,7 +18,7 @@ BLIND, UPSTREAM, BAYPLAN = "blind", "upstream", "bayplan"
 SCHEDULERS = {
     BLIND: "the stock scheduler without topology: node fit and least allocated",
     UPSTREAM: "scheduler-plugins' NodeResourceTopologyMatch, without its cache",
-    BAYPLAN: "bayplan",
+    BAYPLAN: "judges every node as its kubelet would, and remembers what it promised",
 }
 
 

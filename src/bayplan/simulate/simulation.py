@@ -292,6 +292,7 @@ class Simulation:
             waiting_pods=self._reasons_to_wait(),
             workloads=tuple(self._outcome_of(workload) for workload in self.scenario.workloads),
             state=self._true_state(),
+            refused_by_node=dict(sorted(tally.refused_by_node.items())),
             remarks=tuple(self._remarks),
         )
 
@@ -330,7 +331,7 @@ class Simulation:
         state = ClusterState()
         for name, agent in self._agents.items():
             state.set_node(agent.node)
-            state.set_topology(agent.topology(complete=False))
+            state.set_topology(agent.topology(complete=True))
             for key in agent.kubelet.pods:
                 state.set_pod(_standing_pod(self._bound[key], name, agent.zones_by_container(key)))
         return state

@@ -27,6 +27,7 @@ class Tally:
         self.running = self.waiting = self.finished = 0
         self.refused: Counter[str] = Counter()
         self.refused_by_workload: Counter[str] = Counter()
+        self.refused_by_node: Counter[str] = Counter()
         self.refusals: list[KubeletRefusal] = []
         self.timeline: list[Moment] = []
         self.peak_cpu_share = 0.0
@@ -83,6 +84,7 @@ class Tally:
         """A kubelet sent a pod back."""
         self.refused[refusal.reason] += 1
         self.refused_by_workload[refusal.workload] += 1
+        self.refused_by_node[refusal.node] += 1
         if len(self.refusals) < MOST_REFUSALS:
             self.refusals.append(refusal)
 
