@@ -98,10 +98,9 @@ def _reserved_memory(keys: Section, machine: Machine, in_all: int, *, needs_zone
     """What each zone keeps from pods: as `reservedMemory` says, else the node's sum from the lowest zones on."""
     if keys.get("reservedMemory") is None:
         if needs_zones and in_all:
-            problem = (
-                f"Static needs reservedMemory: which zones keep the {in_all} bytes of kubeReserved and systemReserved?"
-            )
-            keys.written.at("memoryManagerPolicy").wrong(f"{problem} (no kubelet would start)")
+            question = f"which zones keep the {human(MEMORY, in_all)} of kubeReserved and systemReserved?"
+            problem = f"Static needs reservedMemory: {question} (no kubelet would start)"
+            keys.written.at("memoryManagerPolicy").wrong(problem)
         return _from_lowest_zones(machine, in_all)
     zones = {zone.id: zone for zone in machine.zones}
     reserved: ReservedMemory = {}

@@ -11,26 +11,19 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.pod_class import pod_class_of
+from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.simulate.scenario.lines import Section, Written, Wrong, entries_of
+from bayplan.simulate.scenario.machine_text import SHORT_NAMES_BELONG_TO
 from bayplan.simulate.scenario.values import amount
 
 # The fields of Kubernetes' PodSpec and Container. Most of them decide nothing about placement and are accepted as they are.
 POD_FIELDS = (
     *("activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy"),
     *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers"),
-    *(
-        "hostname",
-        "hostnameOverride",
-        "imagePullSecrets",
-        "initContainers",
-        "nodeName",
-        "nodeSelector",
-        "os",
-        "overhead",
-    ),
-    *("preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resourceClaims", "resources"),
+    *("hostname", "hostnameOverride", "imagePullSecrets", "initContainers", "nodeName", "nodeSelector", "os"),
+    *("overhead", "preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resourceClaims", "resources"),
     *("restartPolicy", "runtimeClassName", "schedulerName", "schedulingGates", "securityContext", "serviceAccount"),
     *("serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain", "terminationGracePeriodSeconds"),
     *("tolerations", "topologySpreadConstraints", "volumes"),
@@ -41,6 +34,7 @@ CONTAINER_FIELDS = (
     *("startupProbe", "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty"),
     *("volumeDevices", "volumeMounts", "workingDir"),
 )
+NATIVE = (CPU, MEMORY, "ephemeral-storage")
 
 
 def template_of(written: Written, name: str, namespace: str, labels: dict[str, str]) -> Pod | None:
@@ -50,8 +44,11 @@ def template_of(written: Written, name: str, namespace: str, labels: dict[str, s
     for field in ("containers", "initContainers"):
         listed = section.get(field)
         for container in listed.content if listed is not None and isinstance(listed.content, list) else []:
-            Section(container, CONTAINER_FIELDS)
-    is_short = section.get("containers") is None
+            _check_container(container)
+    containers = section.get("containers")
+    if containers is not None and not containers.content:
+        containers.wrong("is empty: a pod needs at least one container")
+    is_short = containers is None
     spec = written.plain() if isinstance(written.content, dict) else {}
     if is_short:
         resources = section.need("resources", _short_resources, None)
@@ -73,14 +70,29 @@ def template_of(written: Written, name: str, namespace: str, labels: dict[str, s
     return None
 
 
+def _check_container(written: Written) -> None:
+    """Fields that a container has, and resources that Kubernetes knows."""
+    resources = Section(written, CONTAINER_FIELDS).inner("resources", ("requests", "limits", "claims"))
+    for key in ("requests", "limits"):
+        resources.entries(key, _amount)
+
+
 def _short_resources(written: Written) -> dict[str, Any] | None:
     """A container's requests and limits, or only amounts, which then are both: the pod is Guaranteed."""
     if isinstance(written.content, dict) and set(written.content) & {"requests", "limits"}:
         section = Section(written, ("requests", "limits"))
         for key in ("requests", "limits"):
-            section.entries(key, amount)
+            section.entries(key, _amount)
         return dict(written.plain())
-    entries_of(written, amount)
+    entries_of(written, _amount)
     if not written.content:
         raise Wrong("is empty: must be resources and amounts, such as cpu: 8")
     return {"requests": written.plain(), "limits": written.plain()}
+
+
+def _amount(resource: str, written: Written) -> int:
+    """An amount of something that Kubernetes would take for a resource."""
+    if resource not in NATIVE and not resource.startswith(HUGEPAGES_PREFIX) and "/" not in resource:
+        hint = f"did you mean {SHORT_NAMES_BELONG_TO}/{resource}?"
+        raise Wrong(f"is no resource: must be {', '.join(NATIVE)}, hugepages-SIZE or a name with a domain; {hint}")
+    return amount(resource, written)

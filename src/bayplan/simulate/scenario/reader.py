@@ -30,6 +30,8 @@ def read_scenario(path: Path) -> Scenario:
     """The scenario in a file; raises `ScenarioError` with a line for every fault."""
     faults = Faults()
     section = Section(read_yaml(path, faults), KEYS)
+    if not isinstance(section.written.content, dict):
+        faults.check()
     seed = section.take("seed", whole_number(0, 2**63 - 1), 0)
     recorded = section.take("cluster", _cluster, NO_CLUSTER)
     nodes = _nodes(section, recorded)

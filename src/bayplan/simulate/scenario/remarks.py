@@ -26,9 +26,9 @@ def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, Place]
     if not scenario.workloads:
         found.append((section.written.place, "nothing arrives: there are neither workloads nor a trace"))
     for workload in scenario.workloads:
-        found += [(places[workload.name], text) for text in (*_late(scenario, workload), *_not_judged(workload))]
+        found += [(places[workload.name], text) for text in (*_late(scenario, workload), *_held_back(workload))]
     found += [(places[name], text) for name, text in _without_a_home(scenario)]
-    return tuple(f"{place}: {text}" for place, text in found)
+    return tuple(f"{place}: {text}" for place, text in sorted(found, key=lambda remark: remark[0].line))
 
 
 def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[Place, str]]:
@@ -53,12 +53,16 @@ def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[Place, str]]
 def _late(scenario: Scenario, workload: Workload) -> Iterator[str]:
     late = sum(member.arrives > scenario.lasts for member in workload.members)
     if late:
-        yield f"{late} of {count(len(workload.members), 'pod')} would arrive after the end (lasts {scenario.lasts:g}s)"
+        pods = count(len(workload.members), "pod")
+        yield f"{late} of the {pods} of {workload.name} would arrive after the end (lasts {scenario.lasts:g}s)"
 
 
-def _not_judged(workload: Workload) -> Iterator[str]:
+def _held_back(workload: Workload) -> Iterator[str]:
+    """Demands that no scheduler here can judge, and gates that nobody opens."""
     for demand in pod_class_of(workload.template).not_understood:
-        yield f"{demand} is not judged by any scheduler here: its pods are placed as if it were absent"
+        yield f"the pods of {workload.name} will wait: nobody here can judge {demand}"
+    if workload.template.spec.scheduling_gates:
+        yield f"the pods of {workload.name} will wait: nobody here opens their scheduling gates"
 
 
 def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -71,7 +75,7 @@ def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
             known[shape] = _why_nowhere(effective_request(workload.template), kinds)
         reason = known[shape]
         if reason is not None:
-            yield workload.name, f"no node could ever take its pods: {reason}"
+            yield workload.name, f"the pods of {workload.name} fit nowhere, not even on an empty node: {reason}"
 
 
 def _kinds_of_nodes(nodes: tuple[SimulatedNode, ...]) -> list[SimulatedNode]:
@@ -84,16 +88,17 @@ def _kinds_of_nodes(nodes: tuple[SimulatedNode, ...]) -> list[SimulatedNode]:
 
 
 def _why_nowhere(request: PodRequest, kinds: list[SimulatedNode]) -> str | None:
-    """Why empty nodes refuse a pod, None if one of them does not."""
+    """Why empty nodes refuse a pod, None if one of them does not. The refusal of a node that has enough in sum says most."""
     refusals = []
     most: dict[str, int] = {}
     for kind in kinds:
         kubelet = VirtualKubelet(kind.machine, kind.kubelet)
         admission = kubelet.admit("pod", request)
-        if admission.admitted:
+        has_enough = all(kubelet.allocatable.get(name, 0) >= amount for name, amount in request.total.items())
+        if admission.admitted and has_enough:
             return None
-        if admission.fits:
-            refusals.append(f"an empty {kind.name} refuses them with {admission.reason}: {admission.message}")
+        if has_enough:
+            refusals.append(f"{kind.name} refuses them with {admission.reason}: {admission.message}")
         for resource, amount in kubelet.allocatable.items():
             most[resource] = max(amount, most.get(resource, 0))
     if refusals:
@@ -101,5 +106,6 @@ def _why_nowhere(request: PodRequest, kinds: list[SimulatedNode]) -> str | None:
     for resource in usual_order(request.total):
         want, have = request.total[resource], most.get(resource, 0)
         if want > have:
-            return f"they ask for {resource} {human(resource, want)}, and no node has more than {human(resource, have)}"
+            limit = f"no node has more than {human(resource, have)}" if have else "no node has any"
+            return f"they ask for {resource} {human(resource, want)}, and {limit}"
     return "no node has all that they ask for at once"

@@ -57,11 +57,14 @@ def _workload(own_name: str, first: Section, members: list[Member]) -> Workload 
     if kind is not Kind.JOB and any(member.runs_for is not None for member in members):
         first.written.at("kind").wrong(f"{kind.value} cannot have a runtime: only pods of a Job end")
     namespace = first.take("namespace", name, "default")
-    asked = {resource: first.get(resource) for resource in _resources_of(first.written)}
     row = first.written
-    resources = Written(row.place, row.faults, {each: value for each, value in asked.items() if value is not None})
-    spec = Written(row.place, row.faults, {"resources": resources})
-    template = template_of(spec, own_name, namespace, {})
+    cells = {resource: first.get(resource) for resource in _resources_of(row)}
+    asked = {resource: cell for resource, cell in cells.items() if cell is not None}
+    if not asked:
+        row.wrong("asks for nothing: must have a value for cpu, memory or another resource")
+        return None
+    spec = {"resources": Written(row.place, row.faults, asked)}
+    template = template_of(Written(row.place, row.faults, spec), own_name, namespace, {})
     if template is None:
         return None
     return Workload(own_name, kind, template, tuple(sorted(members, key=lambda member: member.arrives)))
@@ -77,33 +80,38 @@ def _check_same(first: Section, arrival: Section) -> None:
 
 def _resources_of(row: Written) -> list[str]:
     columns = row.content if isinstance(row.content, dict) else {}
-    return [each for each in columns if each in RESOURCES or is_memory(each) or "/" in each]
+    return [column for column in columns if _is_resource(column)]
+
+
+def _is_resource(column: str) -> bool:
+    return column in RESOURCES or is_memory(column) or "/" in column
 
 
 def _csv_rows(path: Path, faults: Faults) -> Iterator[Written]:
     lines = csv.reader(_text_of(path).splitlines(), skipinitialspace=True)
     try:
-        header = [column.strip() for column in next(lines, [])]
-        known = [column in (*COLUMNS, *RESOURCES) or is_memory(column) or "/" in column for column in header]
-        for column, is_known in zip(header, known, strict=True):
-            if not is_known:
-                allowed = (*COLUMNS, *RESOURCES)
-                faults.add(Place(path, 1, column or "(no name)"), f"is no column{suggestion(column, allowed)}")
-            elif header.count(column) > 1:
-                faults.add(Place(path, 1, column), "appears twice")
+        header = [column.strip() for column in next(lines)]
+        if not _header_is_good(header, Place(path, 1), faults):
+            return
         for cells in lines:
             place = Place(path, lines.line_num)
-            if not any(cells):
-                continue
-            if len(cells) != len(header):
+            if len(cells) == len(header):
+                yield _row(place, faults, {column: cell.strip() for column, cell in zip(header, cells, strict=True)})
+            elif cells:
                 faults.add(place, f"has {len(cells)} values: must be {len(header)}, as in the first line")
-                continue
-            row = {
-                column: cell.strip() for column, cell, is_known in zip(header, cells, known, strict=True) if is_known
-            }
-            yield _row(place, faults, row)
     except csv.Error as error:
         raise ScenarioError(f"{path}:{lines.line_num}: is not CSV: {error}") from None
+
+
+def _header_is_good(header: list[str], place: Place, faults: Faults) -> bool:
+    before = len(faults.found)
+    for column in dict.fromkeys(header):
+        if column not in COLUMNS and not _is_resource(column):
+            problem = f"is no column{suggestion(column, (*COLUMNS, *RESOURCES))}"
+            faults.add(place.child(column or "(no name)", place.line), problem)
+        elif header.count(column) > 1:
+            faults.add(place.child(column, place.line), "appears twice")
+    return len(faults.found) == before
 
 
 def _json_rows(path: Path, faults: Faults) -> Iterator[Written]:

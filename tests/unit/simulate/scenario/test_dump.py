@@ -1,0 +1,162 @@
+"""A recorded cluster as the start: machines rebuilt from reports, pods that run, pods that wait."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bayplan.cluster.inventory import CPUS, DEVICES, FREE_CPUS, RESERVED_CPUS
+from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.topology_report import read_report
+from bayplan.kube.core_v1 import Node, Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.simulate.kubelet.kubelet import VirtualKubelet
+from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
+from bayplan.simulate.scenario.recorded_machine import RecordedMachine, machine_from_report, machine_without_report
+from tests.helpers import GI, GPU, node, simple_pod, topology, zone
+from tests.unit.simulate.scenario.files import faults, remarks, scenario
+
+MANAGERS = {"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static"}
+AMOUNTS = {
+    "cpu": ("16", "14", "3"),
+    "memory": ("64Gi", "46Gi", "1Gi"),
+    "hugepages-1Gi": ("16Gi", "16Gi", "0"),
+    GPU: ("2", "2", "0"),
+}
+TWO_ZONES = (zone(0, AMOUNTS, {0: 10, 1: 21}), zone(1, AMOUNTS, {0: 21, 1: 10}))
+ALLOCATABLE = {"cpu": 28_000, "memory": 92 * GI, "hugepages-1Gi": 32 * GI, GPU: 4, "pods": 110}
+
+
+def rebuilt(report: NodeResourceTopology, allocatable: dict[str, int] | None = None) -> RecordedMachine:
+    return machine_from_report(read_report(report), allocatable or {})
+
+
+def recorded(folder: Path, *objects: Node | Pod | NodeResourceTopology) -> RecordedCluster:
+    items = [{"kind": type(each).__name__, **msgspec.to_builtins(each)} for each in objects]
+    (folder / "dump.json").write_bytes(msgspec.json.encode({"kind": "List", "items": items}))
+    return read_cluster(folder / "dump.json")
+
+
+def test_the_rebuilt_node_can_give_what_the_recorded_one_could() -> None:
+    found = rebuilt(topology(*TWO_ZONES, policy="restricted", scope="pod", attributes=MANAGERS), ALLOCATABLE)
+    assert VirtualKubelet(found.machine, found.kubelet).allocatable == ALLOCATABLE
+    assert found.assumed == ()
+    settings = found.kubelet.settings
+    assert (settings.policy, settings.scope) == (Policy.RESTRICTED, Scope.POD)
+    assert (settings.cpu_static, settings.memory_static) == (True, True)
+    assert [zone.distances for zone in found.machine.zones] == [(10, 21), (21, 10)]
+    assert found.kubelet.reserved_cpus == {0, 1, 16, 17}
+
+
+def test_cpus_share_cores_where_the_node_says_so() -> None:
+    found = rebuilt(topology(*TWO_ZONES, attributes={**MANAGERS, "bayplan.io/threads-per-core": "2"}))
+    assert [cpu.core for cpu in found.machine.cpus] == [*range(16), *range(16)]
+    assert found.kubelet.reserved_cpus == {0, 16, 8, 24}
+
+
+def test_a_list_of_cpus_and_devices_is_followed_to_the_letter() -> None:
+    listed = {
+        CPUS: '{"core": [7, 7, 9, 9], "socket": [0, 0, 1, 1], "zone": [0, 0, 1, 1], "cache": [3, 3, 4, 4]}',
+        FREE_CPUS: "2-3",
+        RESERVED_CPUS: "0",
+        DEVICES: f'{{"{GPU}": [["a", [0, 1], "used"], ["b", [1], "unhealthy"]]}}',
+    }
+    amounts = {"cpu": ("2", "2", "2"), "memory": ("4Gi", "3Gi", "3Gi")}
+    found = rebuilt(topology(zone(0, amounts), zone(1, amounts), attributes={**MANAGERS, **listed}))
+    assert [(cpu.core, cpu.socket, cpu.cache) for cpu in found.machine.cpus] == [
+        (0, 0, 3), (0, 0, 3), (2, 1, 4), (2, 1, 4)
+    ]  # fmt: skip
+    assert found.kubelet.reserved_cpus == {0}
+    assert [(each.id, each.zones, each.healthy) for each in found.machine.devices[GPU]] == [
+        ("a", (0, 1), True), ("b", (1,), False)
+    ]  # fmt: skip
+
+
+def test_devices_that_are_ill_or_in_no_zone() -> None:
+    report = topology(zone(0, {"cpu": 4, "memory": "8Gi", GPU: ("3", "2", "2")}), attributes=MANAGERS)
+    found = rebuilt(report, {GPU: 3, "example.com/fuse": 2})
+    assert [(each.zones, each.healthy) for each in found.machine.devices[GPU]] == [
+        ((0,), True), ((0,), True), ((0,), False), ((), True)
+    ]  # fmt: skip
+    assert [each.zones for each in found.machine.devices["example.com/fuse"]] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    "report, assumed",
+    [
+        (topology(*TWO_ZONES), ["cpuManagerPolicy is not reported: taken as static", "memoryManagerPolicy is not reported: taken as Static"]),
+        (topology(zone(0, {"cpu": ("4", "3", "3")}), attributes={"cpuManagerPolicy": "static"}),
+         ["memoryManagerPolicy is not reported: taken as None", "memory is not reported by zone: taken as equal in all zones"]),
+        (topology(zone(0, {"cpu": 4, "memory": "8Gi"}), attributes=MANAGERS),
+         ["no reserved CPU is reported, which a static CPU Manager needs: taken as CPU 0"]),
+    ],
+)  # fmt: skip
+def test_what_a_report_leaves_open_is_assumed_and_told(report: NodeResourceTopology, assumed: list[str]) -> None:
+    assert list(rebuilt(report, {"memory": 8 * GI}).assumed) == assumed
+
+
+def test_a_node_without_a_report_is_one_zone_that_aligns_nothing() -> None:
+    found = machine_without_report(ALLOCATABLE | {"cpu": 3500})
+    assert len(found.machine.zones) == 1
+    assert VirtualKubelet(found.machine, found.kubelet).allocatable == ALLOCATABLE | {"cpu": 3500}
+    assert found.kubelet.settings.policy is Policy.NONE
+
+
+def test_pods_run_wait_or_are_left_aside(tmp_path: Path) -> None:
+    amounts = {"cpu": 1}
+    found = recorded(
+        tmp_path,
+        node("rack-1", {"cpu": 4}, labels={"a": "b"}, unschedulable=True),
+        simple_pod(amounts, "runs", nodeName="rack-1"),
+        simple_pod(amounts, "waits"),
+        simple_pod(amounts, "over", nodeName="rack-1", status={"phase": "Succeeded"}),
+        simple_pod(amounts, "lost", nodeName="gone"),
+        simple_pod(amounts, "gated", schedulingGates=[{"name": "quota"}]),
+        topology(name="elsewhere"),
+    )
+    assert [pod.metadata.name for pod in found.running] == ["runs"]
+    assert [workload.name for workload in found.waiting] == ["waits"]
+    (rack,) = found.nodes
+    assert (rack.name, rack.group, rack.labels, rack.unschedulable) == ("rack-1", "rack", {"a": "b"}, True)
+    assert list(found.remarks) == [
+        "NodeResourceTopology elsewhere: zones: holds no NUMA zone (type Node, name node-0): nothing can be aligned",
+        "rack-1: zones are not reported: taken as one zone without alignment",
+        "pods default/lost are left aside: they run on node gone, which is not in the dump",
+        "pods default/gated are left aside: their scheduling gates are closed",
+    ]
+
+
+def test_pods_are_admitted_again_in_the_order_of_their_creation(tmp_path: Path) -> None:
+    def born(name: str, hour: int) -> Pod:
+        pod = simple_pod({"cpu": 1}, name, nodeName="n1")
+        when = f"2026-01-01T{hour:02}:00:00Z"
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, creation_timestamp=when))
+
+    found = recorded(tmp_path, node("n1"), born("third", 12), born("first", 3), born("second", 7))
+    assert [pod.metadata.name for pod in found.running] == ["first", "second", "third"]
+
+
+def test_what_makes_no_sense_is_named_with_its_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidObject, match=r'Node n1 \(.*dump\.json\): status\.allocatable\.cpu: "-1" is negative'):
+        recorded(tmp_path, node("n1", {"cpu": "-1"}))
+    with pytest.raises(InvalidObject, match=r"Pod default/pod \(.*dump\.json\): spec\.containers\[0\]"):
+        recorded(tmp_path, simple_pod({"cpu": "x"}))
+
+
+def test_a_scenario_goes_on_from_a_dump(tmp_path: Path) -> None:
+    running = simple_pod({"cpu": 1}, "app-0", nodeName="n1")
+    recorded(tmp_path, node("n1", {"cpu": 4}), running, simple_pod({"cpu": 1}, "app"))
+    found = scenario(tmp_path, "cluster: dump.json\nworkloads: [{name: web, pod: {resources: {cpu: 1}}}]\n")
+    assert [pod.metadata.name for pod in found.running] == ["app-0"]
+    # app-0 is taken, so the pod that waits cannot be called that.
+    assert [workload.name for workload in found.workloads] == ["app-waiting", "web"]
+    assert remarks(tmp_path, "cluster: dump.json\n") == [
+        "x.yaml:1: cluster: n1: zones are not reported: taken as one zone without alignment"
+    ]
+    assert faults(tmp_path, "cluster: dump.json\nworkloads: [{name: app, pod: {resources: {cpu: 1}}}]\n") == [
+        'x.yaml:2: workloads[0].name: "app" would give its pods names that pods of the cluster have'
+    ]
+    assert faults(tmp_path, "cluster: dump.json\nnodes: [{name: n1, machine: core:1 mem:1Gi}]\n") == [
+        'x.yaml:2: nodes[0].name: "n1" is the name of another node'
+    ]

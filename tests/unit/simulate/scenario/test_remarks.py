@@ -1,0 +1,66 @@
+"""What an author should know about a scenario that can be used."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.simulate.scenario.files import NODES, remarks
+
+ZONES = "pack:2 core:8 pu:2 mem:32Gi"
+ALIGNED = "topologyManagerPolicy: single-numa-node, cpuManagerPolicy: static, reservedSystemCPUs: 0"
+
+
+def test_levels_that_some_nodes_lack(tmp_path: Path) -> None:
+    text = f"""\
+levels: [zone, rack]
+nodes:
+- {{name: a, count: 4, machine: {ZONES}, labels: {{zone: z1, rack: [r1, r2]}}}}
+- {{name: b, count: 8, machine: {ZONES}, labels: {{zone: z1}}}}
+workloads: [{{name: app, pod: {{resources: {{cpu: 1}}}}}}]
+"""
+    assert remarks(tmp_path, text) == [
+        "x.yaml:1: levels[1]: nodes b-[0-7] have no label rack: they belong to nothing at this level"
+    ]
+
+
+def test_levels_that_do_not_nest(tmp_path: Path) -> None:
+    text = f"""\
+levels: [zone, rack]
+nodes: [{{name: a, count: 6, machine: {ZONES}, labels: {{zone: [z1, z2], rack: [r1, r2, r3]}}}}]
+workloads: [{{name: app, pod: {{resources: {{cpu: 1}}}}}}]
+"""
+    assert remarks(tmp_path, text) == ["x.yaml:1: levels[1]: rack=r2 lies in more than one zone: z1, z2"]
+
+
+def test_nothing_arrives(tmp_path: Path) -> None:
+    assert remarks(tmp_path, NODES) == ["x.yaml:1: nothing arrives: there are neither workloads nor a trace"]
+
+
+@pytest.mark.parametrize(
+    "keys, remark",
+    [
+        ("pod: {resources: {cpu: 1}}", None),
+        ("replicas: 4, arrive: {every: 4m}, pod: {resources: {cpu: 1}}",
+         "1 of the 4 pods of app would arrive after the end (lasts 600s)"),
+        ("pod: {resources: {cpu: 1}, topologySpreadConstraints: [{maxSkew: 1}]}",
+         "the pods of app will wait: nobody here can judge spec.topologySpreadConstraints"),
+        ("pod: {resources: {cpu: 1}, schedulingGates: [{name: quota}]}",
+         "the pods of app will wait: nobody here opens their scheduling gates"),
+        ("pod: {resources: {cpu: 40}}",
+         "the pods of app fit nowhere, not even on an empty node: they ask for cpu 40, and no node has more than 31"),
+        ("pod: {resources: {cpu: 1, a.b/gpu: 1}}",
+         "the pods of app fit nowhere, not even on an empty node: they ask for a.b/gpu 1, and no node has any"),
+        ("pod: {resources: {cpu: 20, memory: 20Gi, example.com/nic: 1}}",
+         "the pods of app fit nowhere, not even on an empty node: no node has all that they ask for at once"),
+        ("pod: {resources: {cpu: 20, memory: 1Gi}}",
+         "the pods of app fit nowhere, not even on an empty node: n-0 refuses them with TopologyAffinityError: Resources cannot be allocated with Topology locality"),
+    ],
+)  # fmt: skip
+def test_workloads_that_will_not_fare_well(tmp_path: Path, keys: str, remark: str | None) -> None:
+    text = f"""\
+nodes:
+- {{name: n, count: 4, machine: {ZONES}, kubelet: {{{ALIGNED}}}}}
+- {{name: small, machine: core:4 mem:8Gi nic:1@machine}}
+workloads: [{{name: app, {keys}}}]
+"""
+    assert remarks(tmp_path, text) == ([f"x.yaml:4: workloads[0]: {remark}"] if remark else [])
