@@ -1,0 +1,48 @@
+"""How many simulated placements are checked: few by default, very many with `make proof`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+PLACEMENTS = 20_000
+PROPERTY = "placements"
+IMMEDIATE = "with immediate reports"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--placements",
+        type=int,
+        default=PLACEMENTS,
+        help=f"simulated placements with immediate reports, and half as many with late ones [default: {PLACEMENTS}]",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """One line per kind of report. Runs once, in the process that gathers the reports of all workers."""
+    outcomes = [
+        value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for key, value in report.user_properties
+        if key == PROPERTY
+    ]
+    for kind in sorted({outcome["reports"] for outcome in outcomes}):
+        of_kind = [outcome for outcome in outcomes if outcome["reports"] == kind]
+        placed, refused = (sum(outcome[key] for outcome in of_kind) for key in ("placed", "refused"))
+        seeds = {outcome["seed"] for outcome in of_kind}
+        line = f"placements {kind}: {placed:,} in {len(seeds)} clusters, {refused} refused by a kubelet, cpu in use "
+        line += f"{_mean_cpu(of_kind, seeds):.1%}"
+        if kind != IMMEDIATE:
+            immediate = [outcome for outcome in outcomes if outcome["reports"] == IMMEDIATE]
+            line += f" (the same clusters {IMMEDIATE}: {_mean_cpu(immediate, seeds):.1%})"
+        terminalreporter.write_line(line)
+
+
+def _mean_cpu(outcomes: list[dict[str, Any]], seeds: set[int]) -> float:
+    shares = [outcome["cpu"] for outcome in outcomes if outcome["seed"] in seeds]
+    return sum(shares) / len(shares) if shares else 0.0
