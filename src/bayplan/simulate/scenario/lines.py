@@ -43,7 +43,7 @@ class Place:
 
     def child(self, key: str, line: int) -> Place:
         """A key of the mapping that stands here; quoted where a dot or slash would be read as a further key."""
-        quoted = f'["{key}"]' if set(key) & set("./") else f".{key}" if self.key else key
+        quoted = f'["{key}"]' if set(key) & set("./") or not key else f".{key}" if self.key else key
         return Place(self.file, line, self.key + quoted)
 
     def item(self, index: int, line: int) -> Place:
@@ -163,7 +163,7 @@ class Section:
 
     def need(self, key: str, read: Callable[[Written], Value], placeholder: Value) -> Value:
         """The same for a key that must be there."""
-        if self.get(key) is None:
+        if self.get(key) is None and isinstance(self.written.content, dict | None):
             place = self.written.place
             self.written.faults.add(place.child(key, place.line), "is missing")
         return self.take(key, read, placeholder)

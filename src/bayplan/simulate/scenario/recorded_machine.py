@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bayplan.cluster.hardware import hardware_of
-from bayplan.cluster.inventory import UNHEALTHY, Inventory
+from bayplan.cluster.inventory import MOST_CPUS, UNHEALTHY, Inventory
 from bayplan.cluster.kubelet_settings import Assumptions, KubeletSettings
 from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
 from bayplan.cluster.topology_report import CPU_OPTIONS, TopologyReport, ZoneAmounts, ZoneReport
@@ -61,7 +61,7 @@ def machine_from_report(report: TopologyReport, allocatable: Amounts) -> Recorde
 
 def machine_without_report(allocatable: Amounts) -> RecordedMachine:
     """One zone with everything the Node can give to pods, under a kubelet that aligns nothing."""
-    count = max(1, -(-allocatable.get(CPU, 0) // 1000))
+    count = min(max(1, -(-allocatable.get(CPU, 0) // 1000)), MOST_CPUS)
     huge_pages = {name: amount for name, amount in allocatable.items() if name.startswith(HUGEPAGES_PREFIX)}
     memory = allocatable.get(MEMORY, 0) + sum(huge_pages.values())
     cpus = tuple(Cpu(core=cpu, socket=0, zone=0, cache=0) for cpu in range(count))
@@ -74,7 +74,7 @@ def machine_without_report(allocatable: Amounts) -> RecordedMachine:
         Machine((MachineZone(0, memory, huge_pages, (10,)),), cpus, devices),
         KubeletConfiguration(
             KubeletSettings(cpu_static=False, memory_static=False, threads_per_core=1),
-            reserved_cpu_milli=count * 1000 - allocatable.get(CPU, 0),
+            reserved_cpu_milli=max(0, count * 1000 - allocatable.get(CPU, 0)),
             most_pods=allocatable.get(PODS, MOST_PODS),
         ),
     )
@@ -131,7 +131,7 @@ def _numbered_cpus(zones: Iterable[ZoneReport], threads: int) -> tuple[Cpu, ...]
     by_thread: list[list[Cpu]] = [[] for _ in range(threads)]
     core = 0
     for zone in zones:
-        left = zone.resources.get(CPU, NOTHING).capacity // 1000
+        left = min(zone.resources.get(CPU, NOTHING).capacity // 1000, MOST_CPUS)
         while left > 0:
             for of_thread in by_thread[: min(threads, left)]:
                 of_thread.append(Cpu(core=core, socket=zone.id, zone=zone.id, cache=zone.id))

@@ -39,7 +39,7 @@ _UNITS = {
 def text(written: Written) -> str:
     """A text; numbers and the like are taken as they are spelled."""
     if not isinstance(written.content, str):
-        raise Wrong(f"{described(written)} is not allowed: must be a text")
+        raise Wrong(f"{described(written)} is not allowed: must be a single value")
     return written.content
 
 

@@ -103,6 +103,14 @@ def test_a_node_without_a_report_is_one_zone_that_aligns_nothing() -> None:
     assert found.kubelet.settings.policy is Policy.NONE
 
 
+def test_absurd_amounts_make_no_absurd_machine() -> None:
+    absurd = {"cpu": 10**15, "memory": GI, GPU: 10**9}
+    report = topology(zone(0, {"cpu": 10**9, "memory": "1Gi", GPU: 10**9}), attributes=MANAGERS)
+    for found in (machine_without_report(absurd), rebuilt(report, absurd)):
+        assert len(found.machine.cpus) == 4096
+        VirtualKubelet(found.machine, found.kubelet)
+
+
 def test_pods_run_wait_or_are_left_aside(tmp_path: Path) -> None:
     amounts = {"cpu": 1}
     found = recorded(

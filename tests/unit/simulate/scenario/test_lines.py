@@ -53,7 +53,7 @@ def test_one_reading_finds_all_faults_in_the_order_of_lines(tmp_path: Path) -> N
         "x.yaml:1: cuont: is unknown: did you mean count?",
         "x.yaml:1: machine: is missing",
         "x.yaml:2: count: -1 is negative: must be 1 or more",
-        "x.yaml:3: name: a list is not allowed: must be a text",
+        "x.yaml:3: name: a list is not allowed: must be a single value",
     ]
 
 

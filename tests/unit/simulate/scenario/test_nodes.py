@@ -146,7 +146,7 @@ def test_kubelets_that_would_not_start(tmp_path: Path, keys: str, message: str) 
         ("{name: n, machine: core:4}", 'nodes[0].machine: "core:4" has no mem'),
         (f"{{{GROUP}, count: many}}", 'nodes[0].count: "many" is no whole number: must be 1 to 100000'),
         (f"{{{GROUP}, count: 2, labels: {{rack: [a, b, c]}}}}", "nodes[0].labels.rack: a list of 3 cannot be dealt out"),
-        (f"{{{GROUP}, labels: {{a.b/c: {{}}}}}}", 'nodes[0].labels["a.b/c"]: a mapping is not allowed: must be a text'),
+        (f"{{{GROUP}, labels: {{a.b/c: {{}}}}}}", 'nodes[0].labels["a.b/c"]: a mapping is not allowed: must be a single value'),
         (f"{{{GROUP}, taints: [{{effect: NoSchedule}}]}}", "nodes[0].taints[0].key: is missing"),
         (f"{{{GROUP}, taints: [{{key: a, effect: Never}}]}}", 'nodes[0].taints[0].effect: "Never" is not allowed'),
         (f"{{{GROUP}, unschedulable: maybe}}", 'nodes[0].unschedulable: "maybe" is not allowed: must be one of true, false'),

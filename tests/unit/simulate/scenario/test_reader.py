@@ -51,7 +51,7 @@ def test_a_scenario_reads_the_same_each_time_and_another_seed_changes_it(tmp_pat
             'x.yaml:3: workloads[1].name: "a" is the name of another workload',
         ),
         (NODES + "cluster: none.json\n", "x.yaml:2: cluster: file none.json: does not exist"),
-        (NODES + "cluster: [a, b]\n", "x.yaml:2: cluster: a list is not allowed: must be a text"),
+        (NODES + "cluster: [a, b]\n", "x.yaml:2: cluster: a list is not allowed: must be a single value"),
         (NODES + "trace: none.csv\n", "none.csv: cannot be read: No such file or directory"),
     ],
 )
