@@ -7,13 +7,14 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import commands, engine, placement, replay, virtual_kubelet
+from benchmarks import commands, engine, placement, replay, simulation, virtual_kubelet
 
 GROUPS = {
     "engine": engine.run,
     "placement": placement.run,
     "replay": replay.run,
     "virtual-kubelet": virtual_kubelet.run,
+    "simulation": simulation.run,
     "commands": commands.run,
 }
 

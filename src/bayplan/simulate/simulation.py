@@ -109,6 +109,11 @@ class Simulation:
         """How far the simulated time has come, 0 to 1."""
         return min(self.now / self.scenario.lasts, 1.0) if self.scenario.lasts else 1.0
 
+    @property
+    def pods_created(self) -> int:
+        """How many pods there have been so far, those that were created again included."""
+        return sum(member.attempts for member in self._members)
+
     def step(self) -> bool:
         """Let one thing happen. False if nothing is left to happen before the end."""
         moment = self._clock.next_moment
@@ -277,7 +282,7 @@ class Simulation:
             finished=sum(member.finished for member in members),
             waiting=sum(_waits(member) for member in members),
             given_up=sum(member.given_up for member in members),
-            attempts=sum(member.attempts for member in members),
+            attempts=self.pods_created,
             refused=dict(sorted(tally.refused.items())),
             all_running_at=self._all_running_at,
             ended_at=ended_at,
