@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bayplan.cluster.kubelet_settings import KubeletSettings
 from bayplan.cluster.pod_request import ContainerRequest, PodRequest, Role
 from bayplan.simulate.kubelet import pod_level
 from bayplan.simulate.kubelet.answer import Refusal, allocation_failed
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus, packed
 from bayplan.simulate.kubelet.cpu_distribution import distributed
 from bayplan.simulate.kubelet.cpu_layout import CpuLayout, CpuSet
-from bayplan.simulate.kubelet.cpu_options import CpuOptions
+from bayplan.simulate.kubelet.cpu_options import CpuOptions, cpu_options
 from bayplan.simulate.kubelet.topology_manager import IMPOSSIBLE, Hint, Hints
 from bayplan.simulate.kubelet.zone_sets import ZoneSet
 
@@ -26,12 +27,12 @@ NONE: CpuSet = frozenset()
 class CpuManager:
     """Hands out CPUs of one machine. `shared` are the CPUs that belong to nobody exclusively."""
 
-    def __init__(self, layout: CpuLayout, options: CpuOptions, reserved: CpuSet, *, pod_level_managers: bool) -> None:
+    def __init__(self, layout: CpuLayout, reserved: CpuSet, settings: KubeletSettings) -> None:
         self._layout = layout
-        self._options = options
+        self._options = options = cpu_options(settings.cpu_options)
         self._reserved = reserved
         self._cores_with_reserved = layout.with_siblings(reserved)
-        self._pod_level_managers = pod_level_managers
+        self._pod_level_managers = settings.pod_level_managers
         self._shared = layout.all - reserved if options.strict_reservation else layout.all
         self._of_pods: dict[str, dict[str, CpuSet]] = {}
         self._whole_pods: dict[str, CpuSet] = {}
@@ -150,13 +151,10 @@ class CpuManager:
     def _take_near(self, wanted: int, zones: ZoneSet | None, reusable: CpuSet) -> CpuSet:
         candidates = self.free | reusable
         taken = NONE
-        try:
-            if zones is not None:
-                near = candidates & self._near(zones)
-                taken = self._choose(near, min(wanted, len(near)))
-            taken |= self._choose(candidates - taken, wanted - len(taken))
-        except NotEnoughCpus as error:
-            raise allocation_failed(STAGE, str(error)) from None
+        if zones is not None:
+            near = candidates & self._near(zones)
+            taken = self._choose(near, min(wanted, len(near)))
+        taken |= self._choose(candidates - taken, wanted - len(taken))
         self._shared -= taken
         return taken
 
@@ -166,7 +164,10 @@ class CpuManager:
         return self._layout.in_zones(zones)
 
     def _choose(self, free: CpuSet, wanted: int) -> CpuSet:
-        return choose(self._layout, self._options, free, wanted)
+        try:
+            return choose(self._layout, self._options, free, wanted)
+        except NotEnoughCpus as error:
+            raise allocation_failed(STAGE, str(error)) from None
 
 
 def choose(layout: CpuLayout, options: CpuOptions, free: CpuSet, wanted: int) -> CpuSet:

@@ -8,7 +8,7 @@ Devices of a finished init container are used again by later containers of its p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from bayplan.cluster.pod_request import ContainerRequest, PodRequest, Role, sidecar_aware_sum
 from bayplan.simulate.kubelet.answer import Refusal, allocation_failed
@@ -29,11 +29,6 @@ class DeviceLayout:
         for zones in self.zones_of.values():
             hosting |= zones
         self.sets = zone_sets_of(zone_ids(hosting))
-        totals = self.count_by_set(self.zones_of)
-        self._most_by_size = [
-            max(total for total, size in zip(totals, self.sets.sizes, strict=True) if size == wanted)
-            for wanted in range(1, len(self.sets.ids) + 1)
-        ]
 
     @property
     def has_zones(self) -> bool:
@@ -44,6 +39,14 @@ class DeviceLayout:
         """How many zones it takes if every device, broken ones included, were free; all of them if that is not enough."""
         enough = (size for size, most in enumerate(self._most_by_size, start=1) if most >= devices)
         return next(enough, len(self.sets.ids))
+
+    @cached_property
+    def _most_by_size(self) -> list[int]:
+        """The most devices that one zone, two zones, three zones, ... host together."""
+        most = [0] * len(self.sets.ids)
+        for total, size in zip(self.count_by_set(self.zones_of), self.sets.sizes, strict=True):
+            most[size - 1] = max(most[size - 1], total)
+        return most
 
     def count_by_set(self, devices: Iterable[str]) -> list[int]:
         """For each zone set how many of these devices touch it."""

@@ -10,25 +10,20 @@ The managers' rules are in `device_manager.py`, `cpu_manager.py` and `memory_man
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import PODS, ContainerRequest, PodRequest
-from bayplan.simulate.kubelet.answer import (
-    Admission,
-    AdmittedPod,
-    ContainerAllocation,
-    FreeState,
-    Refusal,
-)
+from bayplan.simulate.kubelet.answer import Admission, AdmittedPod, ContainerAllocation, FreeState, Refusal
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.cpu_layout import cpu_layout
 from bayplan.simulate.kubelet.cpu_manager import CpuManager
-from bayplan.simulate.kubelet.cpu_options import cpu_options
 from bayplan.simulate.kubelet.device_manager import DeviceManager
 from bayplan.simulate.kubelet.machine import Machine
+from bayplan.simulate.kubelet.manager import Manager
 from bayplan.simulate.kubelet.memory_manager import MemoryManager
 from bayplan.simulate.kubelet.memory_zones import MemoryZones
 from bayplan.simulate.kubelet.predicate import first_shortage
@@ -49,29 +44,15 @@ class VirtualKubelet:
         self._settings = settings = configuration.settings
         distances = tuple(zone.distances for zone in machine.zones)
         self._zones = zone_sets_of(tuple(zone.id for zone in machine.zones), distances if all(distances) else ())
-        gate = settings.pod_level_managers
         self._devices = DeviceManager(machine.devices)
-        self._cpus = (
-            CpuManager(
-                cpu_layout(machine.cpus),
-                cpu_options(settings.cpu_options),
-                self.reserved_cpus,
-                pod_level_managers=gate,
-            )
-            if settings.cpu_static
-            else None
-        )
+        self._cpus = CpuManager(cpu_layout(machine.cpus), self.reserved_cpus, settings) if settings.cpu_static else None
         self._memory = (
-            MemoryManager(
-                MemoryZones(machine.zones, self._zones, configuration.reserved_memory), pod_level_managers=gate
-            )
+            MemoryManager(MemoryZones(machine.zones, self._zones, configuration.reserved_memory), settings)
             if settings.memory_static
             else None
         )
-        # The order of hints and of allocation is fixed in the kubelet too.
-        self._managers: tuple[DeviceManager | CpuManager | MemoryManager, ...] = tuple(
-            manager for manager in (self._devices, self._cpus, self._memory) if manager is not None
-        )
+        # Hints and allocations go in this order in the kubelet too.
+        self._managers: list[Manager] = [each for each in (self._devices, self._cpus, self._memory) if each is not None]
         self._pods: dict[str, AdmittedPod] = {}
         self._used: dict[str, int] = {}
 
@@ -141,21 +122,16 @@ class VirtualKubelet:
 
     def _serve(self, key: str, pod: PodRequest, attempt: _Attempt) -> None:
         """What the Topology Manager does with a pod, by policy and scope."""
-        policy = self._settings.policy
-        if policy is Policy.NONE:
+        if self._settings.policy is Policy.NONE:
             for container in pod.containers:
                 self._allocate(key, pod, container, NO_AFFINITY, attempt)
         elif self._settings.scope is Scope.CONTAINER:
             for container in pod.containers:
                 attempt.container = container.name
-                hint = self._merged(
-                    [hints for manager in self._managers for hints in manager.container_hints(pod, container)]
-                )
-                self._refuse_unaligned(pod, hint)
-                self._allocate(key, pod, container, hint, attempt)
+                asked = [manager.container_hints(pod, container) for manager in self._managers]
+                self._allocate(key, pod, container, self._aligned(pod, asked), attempt)
         else:
-            hint = self._merged([hints for manager in self._managers for hints in manager.pod_hints(pod)])
-            self._refuse_unaligned(pod, hint)
+            hint = self._aligned(pod, [manager.pod_hints(pod) for manager in self._managers])
             if self._settings.pod_level_managers and pod.pod_level is not None:
                 for manager in self._managers:
                     manager.allocate_pod(key, pod, hint)
@@ -164,16 +140,16 @@ class VirtualKubelet:
                 for container in pod.containers:
                     self._allocate(key, pod, container, hint, attempt)
 
-    def _merged(self, hints: Sequence[Hints]) -> Hint:
-        return merge(self._settings.policy, self._zones, hints, closest=self._settings.prefer_closest)
-
-    def _refuse_unaligned(self, pod: PodRequest, hint: Hint) -> None:
-        if admits(self._settings.policy, hint):
-            return
-        if pod.pod_level is None or not self._settings.pod_level_managers:
+    def _aligned(self, pod: PodRequest, asked: list[list[Hints]]) -> Hint:
+        """One hint from those of all managers, or the refusal of a pod that cannot be aligned."""
+        settings = self._settings
+        hint = merge(settings.policy, self._zones, list(chain(*asked)), closest=settings.prefer_closest)
+        if admits(settings.policy, hint):
+            return hint
+        if pod.pod_level is None or not settings.pod_level_managers:
             message = "Resources cannot be allocated with Topology locality"
         else:
-            where = "under pod-scope" if self._settings.scope is Scope.POD else "with a container-level"
+            where = "under pod-scope" if settings.scope is Scope.POD else "with a container-level"
             message = f"Pod Scope pod with pod-level resources failed admission {where} topology manager"
         raise Refusal("topology", "TopologyAffinityError", message)
 
@@ -187,18 +163,20 @@ class VirtualKubelet:
         cpus = self._cpus.cpus_of(key) if self._cpus is not None else {}
         memory = self._memory.blocks_of(key) if self._memory is not None else {}
         devices = self._devices.devices_of(key)
-        return tuple(
-            ContainerAllocation(
-                name=container.name,
-                zones=None if hint.zones is None else zone_ids(hint.zones),
-                preferred=hint.preferred,
-                cpus=tuple(sorted(cpus.get(container.name, ()))),
-                memory=tuple(memory.get(container.name, ())),
-                devices=dict(devices.get(container.name, {})),
+        allocations = []
+        for name in (container.name for container in pod.containers):
+            zones, preferred = hints[name]
+            allocations.append(
+                ContainerAllocation(
+                    name=name,
+                    zones=None if zones is None else zone_ids(zones),
+                    preferred=preferred,
+                    cpus=tuple(sorted(cpus.get(name, ()))),
+                    memory=tuple(memory.get(name, ())),
+                    devices=dict(devices.get(name, {})),
+                )
             )
-            for container in pod.containers
-            for hint in (hints[container.name],)
-        )
+        return tuple(allocations)
 
 
 @dataclass(slots=True)

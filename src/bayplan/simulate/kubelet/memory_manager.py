@@ -11,9 +11,10 @@ the same zones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from bayplan.cluster.kubelet_settings import KubeletSettings
 from bayplan.cluster.pod_request import ContainerRequest, PodRequest, Role, is_memory
 from bayplan.simulate.kubelet import pod_level
 from bayplan.simulate.kubelet.answer import MemoryBlock, Refusal, ZoneMemoryState, allocation_failed
@@ -27,9 +28,9 @@ STAGE = "memory"
 class MemoryManager:
     """Hands out memory of one machine."""
 
-    def __init__(self, zones: MemoryZones, *, pod_level_managers: bool) -> None:
+    def __init__(self, zones: MemoryZones, settings: KubeletSettings) -> None:
         self._zones = zones
-        self._pod_level_managers = pod_level_managers
+        self._pod_level_managers = settings.pod_level_managers
         self._of_pods: dict[str, dict[str, list[MemoryBlock]]] = {}
         self._whole_pods: dict[str, list[MemoryBlock]] = {}
         self._reusable: dict[tuple[ZoneSet, str], int] = {}
@@ -145,11 +146,10 @@ class MemoryManager:
         """The sets that may be used and have enough of everything; preferred are the smallest an empty machine allows."""
         books = self._zones
         fewest = books.fewest_zones_for(request)
-        enough = list(books.sets.sets)
+        enough: Iterable[ZoneSet] = books.sets.sets
         for type_, amount in request.items():
             free = dict(zip(books.sets.sets, books.free_sums(type_), strict=True))
-            reusable = self._reusable
-            enough = [zones for zones in enough if free[zones] + reusable.get((zones, type_), 0) >= amount]
+            enough = [zones for zones in enough if free[zones] + self._reusable.get((zones, type_), 0) >= amount]
         usable = [zones for zones in enough if books.may_be_used(zones)]
         return Hints(
             [zones for zones in usable if zones.bit_count() == fewest],

@@ -8,6 +8,7 @@ Inside a group the lowest zones are charged first and given back first, so only 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from bayplan.cluster.pod_request import MEMORY
 from bayplan.simulate.kubelet.answer import MemoryBlock, ZoneMemoryState
@@ -22,29 +23,33 @@ class MemoryZones:
 
     def __init__(self, zones: tuple[MachineZone, ...], sets: ZoneSets, reserved: Mapping[int, Amounts]) -> None:
         self.sets = sets
-        self._free = {zone.id: allocatable_memory(zone, reserved.get(zone.id, {})) for zone in zones}
+        self._allocatable = {zone.id: allocatable_memory(zone, reserved.get(zone.id, {})) for zone in zones}
+        self._free = {zone: dict(amounts) for zone, amounts in self._allocatable.items()}
         self._charged = {zone.id: dict.fromkeys(self._free[zone.id], 0) for zone in zones}
         self._group: dict[int, ZoneSet] = {zone.id: 1 << zone.id for zone in zones}
         self._assignments = dict.fromkeys(self._free, 0)
-        types = {type_ for free in self._free.values() for type_ in free}
-        self._totals = {type_: tuple(self._sums(type_)) for type_ in types}
-
-    def _sums(self, type_: str) -> list[int]:
-        return self.sets.sums([self._free[zone].get(type_, 0) for zone in self.sets.ids])
 
     def fewest_zones_for(self, request: Amounts) -> int:
         """How many zones it takes on an empty machine; all of them if even that is not enough."""
-        for place, size in enumerate(self.sets.sizes):
-            if all(self._total(type_, place) >= amount for type_, amount in request.items()):
-                return size
+        totals = [(self._totals[type_], amount) for type_, amount in request.items() if type_ in self._totals]
+        if len(totals) == len(request):
+            for place, size in enumerate(self.sets.sizes):
+                if all(total[place] >= amount for total, amount in totals):
+                    return size
         return len(self.sets.ids)
 
-    def _total(self, type_: str, place: int) -> int:
-        return self._totals[type_][place] if type_ in self._totals else 0
+    @cached_property
+    def _totals(self) -> dict[str, list[int]]:
+        """What each zone set has of each type on an empty machine."""
+        types = {type_ for amounts in self._allocatable.values() for type_ in amounts}
+        return {type_: self._sums(self._allocatable, type_) for type_ in types}
+
+    def _sums(self, amounts: Mapping[int, Amounts], type_: str) -> list[int]:
+        return self.sets.sums([amounts[zone].get(type_, 0) for zone in self.sets.ids])
 
     def free_sums(self, type_: str) -> list[int]:
         """What each zone set has free of a type."""
-        return self._sums(type_)
+        return self._sums(self._free, type_)
 
     def free_in(self, zones: ZoneSet, type_: str) -> int:
         """What these zones have free of a type together."""
