@@ -7,14 +7,15 @@ Linux would, and what is capacity but not allocatable counts as reserved. `dump.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from bayplan.cluster.hardware import hardware_of
 from bayplan.cluster.inventory import MOST_CPUS, UNHEALTHY, Inventory
 from bayplan.cluster.kubelet_settings import Assumptions, KubeletSettings
 from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
-from bayplan.cluster.topology_report import CPU_OPTIONS, TopologyReport, ZoneAmounts, ZoneReport
+from bayplan.cluster.topology_report import CPU_OPTIONS, TopologyReport, ZoneAmounts
 from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Cpu, Machine, MachineDevice, MachineZone
 from bayplan.simulate.kubelet.start import check_startable
@@ -42,13 +43,17 @@ def machine_from_report(report: TopologyReport, allocatable: Amounts) -> Recorde
     assumed: list[str] = []
     settings = _settings(report, assumed)
     report = _with_memory(report, allocatable, assumed)
-    cpus, reserved_cpus = _cpus(report, settings, assumed)
+    cpus, reserved_cpus = _cpus(report, settings)
+    reserved_cpu_milli = max(0, len(cpus) * 1000 - allocatable.get(CPU, len(cpus) * 1000))
+    if settings.cpu_static and not reserved_cpus and not reserved_cpu_milli:
+        assumed.append("no reserved CPU is reported, which a static CPU Manager needs: taken as CPU 0")
+        reserved_cpus = frozenset({0})
     zones = _zones(report)
     machine = Machine(zones, cpus, _devices(report, allocatable))
     kubelet = KubeletConfiguration(
         settings=settings,
         reserved_cpus=reserved_cpus,
-        reserved_cpu_milli=max(0, len(cpus) * 1000 - allocatable.get(CPU, len(cpus) * 1000)),
+        reserved_cpu_milli=reserved_cpu_milli,
         reserved_memory=_reserved_memory(report, zones, allocatable),
         most_pods=allocatable.get(PODS, MOST_PODS),
     )
@@ -97,22 +102,20 @@ def _settings(report: TopologyReport, assumed: list[str]) -> KubeletSettings:
     return replace(settings, cpu_options=known)
 
 
-def _cpus(
-    report: TopologyReport, settings: KubeletSettings, assumed: list[str]
-) -> tuple[tuple[Cpu, ...], frozenset[int]]:
-    """Every CPU, and those that are reserved."""
+def _cpus(report: TopologyReport, settings: KubeletSettings) -> tuple[tuple[Cpu, ...], frozenset[int]]:
+    """Every CPU, and those that zones keep from pods."""
     if report.inventory is not None:
         return _listed_cpus(report.inventory)
-    cpus = _numbered_cpus(report.zones, settings.believed_threads_per_core)
+    counts = tuple(
+        (zone.id, min(zone.resources.get(CPU, NOTHING).capacity // 1000, MOST_CPUS)) for zone in report.zones
+    )
+    cpus = _numbered_cpus(counts, settings.believed_threads_per_core)
     reserved: set[int] = set()
     for zone in report.zones:
         amounts = zone.resources.get(CPU, NOTHING)
         of_zone = sorted((cpu.core, number) for number, cpu in enumerate(cpus) if cpu.zone == zone.id)
         missing = -(-max(0, amounts.capacity - amounts.allocatable) // 1000)
         reserved.update(number for _, number in of_zone[:missing])
-    if settings.cpu_static and not reserved:
-        assumed.append("no reserved CPU is reported, which a static CPU Manager needs: taken as CPU 0")
-        reserved.add(0)
     return cpus, frozenset(reserved)
 
 
@@ -126,17 +129,19 @@ def _listed_cpus(inventory: Inventory) -> tuple[tuple[Cpu, ...], frozenset[int]]
     return cpus, frozenset(cpu for cpu in range(len(cpus)) if inventory.reserved_cpus >> cpu & 1)
 
 
-def _numbered_cpus(zones: Iterable[ZoneReport], threads: int) -> tuple[Cpu, ...]:
-    """The first threads of all cores, then the second ones; a zone is a socket and has one cache."""
+@lru_cache(maxsize=1024)  # nodes of one kind share their CPUs
+def _numbered_cpus(zones: tuple[tuple[int, int], ...], threads: int) -> tuple[Cpu, ...]:
+    """CPUs of zones given as (id, CPUs): the first threads of all cores, then the second ones.
+
+    A zone is a socket and has one cache.
+    """
     by_thread: list[list[Cpu]] = [[] for _ in range(threads)]
     core = 0
-    for zone in zones:
-        left = min(zone.resources.get(CPU, NOTHING).capacity // 1000, MOST_CPUS)
-        while left > 0:
-            for of_thread in by_thread[: min(threads, left)]:
-                of_thread.append(Cpu(core=core, socket=zone.id, zone=zone.id, cache=zone.id))
+    for zone, count in zones:
+        for first in range(0, count, threads):
+            for of_thread in by_thread[: count - first]:
+                of_thread.append(Cpu(core=core, socket=zone, zone=zone, cache=zone))
             core += 1
-            left -= threads
     return tuple(cpu for of_thread in by_thread for cpu in of_thread)
 
 

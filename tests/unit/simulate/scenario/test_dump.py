@@ -73,6 +73,13 @@ def test_a_list_of_cpus_and_devices_is_followed_to_the_letter() -> None:
     ]  # fmt: skip
 
 
+def test_cpus_that_only_the_node_reserves_are_chosen_by_its_kubelet() -> None:
+    report = topology(zone(0, {"cpu": 4, "memory": "8Gi"}), attributes=MANAGERS)
+    found = rebuilt(report, {"cpu": 3500})
+    assert (found.kubelet.reserved_cpus, found.kubelet.reserved_cpu_milli) == (frozenset(), 500)
+    assert VirtualKubelet(found.machine, found.kubelet).allocatable["cpu"] == 3500
+
+
 def test_devices_that_are_ill_or_in_no_zone() -> None:
     report = topology(zone(0, {"cpu": 4, "memory": "8Gi", GPU: ("3", "2", "2")}), attributes=MANAGERS)
     found = rebuilt(report, {GPU: 3, "example.com/fuse": 2})

@@ -27,6 +27,13 @@ def test_an_example_can_be_used_and_needs_no_remark(file: Path) -> None:
     assert all("is not reported" in remark for remark in scenario.remarks)
 
 
+def test_the_example_in_the_documentation_can_be_used(tmp_path: Path) -> None:
+    text = (FOLDER.parents[1] / "docs" / "scenarios.md").read_text().split("```yaml\n")[1].split("```")[0]
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    assert len(read_scenario(file).nodes) == 24
+
+
 def test_the_demo_is_a_mixed_cluster_under_load() -> None:
     demo = read_scenario(FOLDER / "demo.yaml")
     assert len(demo.nodes) == 72
