@@ -17,7 +17,7 @@ export OPENBLAS_NUM_THREADS := 1
 banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint contracts types unit conformance properties proof bench format lock clean
+.PHONY: help setup demo test lint contracts types unit conformance properties figures proof bench format lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ conformance: setup ## recorded behaviour of other systems
 properties: setup ## laws that hold for any input
 	$(call banner,property tests)
 	@$(PYTEST) $(PARALLEL) tests/properties
+
+figures: setup ## write what the demo's simulation says into the README
+	@$(BIN)/python -m benchmarks.figures
 
 proof: setup ## simulate 200,000 placements and show that no kubelet refuses one (ten minutes)
 	@$(PYTEST) $(PARALLEL) tests/properties/test_no_pod_is_lost.py --placements 200000
