@@ -56,14 +56,13 @@ class Place:
 
 @dataclass
 class Faults:
-    """What is wrong with a file and those it refers to."""
+    """What is wrong with a file and those it refers to, each once: aliases may lead to the same fault again."""
 
-    found: list[tuple[Place, str]] = field(default_factory=list)
+    found: dict[tuple[Place, str], None] = field(default_factory=dict)
 
     def add(self, place: Place, problem: str) -> None:
-        """Note a fault; one that aliases repeat is noted once."""
-        if (place, problem) not in self.found:
-            self.found.append((place, problem))
+        """Note a fault."""
+        self.found[place, problem] = None
 
     def check(self) -> None:
         """Raise what was found, file by file and in the order of lines."""
