@@ -43,6 +43,12 @@ BAR_WIDTH = 24
     help="Schedulers to compare, separated by commas; the answer is about the last one. [default: blind,upstream,bayplan]",
 )
 @click.option(
+    "--seed",
+    type=click.IntRange(0),
+    metavar="NUMBER",
+    help="Draw arrivals and run times anew; instead of the scenario's seed.",
+)
+@click.option(
     "--report-delay",
     metavar="DURATION",
     help="How long a node's report is under way, such as 5s; instead of the scenario's reportDelay.",
@@ -54,6 +60,7 @@ def simulate(
     *,
     scenario: Path,
     compare: str | None,
+    seed: int | None,
     report_delay: str | None,
     report: Path | None,
     picture: Path | None,
@@ -73,7 +80,7 @@ def simulate(
     with ExitStack() as files:
         report_file = files.enter_context(ReservedFile(report, "--report")) if report else None
         picture_file = files.enter_context(ReservedFile(picture, "--picture")) if picture else None
-        comparison = _compared(_scenario(scenario, delay), schedulers)
+        comparison = _compared(_scenario(scenario, seed, delay), schedulers)
         if report_file:
             from bayplan.simulate.page import page
             from bayplan.simulate.schedulers import SCHEDULERS
@@ -107,20 +114,20 @@ def _schedulers(compare: str | None) -> list[str]:
 
 def _duration(option: str, text: str) -> Seconds:
     """A duration in the spelling of scenarios."""
-    from bayplan.simulate.scenario.lines import Faults, Place, Written, Wrong
-    from bayplan.simulate.scenario.values import duration
+    from bayplan.simulate.scenario.lines import Wrong
+    from bayplan.simulate.scenario.values import seconds_of
 
     try:
-        return duration(Written(Place(Path(option), 1), Faults(), text))
+        return seconds_of(text)
     except Wrong as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 
-def _scenario(path: Path, report_delay: Seconds | None) -> Scenario:
+def _scenario(path: Path, seed: int | None, report_delay: Seconds | None) -> Scenario:
     from bayplan.simulate.scenario.reader import read_scenario
 
     with working("reading the scenario"):
-        scenario = read_scenario(STDIN if path == STANDARD_INPUT else path)
+        scenario = read_scenario(STDIN if path == STANDARD_INPUT else path, seed)
     return scenario if report_delay is None else replace(scenario, report_delay=report_delay)
 
 

@@ -264,3 +264,14 @@ def test_a_bar_is_shown_on_a_terminal_and_taken_away(
     result = bayplan("simulate", scenario, cluster=None)
     assert "\r\x1b[Kblind     ░" in result.err
     assert result.err.endswith("\r\x1b[K")
+
+
+def test_another_seed_draws_other_arrivals(bayplan: Bayplan, scenario: Path) -> None:
+    scenario.write_text(SCENARIO.replace("replicas: 6", "replicas: 6\n  arrive: {rate: 1/s}"))
+
+    def started(*options: object) -> object:
+        output = bayplan("simulate", scenario, "--compare", "bayplan", "-o", "json", *options, cluster=None).out
+        return json.loads(output)["runs"][0]["allRunningAtSeconds"]
+
+    assert started() == started("--seed", 0)
+    assert started() != started("--seed", 1)

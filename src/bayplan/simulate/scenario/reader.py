@@ -23,16 +23,18 @@ from bayplan.simulate.scenario.workloads import workload_of
 
 KEYS = ("name", "seed", "lasts", "reportDelay", "levels", "nodes", "cluster", "workloads", "trace")
 LASTS = 600.0
+LARGEST_SEED = 2**63 - 1
 NO_CLUSTER = RecordedCluster((), (), (), ())
 
 
-def read_scenario(path: Path) -> Scenario:
-    """The scenario in a file; raises `ScenarioError` with a line for every fault."""
+def read_scenario(path: Path, seed: int | None = None) -> Scenario:
+    """The scenario in a file, with another seed if one is given; raises `ScenarioError` with a line for every fault."""
     faults = Faults()
     section = Section(read_yaml(path, faults), KEYS)
     if not isinstance(section.written.content, dict):
         faults.check()
-    seed = section.take("seed", whole_number(0, 2**63 - 1), 0)
+    written_seed = section.take("seed", whole_number(0, LARGEST_SEED), 0)
+    seed = written_seed if seed is None else seed
     recorded = section.take("cluster", _cluster, NO_CLUSTER)
     nodes = _nodes(section, recorded)
     workloads = _workloads(section, seed, recorded)
