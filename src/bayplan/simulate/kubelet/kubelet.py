@@ -39,13 +39,14 @@ class VirtualKubelet:
         check_startable(machine, configuration)
         self.machine = machine
         self.configuration = configuration
-        self.reserved_cpus = resolved_reserved_cpus(machine, configuration)
+        layout = cpu_layout(machine.cpus)
+        self.reserved_cpus = resolved_reserved_cpus(layout, configuration)
         self.allocatable = node_allocatable(machine, configuration)
         self._settings = settings = configuration.settings
         distances = tuple(zone.distances for zone in machine.zones)
         self._zones = zone_sets_of(tuple(zone.id for zone in machine.zones), distances if all(distances) else ())
         self._devices = DeviceManager(machine.devices)
-        self._cpus = CpuManager(cpu_layout(machine.cpus), self.reserved_cpus, settings) if settings.cpu_static else None
+        self._cpus = CpuManager(layout, self.reserved_cpus, settings) if settings.cpu_static else None
         self._memory = (
             MemoryManager(MemoryZones(machine.zones, self._zones, configuration.reserved_memory), settings)
             if settings.memory_static

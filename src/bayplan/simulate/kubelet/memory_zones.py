@@ -8,7 +8,7 @@ Inside a group the lowest zones are charged first and given back first, so only 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from bayplan.cluster.pod_request import MEMORY
 from bayplan.simulate.kubelet.answer import MemoryBlock, ZoneMemoryState
@@ -42,14 +42,14 @@ class MemoryZones:
     def _totals(self) -> dict[str, list[int]]:
         """What each zone set has of each type on an empty machine."""
         types = {type_ for amounts in self._allocatable.values() for type_ in amounts}
-        return {type_: self._sums(self._allocatable, type_) for type_ in types}
+        return {type_: _shared_sums(self.sets, self._by_zone(self._allocatable, type_)) for type_ in types}
 
-    def _sums(self, amounts: Mapping[int, Amounts], type_: str) -> list[int]:
-        return self.sets.sums([amounts[zone].get(type_, 0) for zone in self.sets.ids])
+    def _by_zone(self, amounts: Mapping[int, Amounts], type_: str) -> tuple[int, ...]:
+        return tuple(amounts[zone].get(type_, 0) for zone in self.sets.ids)
 
     def free_sums(self, type_: str) -> list[int]:
         """What each zone set has free of a type."""
-        return self._sums(self._free, type_)
+        return self.sets.sums(self._by_zone(self._free, type_))
 
     def free_in(self, zones: ZoneSet, type_: str) -> int:
         """What these zones have free of a type together."""
@@ -91,6 +91,11 @@ class MemoryZones:
             zone: ZoneMemoryState(dict(free), zone_ids(self._group[zone]), self._assignments[zone])
             for zone, free in self._free.items()
         }
+
+
+@lru_cache(maxsize=256)  # equal nodes share them
+def _shared_sums(sets: ZoneSets, amounts: tuple[int, ...]) -> list[int]:
+    return sets.sums(amounts)
 
 
 def allocatable_memory(zone: MachineZone, reserved: Amounts) -> dict[str, int]:

@@ -6,13 +6,15 @@ exit; `resolved_reserved_cpus` and `node_allocatable` are what it would report a
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus
-from bayplan.simulate.kubelet.cpu_layout import CpuSet, cpu_layout
+from bayplan.simulate.kubelet.cpu_layout import CpuLayout, CpuSet, cpu_layout
 from bayplan.simulate.kubelet.cpu_manager import choose
-from bayplan.simulate.kubelet.cpu_options import BY_SOCKET, EXCLUSIVE, KNOWN, cpu_options
+from bayplan.simulate.kubelet.cpu_options import BY_SOCKET, EXCLUSIVE, KNOWN, CpuOptions, cpu_options
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.kubelet.memory_zones import allocatable_memory
 
@@ -33,16 +35,20 @@ def check_startable(machine: Machine, configuration: KubeletConfiguration) -> No
     _check_reserved_memory(machine, configuration)
 
 
-def resolved_reserved_cpus(machine: Machine, configuration: KubeletConfiguration) -> CpuSet:
+def resolved_reserved_cpus(layout: CpuLayout, configuration: KubeletConfiguration) -> CpuSet:
     """The CPUs that the static CPU Manager never hands out; empty under policy none."""
     if not configuration.settings.cpu_static:
         return frozenset()
     if configuration.reserved_cpus:
         return configuration.reserved_cpus
-    layout = cpu_layout(machine.cpus)
     wanted = -(-configuration.reserved_cpu_milli // 1000)
+    return _chosen_to_reserve(layout, cpu_options(configuration.settings.cpu_options), wanted)
+
+
+@lru_cache(maxsize=256)  # a cluster has a thousand equal nodes
+def _chosen_to_reserve(layout: CpuLayout, options: CpuOptions, wanted: int) -> CpuSet:
     try:
-        return choose(layout, cpu_options(configuration.settings.cpu_options), layout.all, wanted)
+        return choose(layout, options, layout.all, wanted)
     except NotEnoughCpus as error:
         raise CannotStart(f"{wanted} CPUs cannot be reserved: {error}") from None
 
@@ -73,7 +79,7 @@ def _check_topology_manager(machine: Machine, configuration: KubeletConfiguratio
 
 
 def _check_reserved_cpus(machine: Machine, configuration: KubeletConfiguration) -> None:
-    unknown = sorted(configuration.reserved_cpus - cpu_layout(machine.cpus).all)
+    unknown = [cpu for cpu in sorted(configuration.reserved_cpus) if not 0 <= cpu < len(machine.cpus)]
     if unknown:
         raise CannotStart(f"reserved CPU {unknown[0]} does not exist: the machine has 0-{len(machine.cpus) - 1}")
     if not 0 <= configuration.reserved_cpu_milli <= len(machine.cpus) * 1000:
