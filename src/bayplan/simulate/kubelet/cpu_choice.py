@@ -115,6 +115,7 @@ class _Choice:
         cores = sorted({layout.cpus[cpu].core for cpu in in_cache})
         needed = -(-self.missing // layout.cpus_per_core)
         offered = sorted(cpu for core in cores[:needed] for cpu in layout.in_core[core] & self.free)
+        # An odd number leaves a sibling of the last core over; the kubelet thinks of two threads a core here.
         if self.missing % 2 and layout.cpus_per_core > 1 and len(offered) > self.missing:
             offered.pop()
         if len(offered) == self.missing:

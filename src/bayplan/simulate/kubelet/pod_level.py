@@ -54,40 +54,36 @@ def memory_of_pod(pod: PodRequest) -> dict[str, int]:
 def cpu_problem(pod: PodRequest, budget: int) -> str | None:
     """Why the pod's CPUs cannot be parted among its containers, or None."""
     parts = [({CPU: cpus} if (cpus := exclusive_cpus(pod, each)) else {}, each.role) for each in pod.containers]
-    return _problem(parts, {CPU: budget}, "cpus", of="cpus", left="cpus")
+    return _problem(parts, CPU, budget)
 
 
 def memory_problem(pod: PodRequest, budget: Mapping[str, int]) -> str | None:
     """Why the pod's memory cannot be parted among its containers, or None."""
     parts = [(memory_of_container(each), each.role) for each in pod.containers]
-    for resource in budget:
-        problem = _problem(parts, {resource: budget[resource]}, resource, of=f"of {resource}", left="memory")
-        if problem:
-            return problem
-    return None
+    problems = (_problem(parts, resource, amount) for resource, amount in budget.items())
+    return next((problem for problem in problems if problem), None)
 
 
-def _problem(
-    parts: list[tuple[dict[str, int], Role]], budget: Mapping[str, int], named: str, *, of: str, left: str
-) -> str | None:
-    (resource, total), *_ = budget.items()
+def _problem(parts: list[tuple[dict[str, int], Role]], resource: str, budget: int) -> str | None:
+    """A container without a part of its own shares what is left while it runs, so something must be left."""
+    units, named, left = ("cpus", "cpus", "cpus") if resource == CPU else (f"of {resource}", resource, "memory")
     long_running = 0
     some_share = False
     for own, role in parts:
+        amount = own.get(resource, 0)
         if role is not Role.INIT:
             some_share = some_share or not own
-            long_running += own.get(resource, 0)
-        elif own and own.get(resource, 0) > total - long_running:
+            long_running += amount
+        elif own and amount > budget - long_running:
             return (
-                f"pod rejected, largest exclusive init container requests {own[resource]} {of}, "
-                f"but only {total - long_running} available"
+                f"pod rejected, largest exclusive init container requests {amount} {units}, "
+                f"but only {budget - long_running} available"
             )
-        elif not own and long_running >= total:
+        elif not own and long_running >= budget:
             return f"pod rejected, pod has shared init containers but no {named} available for them"
-    if some_share and long_running >= total:
-        singular = "cpu" if resource == CPU else resource
+    if some_share and long_running >= budget:
         return (
-            f"pod rejected, sum of exclusive container {singular} requests equals pod budget, "
+            f"pod rejected, sum of exclusive container {resource} requests equals pod budget, "
             f"leaving no {left} for shared containers"
         )
     return None
