@@ -131,8 +131,8 @@ def containers(draw: st.DrawFn, name: str, *, sidecar: bool = False) -> dict[str
     cpu = draw(st.sampled_from(["500m", "1", "1", "2", "2", "3", "4", "6", "10"]))
     amounts: dict[str, str | int] = {"cpu": cpu, "memory": f"{draw(st.integers(1, 24)) * 512}Mi"}
     optional: dict[str, st.SearchStrategy[str | int]] = {
-        GPU: st.integers(1, 3),
-        NIC: st.integers(1, 3),
+        GPU: st.integers(0, 3),
+        NIC: st.integers(0, 3),
         HUGE: st.sampled_from(["1Gi", "2Gi"]),
     }
     for resource in sorted(draw(st.sets(st.sampled_from(sorted(optional)), max_size=2))):

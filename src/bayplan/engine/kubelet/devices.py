@@ -66,8 +66,8 @@ def allocate_devices(
 ) -> None:
     """Give a container its devices: those its init containers left, then those in its zones, then any."""
     for resource, count in device_requests(node, container).items():
-        if count > 0:
-            chosen = _choose(node, ledger, resource, count, affinity)
+        chosen = _choose(node, ledger, resource, count, affinity)
+        if chosen:
             ledger.taken.setdefault(resource, set()).update(chosen)
             ledger.owned.setdefault(container.name, {})[resource] = tuple(sorted(chosen))
     for resource, ids in ledger.owned.get(container.name, {}).items():
@@ -116,6 +116,7 @@ def _matching(tally: Mapping[int, int], mask: int) -> int:
 
 
 def _choose(node: NodeKnowledge, ledger: DeviceLedger, resource: str, count: int, affinity: int | None) -> set[str]:
+    # Health comes first, even if none is asked for (kubernetes #109595).
     if not any(device.healthy for device in node.devices[resource]):
         raise unexpected(
             f"no healthy devices present; cannot allocate unhealthy devices {resource}",
