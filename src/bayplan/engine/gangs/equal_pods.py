@@ -1,0 +1,251 @@
+"""Equal pods under one constraint: counting is exact, so this never searches.
+
+How many pods a domain holds is the sum of its nodes' slots. Then the answer follows by arithmetic on a few hundred or thousand sums:
+the tightest required domain that holds all pods, in it as few preferred domains as possible (the largest first reach any number soonest),
+of those the ones with the least room left over, in those as few nodes as possible, or as many if pods are to be spread.
+
+*Segments* are slices of the gang that must each stay inside one domain: a domain then holds a multiple of the slice's size. Layers of
+them go from wide to narrow, each size a divisor of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.tree import Tree
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
+
+# Beyond so many combinations the tightest set is only approximated: its room matters less than the time to find it.
+MOST_TABLE_CELLS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Slices of `size` pods, each inside one domain of a level; `apart`: no two of them in the same domain."""
+
+    level: int
+    size: int
+    apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`."""
+
+    pods: int
+    required: int = WHOLE_TREE
+    preferred: int | None = None
+    layers: tuple[Layer, ...] = ()
+    spread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Pods by position, and how many preferred domains they use; no array if they do not fit.
+
+    `most` is how many pods the best required domain holds: the reason of a "no".
+    """
+
+    counts: Counts | None
+    domains: int
+    most: int
+
+
+def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
+    """Where so many equal pods go."""
+    room = room_by_level(tree, slots, wish.layers)
+    in_required = room[wish.required] if wish.required != WHOLE_TREE else _of_whole_tree(tree, room, wish)
+    most = int(in_required.max(initial=0))
+    if most < wish.pods:
+        return Found(None, 0, most)
+    lowest = wish.required if wish.preferred is None else max(wish.preferred, wish.required)
+    if lowest == wish.required:
+        chosen = [_tightest_domain(in_required, wish.pods)] if lowest != WHOLE_TREE else [0]
+        return Found(_fill(tree, slots, wish, room, lowest, chosen), 1 if wish.preferred is not None else 0, most)
+    chosen = _fewest_domains(tree, room[lowest], wish, lowest)
+    return Found(_fill(tree, slots, wish, room, lowest, chosen), len(chosen), most)
+
+
+def room_by_level(tree: Tree, slots: Counts, layers: Sequence[Layer]) -> list[Counts]:
+    """How many pods each domain of each level holds; of slices only whole ones count."""
+    by_level = {layer.level: layer for layer in layers}
+    room: list[Counts] = [slots] * (tree.node_level + 1)
+    room[tree.node_level] = _whole_slices(slots, by_level.get(tree.node_level))
+    for level in range(tree.node_level - 1, -1, -1):
+        if any(layer.level > level for layer in layers):
+            sums = np.add.reduceat(room[level + 1], _first_children(tree, level)) if tree.size else slots[:0]
+        else:
+            sums = tree.sums(slots, level)
+        room[level] = _whole_slices(sums, by_level.get(level))
+    return room
+
+
+def _whole_slices(room: Counts, layer: Layer | None) -> Counts:
+    if layer is None:
+        return room
+    slices = room // layer.size
+    return np.minimum(slices, 1) * layer.size if layer.apart else slices * layer.size
+
+
+def _first_children(tree: Tree, level: int) -> NDArray[np.intp]:
+    """For every domain of a level the number of its first domain one level below."""
+    return np.searchsorted(tree.starts[level + 1], tree.starts[level])
+
+
+def _of_whole_tree(tree: Tree, room: list[Counts], wish: Wish) -> Counts:
+    total = room[0].sum() if tree.size else 0
+    layer = next((layer for layer in wish.layers if layer.level == WHOLE_TREE), None)
+    return _whole_slices(np.array([total], dtype=np.int64), layer)
+
+
+def _tightest_domain(room: Counts, pods: int) -> int:
+    """The domain with the least room that still holds all pods; the first of equals."""
+    return int(np.where(room >= pods, room, np.iinfo(np.int64).max).argmin())
+
+
+def _fewest_domains(tree: Tree, room: Counts, wish: Wish, level: int) -> list[int]:
+    """Domains of the preferred level, as few as possible and all inside one required domain."""
+    if room.max(initial=0) >= wish.pods:
+        return [_tightest_domain(room, wish.pods)]
+    if wish.required == WHOLE_TREE:
+        around = np.zeros(len(room), dtype=np.intp)
+    else:
+        around = tree.domain_at[wish.required][tree.starts[level]]
+    order = np.lexsort((-room, around))
+    reached = np.cumsum(room[order])
+    begins = np.flatnonzero(np.concatenate((np.ones(1, dtype=np.bool_), np.diff(around[order]) != 0)))
+    before = np.concatenate((np.zeros(1, dtype=np.int64), reached[begins[1:] - 1]))
+    group = np.cumsum(np.concatenate((np.zeros(1, dtype=np.intp), (np.diff(around[order]) != 0).astype(np.intp))))
+    rank = np.arange(len(order)) - begins[group] + 1
+    enough = reached - before[group] >= wish.pods
+    needed = np.minimum.reduceat(np.where(enough, rank, np.iinfo(np.intp).max), begins)
+    fewest = int(needed.min())
+    candidates = np.flatnonzero(needed == fewest)
+    # Of the required domains that need no more than this, the one with the least room left in the tightest set.
+    best: list[int] = []
+    least = -1
+    for candidate in candidates[:MOST_TABLE_CELLS]:
+        members = np.sort(order[group == candidate])
+        chosen = _tightest_set(room[members], wish.pods, fewest)
+        total = int(room[members][chosen].sum())
+        if least < 0 or total < least:
+            least, best = total, [int(member) for member in members[chosen]]
+        if least == wish.pods:
+            break
+    return best
+
+
+def _tightest_set(room: Counts, pods: int, number: int) -> list[int]:
+    """So many domains that hold all pods with the least room in sum; by a table of sums, or nearly so if that is large."""
+    useful = np.flatnonzero(room)
+    if len(useful) * number * pods > MOST_TABLE_CELLS * 64:
+        return _largest_and_tightest(room, pods, number)
+    # reachable[n] holds as bits the sums that n domains can have; one row per domain, to find the way back.
+    reachable = [1] + [0] * number
+    rows = [tuple(reachable)]
+    for domain in useful:
+        size = int(room[domain])
+        for count in range(number, 0, -1):
+            reachable[count] |= reachable[count - 1] << size
+        rows.append(tuple(reachable))
+    sums = reachable[number] >> pods
+    total = pods + ((sums & -sums).bit_length() - 1)
+    chosen = []
+    count = number
+    for row in range(len(useful), 0, -1):
+        if count and not rows[row - 1][count] >> total & 1:
+            chosen.append(int(useful[row - 1]))
+            total -= int(room[useful[row - 1]])
+            count -= 1
+    return chosen[::-1]
+
+
+def _largest_and_tightest(room: Counts, pods: int, number: int) -> list[int]:
+    """All but one of the largest, and the tightest that holds the rest."""
+    order = np.argsort(-room, kind="stable")
+    chosen = [int(domain) for domain in order[: number - 1]]
+    missing = pods - int(room[chosen].sum())
+    rest = room.copy()
+    rest[chosen] = -1
+    return [*chosen, _tightest_domain(rest, missing)]
+
+
+def _fill(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], level: int, domains: Sequence[int]) -> Counts:
+    """Pods by position, from the chosen domains down through the layers of slices to the nodes."""
+    counts = np.zeros(tree.size, dtype=np.int64)
+    inner = [layer for layer in wish.layers if layer.level > level]
+    if level == WHOLE_TREE:
+        shares = [(0, tree.size, wish.pods)]
+    else:
+        divided = _largest_first(room[level][list(domains)], wish.pods, wish.spread, _multiple(wish, level))
+        shares = [(*tree.bounds(level, domain), int(count)) for domain, count in zip(domains, divided, strict=True)]
+    for first, end, share in shares:
+        counts[first:end] = _fill_one(tree, slots, room, first, end, share, inner, wish)
+    return counts
+
+
+def _fill_one(
+    tree: Tree,
+    slots: Counts,
+    room: list[Counts],
+    first: int,
+    end: int,
+    pods: int,
+    layers: Sequence[Layer],
+    wish: Wish,
+) -> Counts:
+    if not layers or layers[0].level >= tree.node_level:
+        multiple = layers[0].size if layers else 1
+        here = room[tree.node_level][first:end] if layers else slots[first:end]
+        return _largest_first(here, pods, wish.spread, multiple)
+    level = layers[0].level
+    inside = np.flatnonzero((tree.starts[level] >= first) & (tree.starts[level] < end))
+    shares = _largest_first(room[level][inside], pods, wish.spread, layers[0].size)
+    counts = np.zeros(end - first, dtype=np.int64)
+    for domain, share in zip(inside, shares, strict=True):
+        if share:
+            low, high = tree.bounds(level, int(domain))
+            counts[low - first : high - first] = _fill_one(tree, slots, room, low, high, int(share), layers[1:], wish)
+    return counts
+
+
+def _multiple(wish: Wish, level: int) -> int:
+    """The size of slices that must not be divided between domains of a level: those of layers at it or above it."""
+    sizes = [layer.size for layer in wish.layers if layer.level >= level]
+    return sizes[0] if sizes else 1
+
+
+def _largest_first(room: Counts, pods: int, spread: bool, multiple: int = 1) -> Counts:  # noqa: FBT001 - a setting
+    """Deal pods out to places in multiples: into few of them, the last one the tightest; or evenly over all."""
+    units, wanted = room // multiple, pods // multiple
+    if spread:
+        return _evenly(units, wanted) * multiple
+    counts = np.zeros(len(units), dtype=np.int64)
+    order = np.argsort(-units, kind="stable")
+    reached = np.cumsum(units[order])
+    full = order[reached <= wanted]
+    counts[full] = units[full]
+    missing = wanted - int(counts.sum())
+    if missing:
+        rest = np.where(counts > 0, -1, units)
+        counts[_tightest_domain(rest, missing)] = missing
+    return counts * multiple
+
+
+def _evenly(units: Counts, wanted: int) -> Counts:
+    """As even as room allows: the lowest level of water at which all of it is held."""
+    low, high = 0, int(units.max(initial=0))
+    while low < high:
+        middle = (low + high) // 2
+        if int(np.minimum(units, middle).sum()) >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    counts = np.minimum(units, max(low - 1, 0))
+    missing = wanted - int(counts.sum())
+    counts[np.flatnonzero(units > counts)[:missing]] += 1
+    return counts

@@ -1,0 +1,139 @@
+"""A gang as numbers: parts inside parts, how many pods of which shape each has, and in which domains they must stay together.
+
+The search (`search.py`) sees nothing of Kubernetes: nodes are positions in a tree's order, a shape is a class of equal pods, and
+`slots[shape][position]` says how many of them that node's kubelet would admit. Levels are numbers, 0 the widest; the node itself is
+the level below all labels.
+
+What is asked for: every part with a `required` level has all its pods (those of parts inside it included) in one domain of that level.
+What is wished for, in this order: as few domains as possible at `preferred` levels, as little room left over in them, short distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.tree import Tree
+
+Counts = NDArray[np.int64]
+WHOLE_TREE = -1
+
+
+class Status(Enum):
+    """How much is known about an answer."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    LIMIT_REACHED = "limit reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A group of pods: `pods[shape]` of its own, and those of parts whose `parent` it is. The gang itself is part 0."""
+
+    name: str
+    parent: int
+    pods: tuple[int, ...]
+    required: int | None = None
+    preferred: int | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Parts (parents before children) and where pods of each shape fit.
+
+    `amounts[shape]` and `free` are per resource what a pod takes and what each position has, in sum over the node; where several shapes
+    meet on a node, both these sums and `mixes` decide. `mixes(position, counts)` asks whether a node's kubelet would admit so many pods
+    of each shape together; None where sums say it all.
+    """
+
+    tree: Tree
+    parts: tuple[Part, ...]
+    slots: tuple[Counts, ...]
+    amounts: NDArray[np.float64]
+    free: NDArray[np.float64]
+    spread: bool = False
+    mixes: Callable[[int, tuple[int, ...]], bool] | None = None
+
+    @cached_property
+    def totals(self) -> tuple[tuple[int, ...], ...]:
+        """Pods of each part by shape, those of the parts inside it included."""
+        totals = [list(part.pods) for part in self.parts]
+        for number in range(len(self.parts) - 1, 0, -1):
+            parent = totals[self.parts[number].parent]
+            for shape, count in enumerate(totals[number]):
+                parent[shape] += count
+        return tuple(tuple(total) for total in totals)
+
+    @cached_property
+    def shapes(self) -> tuple[int, ...]:
+        """The shapes that occur."""
+        return tuple(shape for shape, count in enumerate(self.totals[0]) if count)
+
+    @cached_property
+    def finest_level(self) -> int:
+        """The lowest level that any part speaks of; `WHOLE_TREE` if none does."""
+        named = [level for part in self.parts for level in (part.required, part.preferred) if level is not None]
+        return max(named, default=WHOLE_TREE)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where every part's pods go: `placed[part][shape]` counts them by position.
+
+    `bound` is a sentence: what proves that there is nothing better, or nothing at all. `gap` is by how many preferred domains the answer
+    may be worse than the best.
+    """
+
+    status: Status
+    placed: tuple[tuple[Counts, ...], ...] = ()
+    bound: str = ""
+    gap: int = 0
+
+    @property
+    def found(self) -> bool:
+        """True if every pod has a place."""
+        return self.status in (Status.OPTIMAL, Status.FEASIBLE)
+
+
+def infeasible(bound: str) -> Solution:
+    """A "no" with its proof."""
+    return Solution(Status.INFEASIBLE, bound=bound)
+
+
+def ancestor_level(parts: Sequence[Part], number: int) -> int:
+    """The lowest level that the parts around a part require; `WHOLE_TREE` if none does."""
+    lowest = WHOLE_TREE
+    around = parts[number].parent
+    while around >= 0:
+        required = parts[around].required
+        lowest = max(lowest, WHOLE_TREE if required is None else required)
+        around = parts[around].parent
+    return lowest
+
+
+def domains_used(problem: Problem, solution: Solution, number: int) -> int:
+    """How many domains of its preferred level a part's pods use, those of the parts inside it included."""
+    level = problem.parts[number].preferred
+    if level is None:
+        return 0
+    used = np.zeros(problem.tree.size, dtype=np.bool_)
+    for inner in within(problem.parts, number):
+        for counts in solution.placed[inner]:
+            used |= counts > 0
+    return len(np.unique(problem.tree.domain_at[level][used]))
+
+
+def within(parts: Sequence[Part], number: int) -> list[int]:
+    """A part and all parts inside it."""
+    inside = {number}
+    for other in range(number + 1, len(parts)):
+        if parts[other].parent in inside:
+            inside.add(other)
+    return sorted(inside)
