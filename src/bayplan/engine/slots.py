@@ -1,0 +1,303 @@
+"""Slots: how many equal pods the kubelet of each node would admit one after another, for all nodes at once.
+
+In comes a class of pods and the rows to look at, out goes one number per row; racks and blocks are sums of these. Nothing here
+asks node by node as long as amounts decide:
+
+* the node's own sums bound every count, whatever its kubelet does with zones;
+* `single-numa-node` admits as many as its zones hold, each by itself: a sum over zones. `restricted` does the same, unless a
+  pod is larger than a zone;
+* `best-effort` and `none` take CPUs and devices from anywhere: what the zones hold in sum. Memory has zones of its own;
+* containers that are aligned one by one are sent through all nodes in step, pod after pod, lowest zone first.
+
+This gives two bounds per node, what is certain and what is possible. Where they differ, the kubelet is replayed (`slots_replay.py`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, Columns
+from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_request import CPU, PODS, is_memory
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.admission import Want, _wants, verdicts
+from bayplan.engine.demand import Demand, Step, demand_of
+from bayplan.engine.rows import Mask, Rows, among
+from bayplan.engine.slots_replay import replayed_slots
+from bayplan.engine.slots_reports import marks_of
+
+Counts = NDArray[np.float64]
+Wants = tuple[tuple[str, int], ...]
+
+
+def slots(state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: Rows, most: int) -> NDArray[np.int32]:
+    """Per node in `rows` how many pods of a class, at most `most`, its kubelet would admit one after another."""
+    certain, possible = slot_bounds(state, pod, assumptions, rows, most)
+    counts = certain.astype(np.int32)
+    undecided = certain < possible
+    if not undecided.any():
+        return counts
+    refused = verdicts(state.columns, _demand(pod), among(rows, undecided), assumptions)
+    for number, position in enumerate(np.nonzero(undecided)[0]):
+        if refused is not None and refused[number]:
+            continue
+        row = int(position) + rows.start if isinstance(rows, slice) else int(rows[position])
+        counts[position] = _replayed(state, row, pod, assumptions, int(certain[position]), int(possible[position]))
+    return counts
+
+
+def slot_bounds(
+    state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: Rows, most: int
+) -> tuple[Counts, Counts]:
+    """Per node how many pods certainly fit and how many at most, from amounts alone; equal on most nodes."""
+    columns = state.columns
+    certain = _by_node_sums(columns, pod, rows, most)
+    demand = _demand(pod)
+    if demand.nothing_to_align:
+        return certain, certain
+    possible = certain.copy()
+    for chosen, policy, scope in _parts(columns, demand, rows):
+        part = rows if chosen is None else among(rows, chosen)
+        here = slice(None) if chosen is None else chosen
+        certain[here], possible[here] = _Part(state, demand, part, assumptions, certain[here]).bounds(policy, scope)
+    topology = columns.topology[rows]
+    if columns.everywhere("topology") != TOPOLOGY_USABLE:
+        refused = (topology != TOPOLOGY_USABLE) & (topology != NO_TOPOLOGY)
+        certain[refused] = possible[refused] = 0
+    return certain, possible
+
+
+def _replayed(
+    state: ClusterState, row: int, pod: PodClass, assumptions: Assumptions, certain: int, possible: int
+) -> int:
+    """The exact count of one node; where zones that had to be replayed wait for a report, one pod at a time."""
+    if state.freshness.waits_for_reports:
+        if certain or state.is_ahead_of_report(row):
+            return certain
+        possible = 1
+    return replayed_slots(state, row, pod.request, assumptions, possible)
+
+
+@lru_cache(maxsize=4096)
+def _demand(pod: PodClass) -> Demand:
+    return demand_of(pod.request)
+
+
+@lru_cache(maxsize=4096)
+def _asked_of_node(pod: PodClass) -> tuple[tuple[str, ...], Counts]:
+    asked = {PODS: 1} | {name: amount for name, amount in pod.request.total.items() if amount}
+    return tuple(asked), np.array([[float(amount)] for amount in asked.values()])
+
+
+def _by_node_sums(columns: Columns, pod: PodClass, rows: Rows, most: int) -> Counts:
+    """How many pods the node's allocatable holds beside what is on it; with host ports one at most."""
+    names, amounts = _asked_of_node(pod)
+    indexes = columns.indexes(names)
+    free = columns.free[indexes, rows] if isinstance(rows, slice) else columns.free[indexes[:, np.newaxis], rows]
+    times: Counts = np.minimum.reduce(free / amounts, axis=0)
+    np.floor(times, out=times)
+    return np.clip(times, 0.0, float(min(most, 1) if pod.host_ports else most), out=times)
+
+
+def _parts(columns: Columns, demand: Demand, rows: Rows) -> list[tuple[Mask | None, Policy, Scope]]:
+    """The nodes by policy and scope, without those that have no usable report; None stands for all of them."""
+    if all(columns.everywhere(name) is not None for name in ("topology", "policy", "scope")):
+        if columns.everywhere("topology") != TOPOLOGY_USABLE:
+            return []
+        return [(None, Policy(columns.everywhere("policy") or 0), Scope(columns.everywhere("scope") or 0))]
+    usable = columns.topology[rows] == TOPOLOGY_USABLE
+    policies, scopes = columns.policy[rows], columns.scope[rows]
+    parts: list[tuple[Mask | None, Policy, Scope]] = []
+    for policy in Policy:
+        of_policy = usable & (policies == policy)
+        if policy is Policy.NONE or not demand.scope_matters:
+            parts.append((of_policy, policy, Scope.CONTAINER))
+        else:
+            parts += [(of_policy & (scopes == scope), policy, scope) for scope in Scope]
+    return [part for part in parts if part[0] is not None and part[0].any()]
+
+
+class _Part:
+    """Nodes of one policy and scope, and `limit`: how many pods they hold by their own sums."""
+
+    def __init__(
+        self, state: ClusterState, demand: Demand, rows: Rows, assumptions: Assumptions, limit: Counts
+    ) -> None:
+        self.columns = state.columns
+        self.demand = demand
+        self.rows = rows
+        self.assumptions = assumptions
+        self.limit = limit
+        marks = marks_of(state)
+        self.irregular = marks.irregular[rows]
+        self.distributing = marks.distributing[rows]
+        self.waits = state.freshness.waits_for_reports
+
+    def bounds(self, policy: Policy, scope: Scope) -> tuple[Counts, Counts]:
+        """What is certain and what is possible."""
+        demand = self.demand
+        by_pod = demand.scope_matters and scope is Scope.POD and policy is not Policy.NONE
+        steps = (demand.pod_step,) if by_pod else demand.container_steps
+        if demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
+            certain, possible = np.zeros_like(self.limit), self.in_sum(demand.in_sum)
+        elif policy is Policy.SINGLE_NUMA_NODE:
+            certain = possible = self.in_single_zones(steps)
+        elif policy is Policy.RESTRICTED:
+            certain = possible = self.in_single_zones(steps)
+            spanning = self.may_span(steps)
+            if spanning.any():
+                possible = np.where(spanning, self.in_sum(demand.in_sum), certain)
+        elif policy is Policy.BEST_EFFORT:
+            certain, possible = self.bounds_of_best_effort(steps)
+        else:
+            certain, possible = self.bounds_without_alignment()
+        if self.irregular.any():
+            # A device in two zones, a CPU handed out twice: the zones' sums do not bound what is possible either.
+            certain = np.where(self.irregular, 0.0, certain)
+            possible = np.where(self.irregular, self.limit, possible)
+        return self.in_whole_cores(certain), self.in_whole_cores(possible)
+
+    def bounds_of_best_effort(self, steps: tuple[Step, ...]) -> tuple[Counts, Counts]:
+        """Single zones first. Then CPUs and devices come from anywhere, so only memory leaves anything open."""
+        in_sum = self.in_sum(self.demand.in_sum)
+        settled = ~self.aligns_memory() & ~self.distributing
+        if settled.all() and not self.waits:
+            return in_sum, in_sum
+        certain = self.in_single_zones(steps)
+        return (certain if self.waits else np.where(settled, in_sum, certain)), in_sum
+
+    def bounds_without_alignment(self) -> tuple[Counts, Counts]:
+        """Policy none: CPUs and devices from anywhere, each container's memory in the lowest zone that holds it."""
+        in_sum = self.in_sum(self.demand.in_sum)
+        memory_steps = tuple(
+            Step(step.container, step.role, tuple((name, want) for name, want in step.wants if is_memory(name)))
+            for step in self.demand.container_steps
+        )
+        memory = self.in_single_zones(tuple(step for step in memory_steps if step.wants))
+        return np.where(self.distributing, 0.0, np.minimum(in_sum, memory)), in_sum
+
+    def wants(self, wants: Wants) -> list[Want]:
+        return _wants(self.columns, wants, self.rows, self.assumptions)
+
+    def aligns_memory(self) -> Mask:
+        """Nodes whose Memory Manager has a say about these pods."""
+        found = np.zeros(len(self.limit), dtype=np.bool_)
+        for _, _, relevant in self.wants(tuple(want for want in self.demand.in_sum if is_memory(want[0]))):
+            found |= True if relevant is None else relevant
+        return found
+
+    def in_sum(self, asked: Wants) -> Counts:
+        """How many times the zones of a node hold the amounts together; devices in no zone count as well."""
+        times = self.limit.copy()
+        for index, want, relevant in self.wants(asked):
+            name = self.columns.resource_names[index]
+            left = self.columns.zone_available_sum[index][self.rows]
+            if name != CPU and not is_memory(name):
+                left = left + self.devices_in_no_zone(index, left)
+            here = np.floor(left / want)
+            np.minimum(times, here if relevant is None else np.where(relevant, here, np.inf), out=times)
+        return times
+
+    def devices_in_no_zone(self, index: int, in_zones: Counts) -> Counts:
+        """Free devices that the node has beyond those of its zones."""
+        columns, rows = self.columns, self.rows
+        beyond = columns.allocatable[index][rows] - columns.zone_total[index][:, rows].sum(axis=0)
+        unplaced: Counts = np.clip(columns.free[index][rows] - in_zones, 0.0, np.maximum(beyond, 0.0))
+        return unplaced
+
+    def in_single_zones(self, steps: tuple[Step, ...]) -> Counts:
+        """How many pods fit one after another if each step takes the lowest zone that holds it."""
+        wanted = [wants for step in steps if (wants := self.wants(step.wants))]
+        if not wanted:
+            return self.limit
+        if len(wanted) == 1:
+            return np.minimum(self.limit, self.zone_by_zone(wanted[0]))
+        return self.in_step(wanted)
+
+    def zone_by_zone(self, wants: list[Want]) -> Counts:
+        """One step: every zone holds as many as its scarcest resource does."""
+        times: Counts | None = None
+        for index, want, relevant in wants:
+            if want:
+                here = self.columns.zone_available[index][:, self.rows] / want
+            else:
+                # Zero devices are at home in any zone that has one, used or not.
+                here = np.where(self.columns.zone_total[index][:, self.rows] > 0, np.inf, 0.0)
+            if relevant is not None:
+                here[:, ~relevant] = np.inf
+            times = here if times is None else np.minimum(times, here, out=times)
+        assert times is not None
+        np.floor(times, out=times)
+        total: Counts = np.add.reduce(times, axis=0)
+        return total
+
+    def in_step(self, wanted: list[list[Want]]) -> Counts:
+        """Several steps: send pod after pod through all nodes at once, until every node has refused one."""
+        counts = np.zeros_like(self.limit)
+        alive = np.nonzero(self.limit > 0)[0]
+        left = {
+            index: self.columns.zone_available[index][:, self.rows][:, alive]
+            for wants in wanted
+            for index, _, _ in wants
+        }
+        while len(alive):
+            admitted = np.ones(len(alive), dtype=np.bool_)
+            everyone = np.arange(len(alive))
+            for wants in wanted:
+                fits = self.zones_that_fit(wants, left, alive)
+                admitted &= fits.any(axis=0)
+                zone = fits.argmax(axis=0)
+                for index, want, relevant in wants:
+                    left[index][zone, everyone] -= want if relevant is None else want * relevant[alive]
+            counts[alive] += admitted
+            staying = admitted & (counts[alive] < self.limit[alive])
+            if not staying.all():
+                alive = alive[staying]
+                left = {index: grid[:, staying] for index, grid in left.items()}
+        return counts
+
+    def zones_that_fit(self, wants: list[Want], left: dict[int, Counts], nodes: NDArray[np.intp]) -> Mask:
+        fits: Mask | None = None
+        for index, want, relevant in wants:
+            enough = left[index] >= want if want else self.columns.zone_total[index][:, self.rows][:, nodes] > 0
+            if relevant is not None:
+                enough |= ~relevant[nodes]
+            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
+        assert fits is not None
+        return fits
+
+    def may_span(self, steps: tuple[Step, ...]) -> Mask:
+        """Nodes with policy `restricted` where some step is larger than a zone for every manager that is asked."""
+        found = np.zeros(len(self.limit), dtype=np.bool_)
+        for step in steps:
+            asked = np.zeros_like(found)
+            larger = np.ones_like(found)
+            in_a_zone: Mask | None = None
+            for index, want, relevant in self.wants(step.wants):
+                asked |= True if relevant is None else relevant
+                if is_memory(self.columns.resource_names[index]):
+                    holds = self.columns.zone_total[index][:, self.rows] >= want
+                    if relevant is not None:
+                        holds |= ~relevant
+                    in_a_zone = holds if in_a_zone is None else in_a_zone & holds
+                else:
+                    needs_more = self.columns.zone_total_largest[index][self.rows] < want
+                    larger &= needs_more if relevant is None else needs_more | ~relevant
+            if in_a_zone is not None:
+                larger &= ~in_a_zone.any(axis=0)
+            found |= asked & larger
+        return found
+
+    def in_whole_cores(self, counts: Counts) -> Counts:
+        """None at all where `full-pcpus-only` would have to split a core."""
+        if self.columns.everywhere("cpu_group") == 1:
+            return counts
+        for step in self.demand.container_steps:
+            for _, want, relevant in self.wants(tuple(want for want in step.wants if want[0] == CPU)):
+                split = want // 1000 % self.columns.cpu_group[self.rows] != 0
+                counts = np.where(split if relevant is None else split & relevant, 0.0, counts)
+        return counts
