@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 @pytest.mark.fixture_files(
     "adversarial/*",
     "kai/*",
-    "kueue/*",
+    "kueue/assignment_*",
+    "kueue/balanced_*",
+    "kueue/domain_*",
+    "kueue/topology_*",
     "nrt/agent_*",
     "nrt/cache_*",
     "nrt/misc",

@@ -1,0 +1,33 @@
+"""Kueue's way of placing pod sets in a topology: `place(snapshot, pod_sets)` gives assignments, or Kueue's reasons.
+
+`snapshot_of` makes the cluster's side. Start reading in `placement.py`, then `search.py`.
+"""
+
+from bayplan.engine.gangs.kueue.model import (
+    Assignment,
+    Host,
+    Leaf,
+    Outcome,
+    PodSet,
+    RunningWorkload,
+    Settings,
+    SliceLayer,
+    TopologyRequest,
+)
+from bayplan.engine.gangs.kueue.placement import place
+from bayplan.engine.gangs.kueue.snapshot import Snapshot, snapshot_of
+
+__all__ = [
+    "Assignment",
+    "Host",
+    "Leaf",
+    "Outcome",
+    "PodSet",
+    "RunningWorkload",
+    "Settings",
+    "SliceLayer",
+    "Snapshot",
+    "TopologyRequest",
+    "place",
+    "snapshot_of",
+]

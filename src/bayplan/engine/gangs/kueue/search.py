@@ -1,0 +1,76 @@
+"""One search: a pod set, or workers with their leader, on one snapshot.
+
+Count what every domain takes (`counting.py`), choose a level and its domains (`choice.py`, or `balanced.py` where asked for),
+hand the pods out down to the leaves (`sharing.py`). Out come leaves with pods, or a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.engine.gangs.kueue.balanced import place_balanced
+from bayplan.engine.gangs.kueue.choice import choose
+from bayplan.engine.gangs.kueue.counting import count_leaves, roll_up
+from bayplan.engine.gangs.kueue.hosts import screen
+from bayplan.engine.gangs.kueue.model import PodSet, Settings
+from bayplan.engine.gangs.kueue.reasons import Context
+from bayplan.engine.gangs.kueue.request import plan_of
+from bayplan.engine.gangs.kueue.sharing import Shares, descend, hand_out, slices_of
+from bayplan.engine.gangs.kueue.snapshot import Counts, Snapshot
+from bayplan.engine.gangs.kueue.tree import Indices
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Only leaves of one domain count: the one at `position` on `level`."""
+
+    level: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Pods per leaf, and the leaf of the leader."""
+
+    leaves: Indices
+    pods: Counts
+    leader_at: int | None = None
+
+
+def search(
+    snapshot: Snapshot, settings: Settings, workers: PodSet, leader: PodSet | None = None, within: Within | None = None
+) -> Found | str:
+    """Where the pods go, or why they do not fit. The leader goes where the workers' own conditions allow."""
+    plan = plan_of(workers, snapshot.levels, settings, leader=leader is not None)
+    if isinstance(plan, str):
+        return plan
+    per_pod = workers.amounts_per_pod
+    screened = screen(snapshot, workers, with_preferred=settings.preferred_affinity)
+    allowed, causes = screened.allowed, screened.causes
+    if within is not None:
+        inside = np.zeros(len(snapshot.paths), dtype=np.bool_)
+        inside[
+            slice(*snapshot.tree.range_at(within.level, within.position, within.position + 1, snapshot.tree.lowest))
+        ] = True
+        outside = ~inside if allowed is None else allowed & ~inside
+        allowed = inside if allowed is None else allowed & inside
+        causes["topologyDomain"] += int(outside.sum())
+    leaves = count_leaves(snapshot, per_pod, leader.amounts_per_pod if leader else None, allowed, screened.affinity)
+    counts = roll_up(snapshot.tree, leaves, plan.slicing, leader=plan.leader)
+    shares: Shares | None = None
+    if settings.balanced and not plan.required and not plan.unconstrained:
+        shares = place_balanced(snapshot.tree, counts, plan)
+    if shares is None:
+        chosen = choose(Context(snapshot, plan, per_pod, counts, allowed, causes))
+        if isinstance(chosen, str):
+            return chosen
+        level, domains = chosen
+        units = slices_of(counts[level], plan.slicing.size)
+        shares = hand_out(counts[level], domains, units, plan.pods, plan.policy, leader=plan.leader)
+        if shares is not None:
+            shares = descend(snapshot.tree, counts, level, shares, plan, in_one_pool=True)
+    if shares is None:
+        return f'topology "{snapshot.name}" has room for {plan.pods} pod(s) in sum, but no way down to it was found'
+    return Found(shares.domains, shares.pods, shares.leader_at)
