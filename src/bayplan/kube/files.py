@@ -18,14 +18,22 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bayplan.kube import topology_v1alpha2
+from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2, topology_levels, topology_v1alpha2
 from bayplan.kube.core_v1 import Metadata, Node, Pod, WireStruct
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 
-_Wire = TypeVar("_Wire", Node, Pod, NodeResourceTopology)
+_Wire = TypeVar(
+    "_Wire",
+    Node,
+    Pod,
+    NodeResourceTopology,
+    topology_levels.Topology,
+    podgroup_v1alpha1.PodGroup,
+    podgroup_v2alpha2.PodGroup,
+)
 
 
 class _Header(WireStruct, frozen=True):
@@ -44,6 +52,9 @@ class ObjectSet:
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     topologies: list[NodeResourceTopology] = field(default_factory=list)
+    levels: list[topology_levels.Topology] = field(default_factory=list)
+    gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
+    kai_gangs: list[podgroup_v2alpha2.PodGroup] = field(default_factory=list)
     ignored_kinds: Counter[str] = field(default_factory=Counter)
     files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
 
@@ -52,6 +63,9 @@ class ObjectSet:
         self.nodes += part.nodes
         self.pods += part.pods
         self.topologies += part.topologies
+        self.levels += part.levels
+        self.gangs += part.gangs
+        self.kai_gangs += part.kai_gangs
         self.ignored_kinds += part.ignored_kinds
         self.files += [(file, part)] if file else part.files
 
@@ -164,6 +178,12 @@ def _collect_one(
             at = _subject(kind, header, file).child("apiVersion")
             raise InvalidObject(at, f'"{header.api_version}" is not understood; expected {allowed}')
         found.topologies.append(_decode(document, NodeResourceTopology, header, file))
+    elif kind == topology_levels.KIND and header.api_version in topology_levels.API_VERSIONS:
+        found.levels.append(_decode(document, topology_levels.Topology, header, file))
+    elif kind == podgroup_v1alpha1.KIND and header.api_version == podgroup_v1alpha1.API_VERSION:
+        found.gangs.append(_decode(document, podgroup_v1alpha1.PodGroup, header, file))
+    elif kind == "PodGroup" and group == podgroup_v2alpha2.GROUP and version in podgroup_v2alpha2.VERSIONS:
+        found.kai_gangs.append(_decode(document, podgroup_v2alpha2.PodGroup, header, file))
     elif not kind:
         raise InvalidObject(_subject("object", header, file).child("kind"), "is missing; is this a Kubernetes object?")
     else:

@@ -1,0 +1,137 @@
+"""A gang: pods that start together or not at all, in groups inside groups, with the domains they must or would like to share.
+
+This is the one form in which the scheduler knows gangs, whoever wrote them. Readers make it from what users write
+(`scheduling/gang_reader.py`), `scheduling/gang_cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bayplan.cluster.state import pod_key
+from bayplan.cluster.tree import Path
+from bayplan.engine.gangs.problem import Status
+from bayplan.kube.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Segments: slices of so many pods, each inside one domain of a level (a label).
+
+    `apart` keeps any two of them in different domains; one that is not `required` is given up if it cannot be had.
+    """
+
+    size: int
+    level: str
+    apart: bool = False
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Wait up to so many seconds for a place in no more than so many preferred domains; then take what there is."""
+
+    domains: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pods of its own and groups inside, all in one domain of `required`, in few of `preferred`.
+
+    `pods` are in the order of their ranks. Of them `minimum` must start together, the others may join; None means all. Of the groups
+    inside, `minimum_groups` must start; None means all. `running` are members that have a node already.
+    """
+
+    name: str = ""
+    pods: tuple[Pod, ...] = ()
+    groups: tuple[Group, ...] = ()
+    required: str | None = None
+    preferred: str | None = None
+    minimum: int | None = None
+    minimum_groups: int | None = None
+    slices: tuple[Slices, ...] = ()
+    running: tuple[Pod, ...] = ()
+
+    @property
+    def least(self) -> int:
+        """How many of its own pods must start together."""
+        return len(self.pods) if self.minimum is None else self.minimum
+
+    def every_group(self) -> Iterator[Group]:
+        """The group and all groups inside it, parents first."""
+        yield self
+        for group in self.groups:
+            yield from group.every_group()
+
+
+@dataclass(frozen=True)
+class Gang:
+    """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level."""
+
+    name: str
+    whole: Group
+    topology: str = ""
+    spread: bool = False
+    patience: Patience | None = None
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All pods that wait for a place."""
+        return [pod for group in self.whole.every_group() for pod in group.pods]
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One pod's place: the node, its path in the tree, the pod's rank in the gang and the number of its segment."""
+
+    pod: str
+    group: str
+    node: str
+    path: Path
+    rank: int
+    segment: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRoom:
+    """Of one level: how many domains there are, how many hold the whole gang, and the most pods that one of them holds."""
+
+    level: str
+    domains: int
+    holding_all: int
+    most: int
+    best: Path
+
+
+@dataclass(frozen=True)
+class GangDecision:
+    """Where a gang goes, or why it goes nowhere. Never half of it: either all of the minimum has a seat, or nobody.
+
+    `bound` says what the answer rests on. `relaxed` are wishes that were given up. `waits` is set while the gang would fit but has
+    patience left for a better place.
+    """
+
+    gang: str
+    status: Status
+    bound: str
+    seats: tuple[Seat, ...] = ()
+    gap: int = 0
+    left_out: tuple[str, ...] = ()
+    relaxed: tuple[str, ...] = ()
+    preferred_domains: int | None = None
+    waits: str = ""
+    rooms: tuple[LevelRoom, ...] = ()
+    refused_by: tuple[tuple[str, int], ...] = field(default=())
+    problem: str = ""
+
+    @property
+    def placed(self) -> bool:
+        """True if the gang may start."""
+        return bool(self.seats) and not self.waits
+
+
+def keys(pods: tuple[Pod, ...]) -> list[str]:
+    """The names of pods."""
+    return [pod_key(pod) for pod in pods]

@@ -1,0 +1,80 @@
+"""What is wrong with a gang before any node is looked at, in one sentence naming field and value; an empty text if nothing is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bayplan.cluster.state import pod_key
+from bayplan.cluster.tree import Tree
+from bayplan.scheduling.gang import Gang, Group, Slices
+
+MOST_LAYERS = 3
+
+
+def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
+    """The first thing that makes a gang impossible to place whatever the cluster has."""
+    if tree is None:
+        known = f"there are {', '.join(topologies)}" if topologies else "the cluster has no Topology"
+        return f'topology: "{gang.topology}" does not exist; {known}'
+    groups = list(gang.whole.every_group())
+    named = Counter(group.name for group in groups if group.name)
+    twice = next((name for name, number in named.items() if number > 1), None)
+    if twice is not None:
+        return f'groups: "{twice}" is the name of two groups'
+    pods = Counter(pod_key(pod) for pod in gang.pods)
+    doubled = next((key for key, number in pods.items() if number > 1), None)
+    if doubled is not None:
+        return f"pod {doubled} is twice in the gang"
+    if not pods and not any(group.running for group in groups):
+        return "the gang has no pods"
+    if gang.whole.slices and len(groups) > 1:
+        return "segments: a gang with groups cannot have segments of its own; make each segment a group"
+    for group in groups:
+        wrong = _wrong_sizes(group) or _wrong_levels(group, tree)
+        if wrong:
+            return f"{_prefix(group)}{wrong}"
+    if not tree.size:
+        return f'topology: no node carries all labels of "{gang.topology}" ({", ".join(tree.levels)})'
+    return ""
+
+
+def _prefix(group: Group) -> str:
+    return f'group "{group.name}": ' if group.name else ""
+
+
+def _wrong_sizes(group: Group) -> str:
+    if group.minimum is not None and not 0 <= group.minimum <= len(group.pods):
+        return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
+    if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):
+        return f"minimumGroups: {group.minimum_groups} is not between 0 and the {len(group.groups)} groups inside"
+    return _wrong_slices(group.slices, len(group.pods))
+
+
+def _wrong_slices(slices: Sequence[Slices], pods: int) -> str:
+    if len(slices) > MOST_LAYERS:
+        return f"segments: {len(slices)} layers; must be at most {MOST_LAYERS}"
+    around = pods
+    for each in slices:
+        if each.size < 1:
+            return f"segments: size {each.size} must be 1 or more"
+        if around % each.size:
+            return f"segments: size {each.size} does not divide {around}"
+        around = each.size
+    return ""
+
+
+def _wrong_levels(group: Group, tree: Tree) -> str:
+    known = f"the topology has {', '.join((*tree.levels, 'kubernetes.io/hostname'))}"
+    for field, label in (("required", group.required), ("preferred", group.preferred)):
+        if label is not None and tree.level_number(label) is None:
+            return f'{field}: "{label}" is not a level; {known}'
+    outer = -1
+    for each in group.slices:
+        number = tree.level_number(each.level)
+        if number is None:
+            return f'segments: "{each.level}" is not a level; {known}'
+        if number <= outer:
+            return f'segments: level "{each.level}" must be below the one before'
+        outer = number
+    return ""

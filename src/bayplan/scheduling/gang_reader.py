@@ -1,0 +1,159 @@
+"""From what users write to a `Gang`: bayplan's own PodGroup, and KAI's with the pods that name it.
+
+Wrong fields raise `InvalidObject` naming object, field and value. What only the cluster can tell (levels, sizes that do not divide) is
+left to `scheduling/gang_checks.py`, so that a gang that waits is told the same sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from bayplan.cluster.state import pod_key
+from bayplan.cluster.tree import natural_key
+from bayplan.kube import podgroup_v2alpha2 as kai
+from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodShape
+from bayplan.scheduling.gang import Gang, Group, Patience, Slices
+
+MOST_PODS = 100_000
+PLACEMENTS = ("binpack", "spread")
+
+KAI_POD_GROUP = "pod-group-name"
+KAI_SUB_GROUP = "kai.scheduler/subgroup-name"
+
+
+def gang_of(written: PodGroup) -> Gang:
+    """The gang of bayplan's own PodGroup, with pods made from its shapes."""
+    at = ObjectPath.of(written).child("spec")
+    spec = written.spec
+    if spec.placement not in PLACEMENTS:
+        raise InvalidObject(at.child("placement"), f'"{spec.placement}" must be one of {", ".join(PLACEMENTS)}')
+    maker = _Maker(written.metadata)
+    whole = maker.group(spec, "", at, spec.pod)
+    if maker.made > MOST_PODS:
+        raise InvalidObject(at.child("size"), f"{maker.made} pods are too many: must be at most {MOST_PODS}")
+    slices = tuple(
+        Slices(each.size, each.level, each.apart, required=not each.preferred) for each in spec.segments or ()
+    )
+    patience = Patience(spec.patience.domains, spec.patience.seconds) if spec.patience else None
+    return Gang(
+        _name(written.metadata), replace(whole, slices=slices), spec.topology, spec.placement == "spread", patience
+    )
+
+
+class _Maker:
+    """Makes the pods of a gang, numbered through."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self.metadata = metadata
+        self.made = 0
+
+    def group(self, spec: PodGroupSpec | GroupSpec, name: str, at: ObjectPath, shape: PodShape | None) -> Group:
+        """A group and those inside it; a shape that is not given is that of the group around."""
+        if spec.size < 0:
+            raise InvalidObject(at.child("size"), f"{spec.size} is negative: must be 0 or more")
+        own = spec.pod or shape
+        if spec.size and own is None:
+            raise InvalidObject(at.child("pod"), "is missing: what do the pods look like?")
+        self.made += spec.size
+        pods: tuple[Pod, ...] = ()
+        if own is not None and self.made <= MOST_PODS:
+            pod_spec = _spec_of(own, at.child("pod"))
+            prefix = f"{self.metadata.name}-{name}" if name else self.metadata.name
+            pods = tuple(self._pod(f"{prefix}-{number}", pod_spec) for number in range(spec.size))
+        return Group(
+            name=name,
+            pods=pods,
+            groups=tuple(
+                self.group(inner, inner.name, at.child("groups").item(index), own)
+                for index, inner in enumerate(spec.groups or ())
+            ),
+            required=spec.required,
+            preferred=spec.preferred,
+            minimum=spec.minimum,
+            minimum_groups=spec.minimum_groups,
+        )
+
+    def _pod(self, name: str, spec: PodSpec) -> Pod:
+        metadata = Metadata(name=name, namespace=self.metadata.namespace, labels=self.metadata.labels)
+        return Pod(metadata=metadata, spec=spec)
+
+
+def _spec_of(shape: PodShape, at: ObjectPath) -> PodSpec:
+    if (shape.spec is None) == (shape.resources is None):
+        raise InvalidObject(at, "needs one of spec and resources")
+    if shape.spec is not None:
+        if not shape.spec.containers:
+            raise InvalidObject(at.child("spec").child("containers"), "is empty: a pod needs at least one container")
+        return shape.spec
+    resources = ResourceRequirements(requests=shape.resources, limits=shape.resources)
+    return PodSpec(containers=[Container(name="main", resources=resources)])
+
+
+# -- KAI's PodGroup --------------------------------------------------------------------------------------------------------
+
+
+def gang_of_kai(written: kai.PodGroup, pods: Iterable[Pod]) -> Gang:
+    """The gang of a KAI PodGroup: pods find it by annotation and their sub-group by label."""
+    at = ObjectPath.of(written).child("spec")
+    tree = kai.sub_group_tree(written.spec)
+    if isinstance(tree, str):
+        raise InvalidObject(at.child("subGroups"), tree)
+    own = [pod for pod in pods if _belongs(pod, written.metadata)]
+    by_group: dict[str, list[Pod]] = {}
+    for pod in sorted(own, key=lambda each: natural_key(pod_key(each))):
+        by_group.setdefault((pod.metadata.labels or {}).get(KAI_SUB_GROUP, kai.DEFAULT_POD_SET), []).append(pod)
+    constraint = written.spec.topology_constraint
+    whole = _kai_group(tree, by_group)
+    return Gang(_name(written.metadata), whole, constraint.topology or _topology_inside(tree))
+
+
+def _belongs(pod: Pod, metadata: Metadata) -> bool:
+    annotations = pod.metadata.annotations or {}
+    same_namespace = (pod.metadata.namespace or "default") == (metadata.namespace or "default")
+    return same_namespace and annotations.get(KAI_POD_GROUP) == metadata.name
+
+
+def _kai_group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> Group:
+    inner = [_kai_group(each, by_group) for each in tree.sub_groups]
+    for pod_set in tree.pod_sets:
+        waiting, running = _divided(by_group.get(pod_set.name, ()))
+        minimum = max(min(pod_set.min_available - len(running), len(waiting)), 0)
+        constraint = pod_set.constraint
+        inner.append(
+            Group(
+                pod_set.name,
+                waiting,
+                required=(constraint.required or None) if constraint else None,
+                preferred=(constraint.preferred or None) if constraint else None,
+                minimum=minimum,
+                running=running,
+            )
+        )
+    constraint = tree.constraint
+    return Group(
+        tree.name,
+        groups=tuple(inner),
+        required=(constraint.required or None) if constraint else None,
+        preferred=(constraint.preferred or None) if constraint else None,
+    )
+
+
+def _divided(pods: Sequence[Pod]) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+    waiting = tuple(pod for pod in pods if not pod.spec.node_name)
+    running = tuple(pod for pod in pods if pod.spec.node_name)
+    return waiting, running
+
+
+def _topology_inside(tree: kai.SubGroupSet) -> str:
+    """The topology that a sub-group names, where the PodGroup itself names none."""
+    for pod_set in tree.all_pod_sets():
+        if pod_set.constraint and pod_set.constraint.topology:
+            return pod_set.constraint.topology
+    return next((each.constraint.topology for each in tree.sub_groups if each.constraint), "")
+
+
+def _name(metadata: Metadata) -> str:
+    return f"{metadata.namespace or 'default'}/{metadata.name}"
