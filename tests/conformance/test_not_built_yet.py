@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @pytest.mark.fixture_files(
     "adversarial/*",
-    "kai/*",
+    "kai/idle_gpus_*",
+    "kai/plugin_[!s]*",
+    "kai/plugin_so*",
+    "kai/podgrouper",
     "kueue/assignment_*",
     "kueue/balanced_*",
     "kueue/domain_*",
