@@ -154,31 +154,31 @@ def subset_problem(case: Case) -> str | None:
 
 
 def hand_built_trees(case: Case, nodes: tuple[Node, ...]) -> dict[str, TopologyTree]:
-    """Domains as written down in the case; the root may stand for the only zone, and a node counts for all parents."""
+    """Domains as written down in the case, where the root may be another name of the only zone.
+
+    A node belongs to the domain that the case gives it, and to all above that one.
+    """
     recorded = case["topologyTree"]
     if recorded is None:
         return {}
-    domains: dict[str, dict[str, Domain]] = {
-        level: {key: Domain(each["id"], each["level"]) for key, each in by_id.items()}
-        for level, by_id in recorded["domainsByLevel"].items()
-    }
-    by_identity = {(domain.level, domain.id): domain for level in domains for domain in domains[level].values()}
-    domains = {
-        level: {key: by_identity[domain.level, domain.id] for key, domain in by_id.items()}
-        for level, by_id in domains.items()
-    }
-    for by_id in recorded["domainsByLevel"].values():
-        for each in by_id.values():
-            for child in each.get("children") or ():
-                by_identity[each["level"], each["id"]].children[child["id"]] = by_identity[child["level"], child["id"]]
-    parents = case["domainParent"] or {}
+    known: dict[tuple[str, str], Domain] = {}
+
+    def domain_of(written: dict[str, Any]) -> Domain:
+        domain = known.setdefault((written["level"], written["id"]), Domain(written["id"], written["level"]))
+        domain.children |= {child["id"]: domain_of(child) for child in written.get("children") or ()}
+        return domain
+
+    domains: dict[str, dict[str, Domain]] = {ROOT: {}, **{level: {} for level in recorded["levels"]}}
+    for level, by_id in recorded["domainsByLevel"].items():
+        for key, written in by_id.items():
+            here, named = (ROOT, ROOT) if level == "root" else (level, key)
+            domains[here][named] = domain_of(written)
     for node in nodes:
         home: str | None = case["nodesToDomains"].get(node.name)
         while home is not None:
-            for domain in by_identity.values():
-                if domain.id == home:
+            for (_, name), domain in known.items():
+                if name == home:
                     domain.nodes[node.name] = node
-            home = parents.get(home)
-    domains.setdefault(ROOT, {ROOT: Domain(ROOT, ROOT)})
+            home = (case["domainParent"] or {}).get(home)
     topology = Topology(recorded["name"], tuple(recorded["levels"]))
     return {topology.name: TopologyTree(topology, domains)}

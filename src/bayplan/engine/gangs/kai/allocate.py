@@ -52,15 +52,15 @@ def allocate(session: Session) -> dict[str, Why]:
     A job that reached its minimum stands in line again for each of its further pods.
     """
     refused: dict[str, Why] = {}
-    line = [job for job in session.cluster.jobs if session.books.waiting(job, evicted=False)]
+    waiting = [job for job in session.cluster.jobs if session.books.waiting(job, evicted=False)]
+    line = jobs_in_order(waiting, session.books)
     while line:
-        line = jobs_in_order(line, session.books)
         job = line.pop(0)
         why = _place_for_real(session, job)
         if why:
             refused[job.name] = why
         elif session.books.waiting(job, evicted=False):
-            line.append(job)
+            line = jobs_in_order([job, *line], session.books)
     return refused
 
 

@@ -29,6 +29,7 @@ class Books:
     """Places of tasks and amounts of nodes, with a way back."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self.age = {job.name: number for number, job in enumerate(cluster.jobs)}
         self.job_of = {task.name: job for job in cluster.jobs for task in job.tasks}
         self.places = {task.name: Place(task.status, task.node) for job in cluster.jobs for task in job.tasks}
         self.idle = {node.name: dict(node.idle) for node in cluster.nodes}
@@ -48,6 +49,10 @@ class Books:
     def free(self, node: str) -> dict[str, float]:
         """What can still be given out on a node, now or once it is released."""
         return total([self.idle[node], self.releasing[node]])
+
+    def free_amount(self, node: str, resource: str) -> float:
+        """The same for one resource."""
+        return self.idle[node].get(resource, 0) + self.releasing[node].get(resource, 0)
 
     def fits_now(self, task: Task, node: str) -> bool:
         """Whether what is idle suffices."""

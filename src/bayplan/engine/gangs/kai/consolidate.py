@@ -38,7 +38,7 @@ def consolidate(session: Session) -> list[str]:
 def _help(session: Session, job: Job) -> bool:
     books = session.books
     tasks = tasks_to_place(job, books, evicted=True)
-    if sum(task.requests.get(GPU, 0) for task in tasks) > sum(books.free(node).get(GPU, 0) for node in books.idle):
+    if sum(task.requests.get(GPU, 0) for task in tasks) > sum(books.free_amount(node, GPU) for node in books.idle):
         return False
     start = books.checkpoint()
     moved: list[Task] = []
@@ -82,8 +82,8 @@ def _rehearse(session: Session, partial: Job, leaving: Sequence[Task], asked: Se
     for task in leaving:
         books.evict(task)
     names = {books.job_of[task.name].name for task in leaving}
-    others = [job for job in session.cluster.jobs if job.name in names or job.name == partial.name]
-    for job in jobs_in_order([partial if job.name == partial.name else job for job in others], books):
+    others = [job for job in session.cluster.jobs if job.name in names]
+    for job in jobs_in_order([partial, *others], books):
         why = place_job(session, job, nodes, pretend=True)
         if why and job is partial:
             return None
@@ -117,7 +117,7 @@ def _ask_one_by_one(session: Session, partial: Job, moved: Sequence[Task]) -> It
     """Running jobs in the reverse of KAI's order; of one with pods to spare first these, one at a time."""
     books = session.books
     movable = [job for job in session.cluster.jobs if job.name != partial.name and _movable(job, books)]
-    line = _last_first(movable, session)[:MOST_JOBS_ASKED]
+    line = jobs_in_order(movable, books)[::-1][:MOST_JOBS_ASKED]
     already = {task.name for task in moved}
     while line:
         job = line.pop(0)
@@ -126,14 +126,9 @@ def _ask_one_by_one(session: Session, partial: Job, moved: Sequence[Task]) -> It
         settled = already if asked_before else {task.name for task in tasks}
         rest = replace(job, tasks=tuple(task for task in job.tasks if task.name not in settled))
         if _running(rest, books):
-            line = _last_first([rest, *line], session)
+            line = jobs_in_order([rest, *line], books)[::-1]
         if not asked_before:
             yield _Asked(books.job_of[job.tasks[0].name], tuple(tasks))
-
-
-def _last_first(jobs: Sequence[Job], session: Session) -> list[Job]:
-    age = {job.name: number for number, job in enumerate(session.cluster.jobs)}
-    return jobs_in_order(sorted(jobs, key=lambda job: age[job.name]), session.books)[::-1]
 
 
 def _movable(job: Job, books: Books) -> bool:

@@ -18,7 +18,7 @@ DENSITY_SCORE = 9.0
 
 def jobs_in_order(jobs: Sequence[Job], books: Books) -> list[Job]:
     """Higher priority first; then jobs below their minimum, those at it, those above; then the older one."""
-    return sorted(jobs, key=lambda job: (-job.priority, _elastic_rank(job, books)))
+    return sorted(jobs, key=lambda job: (-job.priority, _elastic_rank(job, books), books.age[job.name]))
 
 
 def _elastic_rank(job: Job, books: Books) -> int:
@@ -37,7 +37,7 @@ def pod_sets_in_order(pod_sets: Sequence[PodSet], job: Job, books: Books) -> lis
     def key(pod_set: PodSet) -> tuple[bool, float, str]:
         active = sum(1 for _ in books.active(job, pod_set.name))
         satisfied = active >= pod_set.min_available
-        return satisfied, active / pod_set.min_available if satisfied else 0.0, pod_set.name
+        return satisfied, active / max(pod_set.min_available, 1) if satisfied else 0.0, pod_set.name
 
     return sorted(pod_sets, key=key)
 
@@ -68,7 +68,7 @@ def nodes_in_order(
 
 def _density_scores(resource: str, nodes: Sequence[Node], books: Books, node_order: NodeOrder) -> dict[str, float]:
     """Packing: 9 for the fullest of these nodes, 0 for the emptiest. Spreading: the free share of each."""
-    free = {node.name: books.free(node.name).get(resource, 0) for node in nodes if node.allocatable.get(resource, 0)}
+    free = {node.name: books.free_amount(node.name, resource) for node in nodes if node.allocatable.get(resource, 0)}
     scores = dict.fromkeys((node.name for node in nodes), 0.0)
     if node_order is NodeOrder.SPREAD:
         return scores | {node.name: free[node.name] / node.allocatable[resource] for node in nodes if node.name in free}

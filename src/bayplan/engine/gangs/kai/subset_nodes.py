@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.engine.gangs.kai.capacity import Capacity, FreeOf, fill, fullest_first
-from bayplan.engine.gangs.kai.model import Node, Task
+from bayplan.engine.gangs.kai.model import CPU, GPU, Node, Task
 from bayplan.engine.gangs.kai.tree import (
     ROOT,
     Domain,
@@ -37,6 +37,9 @@ from bayplan.kube.podgroup_v2alpha2 import DEFAULT_POD_SET, TopologyConstraint
 
 TOPOLOGY_SCORE = 10_000.0
 SCORE_STEPS = 10
+# How KAI calls resources in its messages, in this order; others come last, under their own names.
+_RESOURCE_TEXT = {GPU: "GPUs", CPU: "CPU cores", "memory": "memory"}
+_RESOURCE_ORDER = {name: place for place, name in enumerate(_RESOURCE_TEXT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +145,20 @@ def _candidates(asker: Asker, tree: TopologyTree, levels: Collection[str]) -> li
 
 
 def _why_none(asker: Asker, widest: Sequence[Domain], capacity: Capacity) -> tuple[str, ...]:
-    return (
-        *(
-            f"node-group {domain.id} can allocate only {capacity.pods[domain]} of {capacity.tasks} required pods"
-            for domain in widest
-            if domain in capacity.pods
-        ),
-        _unsatisfied(asker, ""),
-    )
+    """What each domain of the widest level lacks, and that none was left."""
+    reasons: list[str] = []
+    for domain in widest:
+        if domain in capacity.pods:
+            have = capacity.pods[domain]
+            reasons.append(f"node-group {domain.id} can allocate only {have} of {capacity.tasks} required pods")
+        else:
+            free = capacity.free.get(domain, {})
+            lacking = [name for name, amount in capacity.wanted.items() if amount > free.get(name, 0)]
+            order = sorted(lacking, key=lambda name: (_RESOURCE_ORDER.get(name, len(_RESOURCE_ORDER)), name))
+            reasons += [
+                f"node-group(s) didn't have enough resources: {_RESOURCE_TEXT.get(name, name)}" for name in order
+            ]
+    return (*reasons, _unsatisfied(asker, ""))
 
 
 def _unsatisfied(asker: Asker, because: str) -> str:

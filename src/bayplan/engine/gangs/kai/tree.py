@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from bayplan.engine.gangs.kai.model import Node, Topology
 
-ROOT = "root"
+# The level and the only domain above all others. No node label is called so.
+ROOT = "/"
 
 Orders = Mapping["Domain", Iterable["Domain"]]
 
@@ -29,7 +30,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class TopologyTree:
-    """All domains of a topology, by level and id; the level `root` has one."""
+    """All domains of a topology, by level and id; the level `ROOT` has one."""
 
     topology: Topology
     domains: Mapping[str, Mapping[str, Domain]]
