@@ -1,0 +1,78 @@
+"""Slots of one class of pods for every node, kept and repaired from the change log, as answers are (`scheduling/answers.py`).
+
+A gang asks for the same class again and again, and between two questions only a few nodes have changed. `refresh` counts those
+anew (`engine/slots.py`) and says which they were, so that whoever keeps sums over racks can repair these too. Nodes that a filter
+of the profile refuses have none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.rows import Rows
+from bayplan.engine.slots import slots
+from bayplan.scheduling.answers import ClassAnswer
+from bayplan.scheduling.profile import PASSES, Profile
+
+SlotCounts = NDArray[np.int32]
+
+
+class ClassSlots:
+    """One class's slots for every row. A profile without zones counts by what kubelets do all the same."""
+
+    def __init__(self, state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> None:
+        self._state = state
+        self._pod = pod
+        self._answer = answer
+        self._assumptions = profile.topology.arguments.assumptions if profile.topology else Assumptions()
+        self._node_cursor = -1
+        self._usage_cursor = -1
+        self._counted_to = 0
+        self._asked_before = 0
+        self._counts: SlotCounts = np.zeros(0, dtype=np.int32)
+
+    def refresh(self, most: int) -> tuple[SlotCounts, NDArray[np.intp] | None]:
+        """The slots of every row, at most `most` each, and the rows counted since the last call; None stands for all.
+
+        The counts are this object's own and change with the next call: whoever wants to keep them takes a copy.
+        """
+        changed = self._repair()
+        if most > self._counted_to:
+            # Whoever reached the old limit may have more.
+            self._count(np.nonzero(self._counts >= self._counted_to)[0], most)
+            self._counted_to = most
+        if most != self._asked_before:
+            changed = None
+        self._asked_before = most
+        return (self._counts if most == self._counted_to else np.minimum(self._counts, np.int32(most))), changed
+
+    def _repair(self) -> NDArray[np.intp] | None:
+        """Count the rows that changed, and say which."""
+        state = self._state
+        node_log, usage_log = state.node_log, state.usage_log
+        nodes, usage = node_log.since(self._node_cursor), usage_log.since(self._usage_cursor)
+        self._node_cursor, self._usage_cursor = node_log.end, usage_log.end
+        self._answer.refresh()
+        size = state.columns.size
+        if nodes is None or usage is None or size != len(self._counts) or 2 * (len(nodes) + len(usage)) > size + 64:
+            self._counts = np.zeros(size, dtype=np.int32)
+            self._count(slice(0, size), self._counted_to)
+            return None
+        changed = np.union1d(nodes, usage) if len(nodes) else usage
+        if len(changed) == 1:
+            self._count(slice(int(changed[0]), int(changed[0]) + 1), self._counted_to)
+        elif len(changed):
+            self._count(changed, self._counted_to)
+        return changed
+
+    def _count(self, rows: Rows, most: int) -> None:
+        passing = self._answer.blocked[rows] == PASSES
+        if not passing.all():
+            self._counts[rows] = 0
+            rows = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[passing]
+        if passing.any():
+            self._counts[rows] = slots(self._state, self._pod, self._assumptions, rows, most)
