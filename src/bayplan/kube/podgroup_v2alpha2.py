@@ -173,12 +173,12 @@ def _constraint_of(wire: WireConstraint | None) -> TopologyConstraint | None:
 
 def _depths(parents: dict[str, str | None]) -> dict[str, int]:
     """How deep each name is nested, 1 at the top; names from which following parents never ends are left out."""
+    children: dict[str | None, list[str]] = {}
+    for name, parent in parents.items():
+        children.setdefault(parent, []).append(name)
     depths: dict[str, int] = {}
-    for depth in range(1, len(parents) + 1):
-        found = [
-            name for name, parent in parents.items() if name not in depths and (parent is None or parent in depths)
-        ]
-        if not found:
-            break
-        depths |= dict.fromkeys(found, depth)
+    here, depth = children.get(None, []), 1
+    while here:
+        depths |= dict.fromkeys(here, depth)
+        here, depth = [child for name in here for child in children.get(name, [])], depth + 1
     return depths

@@ -43,13 +43,13 @@ class TopologyTree:
 
 def in_topology(node: Node, levels: Iterable[str]) -> bool:
     """A node belongs to a topology if it carries the label of every level."""
-    return all(level in node.labels for level in levels)
+    return all(level in node.labels and level != ROOT for level in levels)
 
 
 def build_tree(topology: Topology, nodes: Iterable[Node]) -> TopologyTree:
     """The domains that the labels of these nodes make."""
     root = Domain(ROOT, ROOT)
-    domains: dict[str, dict[str, Domain]] = {ROOT: {ROOT: root}, **{level: {} for level in topology.levels}}
+    domains: dict[str, dict[str, Domain]] = {**{level: {} for level in topology.levels}, ROOT: {ROOT: root}}
     for node in nodes:
         if not in_topology(node, topology.levels):
             continue
