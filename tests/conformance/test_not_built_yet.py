@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.fixture_files(
-    "adversarial/*",
     "kai/idle_gpus_*",
     "kai/plugin_[!s]*",
     "kai/plugin_so*",
