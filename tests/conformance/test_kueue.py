@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 HOSTNAME = "kubernetes.io/hostname"
 GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"
-NO_NAME = "(empty)"
 
 
 @pytest.mark.fixture_files("kueue/find_topology_assignments", "kueue/multilayer_node_replacement")
@@ -42,7 +41,7 @@ def test_assignments(conformance: Conformance) -> None:
 def assignment_problem(case: Case) -> str | None:
     pod_sets = [pod_set_of(each) for each in case["podSets"]]
     outcomes = place(snapshot_in(case), pod_sets, settings_of(case["gates"]["effective"]), running_of(case))
-    found = {name or NO_NAME: recorded_form(outcome) for name, outcome in outcomes.items()}
+    found = {name: recorded_form(outcome) for name, outcome in outcomes.items()}
     expected = {name: normal_form(outcome) for name, outcome in case["expected"].items() if outcome}
     return None if found == expected else f"found {found}, expected {expected}"
 
@@ -53,6 +52,8 @@ def assignment_problem(case: Case) -> str | None:
 def snapshot_in(case: Case) -> Snapshot:
     hosts: dict[str, Host] = {}
     for node in case["nodes"]:
+        if node.get("ready", "True") != "True":
+            continue
         labels = node.get("labels") or {}
         taints = tuple(msgspec.convert(node.get("taints") or [], list[Taint]))
         hosts.setdefault(labels.get(HOSTNAME, ""), Host(node["name"], labels, taints))

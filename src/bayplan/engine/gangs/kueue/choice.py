@@ -22,7 +22,8 @@ Choice = tuple[int, Indices]
 def choose(context: Context) -> Choice | str:
     """The level and its domains, in the order in which they are to be filled."""
     plan, policy = context.plan, context.plan.policy
-    for level in range(plan.level, -1, -1):
+    level = plan.level
+    while True:
         here = context.counts[level]
         room = here.beside_leader.slices
         if not len(room):
@@ -42,7 +43,7 @@ def choose(context: Context) -> Choice | str:
             return no_fit(context, level, int(most))
         if plan.unconstrained or level == 0:
             return _several(context, level, order)
-    raise AssertionError("the top level always answers")
+        level -= 1
 
 
 def _several(context: Context, level: int, order: Indices) -> Choice | str:

@@ -53,12 +53,12 @@ def truncated(assignment: Assignment, pods: int) -> Assignment:
 
 def _is_usable(snapshot: Snapshot, workers: PodSet, leader: PodSet | None) -> bool:
     """Every domain still exists, and slices stay whole."""
-    known = [each.previous for each in (workers, leader) if each is not None and each.previous is not None]
-    if any(snapshot.stale_domain(assignment) is not None for assignment in known):
+    earlier = [each.previous for each in (workers, leader) if each is not None and each.previous is not None]
+    if any(snapshot.stale_domain(assignment) is not None for assignment in earlier):
         return False
     layers = workers.topology.slices if workers.topology else ()
     size = max(layers[0].size, 1) if layers else 1
-    return not any(pods % size for pods in (known[0].pods, workers.count))
+    return workers.count % size == 0 and earlier[0].pods % size == 0
 
 
 def _kept(snapshot: Snapshot, workers: PodSet, assignment: Assignment, leader: PodSet | None) -> Placed:

@@ -6,6 +6,8 @@ hand the pods out down to the leaves (`sharing.py`). Out come leaves with pods, 
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from bayplan.engine.gangs.kueue.balanced import place_balanced
 from bayplan.engine.gangs.kueue.choice import choose
 from bayplan.engine.gangs.kueue.counting import count_leaves, roll_up
-from bayplan.engine.gangs.kueue.hosts import screen
+from bayplan.engine.gangs.kueue.hosts import Screen, screen
 from bayplan.engine.gangs.kueue.model import PodSet, Settings
 from bayplan.engine.gangs.kueue.reasons import Context
 from bayplan.engine.gangs.kueue.request import plan_of
@@ -47,23 +49,17 @@ def search(
     if isinstance(plan, str):
         return plan
     per_pod = workers.amounts_per_pod
-    screened = screen(snapshot, workers, with_preferred=settings.preferred_affinity)
-    allowed, causes = screened.allowed, screened.causes
+    usable = screen(snapshot, workers, with_preferred=settings.preferred_affinity)
     if within is not None:
-        inside = np.zeros(len(snapshot.paths), dtype=np.bool_)
-        inside[
-            slice(*snapshot.tree.range_at(within.level, within.position, within.position + 1, snapshot.tree.lowest))
-        ] = True
-        outside = ~inside if allowed is None else allowed & ~inside
-        allowed = inside if allowed is None else allowed & inside
-        causes["topologyDomain"] += int(outside.sum())
-    leaves = count_leaves(snapshot, per_pod, leader.amounts_per_pod if leader else None, allowed, screened.affinity)
+        usable = _confined(snapshot, usable, within)
+    per_leader = leader.amounts_per_pod if leader is not None else None
+    leaves = count_leaves(snapshot, per_pod, per_leader, usable.allowed, usable.affinity)
     counts = roll_up(snapshot.tree, leaves, plan.slicing, leader=plan.leader)
     shares: Shares | None = None
     if settings.balanced and not plan.required and not plan.unconstrained:
         shares = place_balanced(snapshot.tree, counts, plan)
     if shares is None:
-        chosen = choose(Context(snapshot, plan, per_pod, counts, allowed, causes))
+        chosen = choose(Context(snapshot, plan, per_pod, counts, usable.allowed, usable.causes))
         if isinstance(chosen, str):
             return chosen
         level, domains = chosen
@@ -72,5 +68,17 @@ def search(
         if shares is not None:
             shares = descend(snapshot.tree, counts, level, shares, plan, in_one_pool=True)
     if shares is None:
-        return f'topology "{snapshot.name}" has room for {plan.pods} pod(s) in sum, but no way down to it was found'
+        # Kueue would leave the pods out that found no place; half a gang is no answer.
+        topology = json.dumps(snapshot.name)
+        return f"topology {topology} has room for {plan.pods} pod(s) in sum, but not in the domains that were chosen"
     return Found(shares.domains, shares.pods, shares.leader_at)
+
+
+def _confined(snapshot: Snapshot, usable: Screen, within: Within) -> Screen:
+    """The leaves inside a domain; the usable ones outside are counted as excluded by it."""
+    start, stop = snapshot.tree.range_at(within.level, within.position, within.position + 1, snapshot.tree.lowest)
+    allowed = np.zeros(len(snapshot.paths), dtype=np.bool_)
+    allowed[start:stop] = True if usable.allowed is None else usable.allowed[start:stop]
+    before = len(allowed) if usable.allowed is None else int(usable.allowed.sum())
+    outside = Counter({"topologyDomain": before - int(allowed.sum())})
+    return Screen(allowed, usable.causes + outside, usable.affinity)

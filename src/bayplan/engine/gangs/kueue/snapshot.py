@@ -92,23 +92,28 @@ def snapshot_of(
     """The snapshot of a topology's ready nodes.
 
     Leaves that an assignment could not tell apart are one leaf with the sum of their amounts, in the place of the first:
-    the nodes of a rack where racks are the lowest level, or nodes that share a host name.
+    the nodes of a rack where racks are the lowest level, or nodes that share a host name. A leaf without a value for every
+    level is not part of the topology.
     """
     levels = tuple(levels)
     shown = shown_levels(levels)
+    leaves = [leaf for leaf in leaves if len(leaf.values) == len(levels)]
     first_with: dict[Path, Leaf] = {}
     for leaf in leaves:
-        if len(leaf.values) == len(levels):
-            first_with.setdefault(leaf.values[shown], leaf)
+        first_with.setdefault(leaf.values[shown], leaf)
     merged = sorted(first_with.values(), key=lambda leaf: leaf.values)
     paths = tuple(leaf.values for leaf in merged)
     leaf_of = {path[shown]: index for index, path in enumerate(paths)}
     by_host = levels[-1:] == (HOSTNAME,)
-    hosts = tuple(leaf.host or Host(leaf.values[-1]) for leaf in merged) if by_host else None
+    hosts = tuple(leaf.host or _unknown_host(levels, leaf) for leaf in merged) if by_host else None
     tainted = tuple(index for index, host in enumerate(hosts or ()) if host.taints)
-    remaining = _columns([leaf for leaf in leaves if leaf.values[shown] in leaf_of], leaf_of, shown)
+    remaining = _columns(leaves, leaf_of, shown)
     tree = tree_of(paths, len(levels))
     return Snapshot(name, levels, tree, paths, remaining, hosts, tainted, leaf_of, tuple(tolerations))
+
+
+def _unknown_host(levels: tuple[str, ...], leaf: Leaf) -> Host:
+    return Host(leaf.values[-1], dict(zip(levels, leaf.values, strict=True)))
 
 
 def _columns(leaves: Sequence[Leaf], leaf_of: Mapping[Path, int], shown: slice) -> dict[str, Counts]:
