@@ -24,11 +24,12 @@ from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, PODS, is_memory
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import Want, _wants, verdicts
+from bayplan.engine.admission import Verdict, Want, _wants, verdicts
 from bayplan.engine.demand import Demand, Step, demand_of
 from bayplan.engine.rows import Mask, Rows, among
+from bayplan.engine.slots_one_node import slots_of_one
 from bayplan.engine.slots_replay import replayed_slots
-from bayplan.engine.slots_reports import marks_of
+from bayplan.engine.slots_reports import reports_of
 
 Counts = NDArray[np.float64]
 Wants = tuple[tuple[str, int], ...]
@@ -36,17 +37,22 @@ Wants = tuple[tuple[str, int], ...]
 
 def slots(state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: Rows, most: int) -> NDArray[np.int32]:
     """Per node in `rows` how many pods of a class, at most `most`, its kubelet would admit one after another."""
+    if isinstance(rows, slice) and rows.stop - rows.start == 1:
+        count = _of_one(state, pod, assumptions, rows.start, most)
+        if count is not None:
+            return np.array([count], dtype=np.int32)
     certain, possible = slot_bounds(state, pod, assumptions, rows, most)
     counts = certain.astype(np.int32)
-    undecided = certain < possible
-    if not undecided.any():
+    undecided = np.nonzero(certain < possible)[0]
+    if not len(undecided):
         return counts
-    refused = verdicts(state.columns, _demand(pod), among(rows, undecided), assumptions)
-    for number, position in enumerate(np.nonzero(undecided)[0]):
-        if refused is not None and refused[number]:
-            continue
-        row = int(position) + rows.start if isinstance(rows, slice) else int(rows[position])
-        counts[position] = _replayed(state, row, pod, assumptions, int(certain[position]), int(possible[position]))
+    demand = _demand(pod)
+    refused = verdicts(state.columns, demand, _numbers(rows)[undecided], assumptions)
+    if refused is not None:
+        undecided = undecided[refused == Verdict.ADMITTED]
+    counts[undecided] = replayed_slots(
+        state, pod, demand, assumptions, _numbers(rows)[undecided], certain[undecided], possible[undecided]
+    )
     return counts
 
 
@@ -71,15 +77,18 @@ def slot_bounds(
     return certain, possible
 
 
-def _replayed(
-    state: ClusterState, row: int, pod: PodClass, assumptions: Assumptions, certain: int, possible: int
-) -> int:
-    """The exact count of one node; where zones that had to be replayed wait for a report, one pod at a time."""
-    if state.freshness.waits_for_reports:
-        if certain or state.is_ahead_of_report(row):
-            return certain
-        possible = 1
-    return replayed_slots(state, row, pod.request, assumptions, possible)
+def _numbers(rows: Rows) -> NDArray[np.intp]:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
+def _of_one(state: ClusterState, pod: PodClass, assumptions: Assumptions, row: int, most: int) -> int | None:
+    """The count of one node if it is regular and amounts decide."""
+    columns, seen = state.columns, reports_of(state)
+    if seen.irregular[row] or (seen.distributing[row] and columns.policy[row] == Policy.NONE):
+        return None
+    names, amounts = _asked_of_node(pod)
+    asked = list(zip(columns.indexes(names).tolist(), amounts[:, 0].tolist(), strict=True))
+    return slots_of_one(columns, asked, _demand(pod), row, assumptions, min(most, 1) if pod.host_ports else most)
 
 
 @lru_cache(maxsize=4096)
@@ -132,9 +141,9 @@ class _Part:
         self.rows = rows
         self.assumptions = assumptions
         self.limit = limit
-        marks = marks_of(state)
-        self.irregular = marks.irregular[rows]
-        self.distributing = marks.distributing[rows]
+        seen = reports_of(state)
+        self.irregular = seen.irregular[rows]
+        self.distributing = seen.distributing[rows]
         self.waits = state.freshness.waits_for_reports
 
     def bounds(self, policy: Policy, scope: Scope) -> tuple[Counts, Counts]:

@@ -1,12 +1,13 @@
-"""Which nodes can be counted by amounts alone: two marks per row, taken from the nodes' reports and kept up to date.
+"""What a count of slots must know of the nodes' reports beyond the columns, kept per row and up to date.
 
-A report is a Python object, and a count over all nodes must not look at each of them. So `marks_of(state)` keeps, per row, what
-`engine/slots.py` needs to know of the report beyond the columns, and looks again only at rows that the change log names.
-Reading 5,000 reports the first time takes 2 ms.
+A report is a Python object, and a count over all nodes must not look at each of them. So `reports_of(state)` keeps two marks per
+row for `engine/slots.py` and looks again only at rows that the change log names; reading 5,000 reports the first time takes 2 ms. For
+`engine/slots_replay.py` it numbers reports by `kind`: equal numbers stand for the same machine and settings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,51 +20,65 @@ from bayplan.engine.placement import _says_more_than_amounts
 from bayplan.engine.rows import Mask
 
 
-class ReportMarks:
+class SeenReports:
     """Marks per row. `irregular`: amounts are not all that decides there. `distributing`: CPUs are spread over zones."""
 
     def __init__(self) -> None:
         self.irregular: Mask = np.zeros(0, dtype=np.bool_)
         self.distributing: Mask = np.zeros(0, dtype=np.bool_)
         self._reports: list[TopologyReport | None] = []
+        self._kinds: dict[int, int] = {}
+        self._kind_numbers: dict[Hashable, int] = {}
         self._cursor = -1
 
-    def refresh(self, state: ClusterState) -> ReportMarks:
-        """Bring the marks up to date with the state's change log: whoever reports anew is in it."""
-        if self._cursor == state.usage_log.end and len(self._reports) == state.columns.size:
-            return self
-        rows = state.usage_log.since(self._cursor)
+    def refresh(self, state: ClusterState) -> SeenReports:
+        """Look at the rows that the state's change log names: whoever reports anew is among them."""
         added = state.columns.size - len(self._reports)
-        if added:
-            self.irregular = np.concatenate((self.irregular, np.zeros(added, dtype=np.bool_)))
-            self.distributing = np.concatenate((self.distributing, np.zeros(added, dtype=np.bool_)))
-            self._reports += [None] * added
-        self._look_at(state, range(state.columns.size) if rows is None or added else rows.tolist())
+        if self._cursor == state.usage_log.end and not added:
+            return self
+        changed = state.usage_log.since(self._cursor)
         self._cursor = state.usage_log.end
+        if added:
+            none_yet = np.zeros(added, dtype=np.bool_)
+            self.irregular = np.concatenate((self.irregular, none_yet))
+            self.distributing = np.concatenate((self.distributing, none_yet))
+            self._reports += [None] * added
+        self._look_at(state, range(state.columns.size) if changed is None or added else changed.tolist())
         return self
 
-    def _look_at(self, state: ClusterState, rows: range | list[int]) -> None:
-        known: dict[int, tuple[bool, bool]] = {}
+    def kind(self, row: int) -> int:
+        """The number of a row's report: reports that differ only in what is available have the same."""
+        number = self._kinds.get(row)
+        if number is None:
+            report = self._reports[row]
+            assert report is not None
+            number = self._kind_numbers.setdefault(_machine_and_settings(report), len(self._kind_numbers))
+            self._kinds[row] = number
+        return number
+
+    def _look_at(self, state: ClusterState, rows: Iterable[int]) -> None:
+        marks_of: dict[int, tuple[bool, bool]] = {}
         for row in rows:
             report = state.reports[row]
             if report is self._reports[row]:
                 continue
             self._reports[row] = report
-            marks = known.get(id(report))
+            self._kinds.pop(row, None)
+            marks = marks_of.get(id(report))
             if marks is None:
-                marks = known[id(report)] = (_irregular(report), _distributing(report)) if report else (False, False)
+                marks = marks_of[id(report)] = (_irregular(report), _distributing(report)) if report else (False, False)
             self.irregular[row], self.distributing[row] = marks
 
 
-_MARKS: WeakKeyDictionary[ClusterState, ReportMarks] = WeakKeyDictionary()
+_SEEN: WeakKeyDictionary[ClusterState, SeenReports] = WeakKeyDictionary()
 
 
-def marks_of(state: ClusterState) -> ReportMarks:
-    """The marks of a state's rows as of now."""
-    marks = _MARKS.get(state)
-    if marks is None:
-        marks = _MARKS[state] = ReportMarks()
-    return marks.refresh(state)
+def reports_of(state: ClusterState) -> SeenReports:
+    """What is known of a state's reports as of now."""
+    seen = _SEEN.get(state)
+    if seen is None:
+        seen = _SEEN[state] = SeenReports()
+    return seen.refresh(state)
 
 
 def _irregular(report: TopologyReport) -> bool:
@@ -79,3 +94,17 @@ def _uneven(cpus: CpuLayout) -> bool:
 def _distributing(report: TopologyReport) -> bool:
     """Spreading over zones may fail although there are enough CPUs; inside one zone it never does."""
     return DISTRIBUTE_ACROSS_NUMA in report.settings.cpu_options
+
+
+def _machine_and_settings(report: TopologyReport) -> Hashable:
+    zones = tuple(
+        (
+            zone.id,
+            zone.memory_group,
+            tuple(zone.costs.items()),
+            tuple((name, amounts.total_of(name)) for name, amounts in zone.resources.items()),
+        )
+        for zone in report.zones
+    )
+    listed = report.inventory
+    return report.settings, zones, None if listed is None else (listed.cpus, listed.reserved_cpus)

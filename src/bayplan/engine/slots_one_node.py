@@ -1,0 +1,69 @@
+"""Slots of one node in plain Python: after a placement one row has changed, and a loop over a few dozen numbers is faster than NumPy.
+
+Measured for a node with eight zones: 10 us instead of 25 us for a pod of one container, 40 us instead of 300 us for two. Only what
+amounts decide is counted here; everything else is None, and `engine/slots.py` looks closer. `tests/properties` holds both
+forms to the same counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, Columns
+from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
+from bayplan.engine.admission import relevant_wants
+from bayplan.engine.demand import Demand
+
+Wants = list[tuple[int, int]]
+
+
+def slots_of_one(
+    columns: Columns, asked: Sequence[tuple[int, int]], demand: Demand, row: int, assumptions: Assumptions, most: int
+) -> int | None:
+    """How many pods a regular node admits one after another; None where single zones are not all it offers.
+
+    `asked` is what each pod takes of the node in sum, as (resource index, amount).
+    """
+    free = columns.free[:, row]
+    limit = max(min(most, *(int(free[index] // amount) for index, amount in asked)), 0)
+    topology = columns.topology[row]
+    if demand.nothing_to_align or topology == NO_TOPOLOGY or not limit:
+        return limit
+    if topology != TOPOLOGY_USABLE:
+        return 0
+    policy = columns.policy[row]
+    by_pod = demand.scope_matters and columns.scope[row] == Scope.POD and policy != Policy.NONE
+    if columns.cpu_group[row] != 1 or demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
+        return None
+    steps = (demand.pod_step,) if by_pod else demand.container_steps
+    wanted = [wants for step in steps if (wants := relevant_wants(columns, step.wants, row, assumptions))]
+    count = _in_single_zones(columns, wanted, row, limit)
+    # A pod that fits into single zones is not larger than a zone, and `restricted` offers others nothing else.
+    settled = count == limit or policy == Policy.SINGLE_NUMA_NODE or (policy == Policy.RESTRICTED and count > 0)
+    return count if settled else None
+
+
+def _in_single_zones(columns: Columns, wanted: list[Wants], row: int, limit: int) -> int:
+    """Pod after pod, each step in the lowest zone that holds it."""
+    zones = int(columns.zone_count[row])
+    left = {index: columns.zone_available[index, :zones, row].tolist() for wants in wanted for index, _ in wants}
+    total = {index: columns.zone_total[index, :zones, row].tolist() for wants in wanted for index, _ in wants}
+    if len(wanted) == 1:
+        return min(limit, sum(_times(wanted[0], left, total, zone, limit) for zone in range(zones)))
+    for count in range(limit):
+        for wants in wanted:
+            for zone in range(zones):
+                if all(left[index][zone] >= want if want else total[index][zone] > 0 for index, want in wants):
+                    break
+            else:
+                return count
+            for index, want in wants:
+                left[index][zone] -= want
+    return limit
+
+
+def _times(wants: Wants, left: dict[int, list[float]], total: dict[int, list[float]], zone: int, limit: int) -> int:
+    """How often one zone holds what one step wants."""
+    return min(
+        int(left[index][zone] // want) if want else limit if total[index][zone] > 0 else 0 for index, want in wants
+    )
