@@ -2,8 +2,9 @@
 
 A report may be unusable for ever (its zones contradict each other), or until something happens: somebody said that it is stale;
 a pod stands in zones that nobody knows; or the kubelet's books are about to change in a way that amounts do not foretell. Such a
-*restless* node has a pod whose zones had to be replayed and that no report lists yet, one whose init containers still hold
-memory, or one that ended and whose memory spanned zones. Whoever can wait for the next report (`waits_for_reports`) sends no aligned pod there until it has come.
+*restless* node has a pod whose zones had to be replayed or are somebody else's decision and that no report lists yet, one whose
+init containers still hold memory, or one that ended and whose memory spanned zones. Whoever can wait for the next report
+(`waits_for_reports`) sends no aligned pod there until it has come.
 `cluster/state.py` tells what happens and writes the standing into the columns.
 """
 
@@ -43,8 +44,8 @@ class Freshness:
         waits = self.waits_for_reports and self._restless.get(row)
         return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
 
-    def promised_by_replay(self, row: int, key: str, report: TopologyReport | None) -> None:
-        """A pod was assumed on the node, in zones that amounts alone did not tell."""
+    def promised_in_the_dark(self, row: int, key: str, report: TopologyReport | None) -> None:
+        """A pod was assumed on the node, or bound there by somebody else, in zones that amounts alone do not tell."""
         if report is not None and report.pods is not None:
             self._restless[row].add(key)
 

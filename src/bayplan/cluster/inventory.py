@@ -33,8 +33,11 @@ MOST_CPUS = 4096
 
 FREE, USED, UNHEALTHY = "free", "used", "unhealthy"
 
-PodHoldings = Mapping[str, Mapping[str, Mapping[int, int]]]
-"""Pod (`namespace/name`) to resource to zone id to amount."""
+ZoneHoldings = Mapping[str, Mapping[int, int]]
+"""What a pod holds: resource to zone id to amount."""
+
+PodHoldings = Mapping[str, ZoneHoldings]
+"""What each pod holds, by `namespace/name`."""
 
 
 class NotUnderstood(ValueError):

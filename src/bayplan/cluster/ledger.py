@@ -14,22 +14,25 @@ the zones. The rules:
 Best of all is a report that lists the pods it shows (`cluster/inventory.py`). Then nothing has to be inferred:
 
 * A promise is dropped when a report lists its pod, and not before.
-* A pod that ended is added back until a report no longer lists it. If a pod of the same name is promised meanwhile, an entry that
-  equals the promise is the new pod, any other the old one.
+* A pod that ended is added back as long as reports list it. It may even end before the first report that does, so its name is
+  remembered until then, once for each pod that had it. If a pod of the same name is promised meanwhile, an entry like the
+  promise is the new pod, any other an old one.
 * A pod that somebody else bound and no report lists yet may stand in any zone, so it counts in every one.
+* A pod that was listed and no longer is, although nobody has told its end, stays where it stood.
 
 `cluster/state.py` does the subtracting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from bayplan.cluster.inventory import PodHoldings, ZoneHoldings
 from bayplan.cluster.pod_class import HostPort
-from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.pod_request import PodRequest, is_memory
 from bayplan.cluster.topology_report import TopologyReport, same_use
 
 _Fallen = dict[tuple[int, int], float]
@@ -50,8 +53,9 @@ class PlacedPod(Struct, frozen=True, gc=False):
     """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
 
     `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
-    `shown` says that a report seems to contain it although nobody has confirmed it yet. `by_amounts` is False if the zones
-    were found by replaying the kubelet: then amounts alone do not say what the next pod will meet.
+    `shown` says that a report seems to contain it although nobody has confirmed it yet, `listed` that one has named it.
+    `by_amounts` is False if the zones were found by replaying the kubelet, or are not known: then amounts alone do not say what
+    the next pod will meet.
     """
 
     row: int
@@ -61,32 +65,67 @@ class PlacedPod(Struct, frozen=True, gc=False):
     confirmed: bool
     promised: Charges = ()
     shown: bool = False
+    listed: bool = False
     by_amounts: bool = True
 
 
 def settled_by_list(
     pods: Iterable[tuple[str, PlacedPod]],
-    listed: Collection[str],
-    ended: Mapping[str, Charges],
-    held: Callable[[str], Charges],
+    listed_before: PodHoldings,
+    listed: PodHoldings,
+    ended: Sequence[str],
+    resource_names: Sequence[str],
+    charges_of: Callable[[ZoneHoldings], Charges],
     anywhere: Callable[[PlacedPod], Charges],
-) -> tuple[list[tuple[str, PlacedPod]], dict[str, Charges]]:
-    """What stays subtracted, and which ended pods stay added, after a report that lists its pods.
+) -> tuple[list[tuple[str, PlacedPod]], list[str]]:
+    """What stays subtracted, and which ended pods are still remembered, after a report that lists its pods.
 
-    `held` is what the report says a pod holds that is `listed`; `anywhere` is what a pod in an unknown zone may hold.
+    `charges_of` turns an entry of the list into charges; `anywhere` is what a pod in an unknown zone may hold.
     """
     kept: list[tuple[str, PlacedPod]] = []
-    still_ended = {key: charges for key, charges in ended.items() if key in listed}
+    remembered = _not_over(ended, listed_before, listed)
+    found: set[str] = set()
     for key, placed in pods:
+        now = placed
         if key not in listed:
-            promised = placed.promised or (anywhere(placed) if placed.confirmed else ())
-            kept.append((key, replace(placed, promised=promised)))
-        elif key in still_ended and placed.promised and set(held(key)) != set(placed.promised):
-            kept.append((key, placed))
+            if not placed.promised and placed.listed and key in listed_before:
+                now = replace(placed, promised=charges_of(listed_before[key]))
+            elif not placed.promised and placed.confirmed:
+                now = replace(placed, promised=anywhere(placed), by_amounts=False)
+        elif key not in remembered or _alike(charges_of(listed[key]), placed.promised, resource_names):
+            now = replace(placed, promised=(), listed=True)
+            found.add(key)
+        kept.append((key, now))
+    return kept, [key for key in remembered if key not in found]
+
+
+def _not_over(ended: Iterable[str], listed_before: PodHoldings, listed: PodHoldings) -> list[str]:
+    """Ended pods that this report or a later one may list: one that was listed and no longer is, is over."""
+    remembered: list[str] = []
+    over: set[str] = set()
+    for key in ended:
+        if key in listed_before and key not in listed and key not in over:
+            over.add(key)
         else:
-            still_ended.pop(key, None)
-            kept.append((key, replace(placed, promised=())))
-    return kept, still_ended
+            remembered.append(key)
+    return remembered
+
+
+def _alike(held: Charges, promised: Charges, resource_names: Sequence[str]) -> bool:
+    """True if a pod holds what was promised. Memory over several zones counts in sum: its shares nobody knows."""
+    zones: dict[int, set[int]] = {}
+    for charge in held:
+        zones.setdefault(charge.resource, set()).add(charge.zone)
+    over_zones = {each for each, of_it in zones.items() if len(of_it) > 1 and is_memory(resource_names[each])}
+
+    def amounts(charges: Charges) -> dict[tuple[int, int | None], float]:
+        found: dict[tuple[int, int | None], float] = {}
+        for charge in filter(lambda charge: charge.amount, charges):
+            place = charge.resource, None if charge.resource in over_zones else charge.zone
+            found[place] = found.get(place, 0) + charge.amount
+        return found
+
+    return amounts(held) == amounts(promised)
 
 
 def settled(

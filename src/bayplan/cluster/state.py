@@ -20,6 +20,7 @@ from bayplan.cluster.change_log import ChangeLog
 from bayplan.cluster.columns import TOPOLOGY_INVALID, Columns
 from bayplan.cluster.freshness import Freshness
 from bayplan.cluster.hardware import HardwareClass, hardware_of
+from bayplan.cluster.inventory import PodHoldings, ZoneHoldings
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import Charges, PlacedPod, ZoneCharge, settled, settled_by_list
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
@@ -36,6 +37,8 @@ __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
 # More than anybody reads; a service that runs for months must not collect them without end.
 MOST_PROBLEMS = 1000
+# Per node: pods that ended before any report listed them. One that is late may do so, but most of them never will be.
+MOST_ENDED = 32
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
@@ -72,8 +75,8 @@ class ClusterState:
         self._before_their_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         self._awaited_node: dict[str, str] = {}
         self._reports_before_their_node: dict[str, TopologyReport] = {}
-        # Pods that ended although their node's report still lists them, and what was added back for each.
-        self._ended: defaultdict[int, dict[str, Charges]] = defaultdict(dict)
+        # Pods that ended, and that the node's report or one that is on its way lists all the same.
+        self._ended: defaultdict[int, list[str]] = defaultdict(list)
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
 
@@ -247,15 +250,19 @@ class ClusterState:
             # Otherwise whatever it holds in zones is promised here or in the node's report already.
             self._promise(key, self._holdings(key, report))
             self._judge(row)
-        elif placed is None and report is not None and report.pods is not None and key not in report.pods:
-            self._promise(key, self._charges_of(could_hold(request, report)))
+        elif placed is None and report is not None and report.pods is not None:
+            self._look_up(key, report, report.pods)
 
     def remove_pod(self, key: str) -> None:
         """A pod ended or was deleted: its amounts are free again."""
         self.waiting.pop(key, None)
         self.bound.pop(key, None)
         self._no_longer_aside(key)
-        self._release(key)
+        placed = self.pods.get(key)
+        if placed is not None:
+            self._release(key)
+            self._note_end(key, placed)
+            self._judge(placed.row)
 
     def assume(
         self, key: str, row: int, pod: PodClass, charges: Sequence[ZoneCharge], *, by_amounts: bool = True
@@ -269,26 +276,28 @@ class ClusterState:
         )
         self._place(key, placed)
         if not by_amounts:
-            self.freshness.promised_by_replay(row, key, self.reports[row])
+            self.freshness.promised_in_the_dark(row, key, self.reports[row])
             self._judge(row)
 
     def confirm(self, key: str) -> None:
         """The cluster shows the pod on its node: the promise became a fact."""
         placed = self.pods[key]
         if placed.shown:
-            self._give_back(placed)
+            self._give(placed.row, placed.charges)
             placed = replace(placed, charges=(), promised=(), shown=False)
             self.usage_log.append(placed.row)
         self.pods[key] = replace(placed, confirmed=True)
 
     def forget(self, key: str) -> None:
         """Binding failed: give everything back. A pod that is gone has nothing; one that the cluster shows bound keeps all."""
-        if key in self.pods and not self.pods[key].confirmed:
+        placed = self.pods.get(key)
+        if placed is not None and not placed.confirmed:
             self._release(key)
+            self._judge(placed.row)
 
     def is_ahead_of_report(self, row: int) -> bool:
         """True if pods came or went since a node's report that it does not show yet."""
-        return bool(self._ended.get(row)) or any(self.pods[key].promised for key in self._pods_on.get(row, ()))
+        return bool(self._ended_but_listed(row)) or any(self.pods[key].promised for key in self._pods_on.get(row, ()))
 
     def pods_on(self, row: int) -> list[str]:
         """The pods on a node, by name."""
@@ -322,14 +331,12 @@ class ClusterState:
         self.usage_log.append(placed.row)
 
     def _release(self, key: str) -> None:
-        placed = self.pods.pop(key, None)
-        if placed is None:
-            return
+        placed = self.pods.pop(key)
         row = placed.row
         for resource, amount in placed.request.total.items():
             self.columns.take(resource, row, -amount)
         self.columns.take(PODS, row, -1)
-        self._give_back(placed)
+        self._give(row, placed.charges)
         for port in placed.host_ports:
             users = self.port_users[port.protocol, port.number]
             users[row].remove(port)
@@ -338,11 +345,41 @@ class ClusterState:
         self._pods_on[row].discard(key)
         self.usage_log.append(row)
         self.freshness.gone(row, key)
+
+    def _note_end(self, key: str, placed: PlacedPod) -> None:
+        """A pod ended: the report may list it still, or one that is on its way may list it for the first time."""
+        row = placed.row
         report = self.reports[row]
-        if report is not None and report.pods is not None and key in report.pods and not placed.promised:
-            self._add_back(row, key, self._held(report, key))
+        if report is None or report.pods is None:
+            return
+        if placed.listed and key in report.pods:
+            self._ended[row].append(key)
+            self._give(row, self._held(report, report.pods[key]))
             self.freshness.ended(row, key, report.pods)
-        self._judge(row)
+        elif placed.promised and not placed.listed:
+            ended = self._ended[row]
+            ended.append(key)
+            never_listed = [other for other in ended if other not in report.pods]
+            if len(never_listed) > MOST_ENDED:
+                ended.remove(never_listed[0])
+
+    def _look_up(self, key: str, report: TopologyReport, listed: PodHoldings) -> None:
+        """A pod that somebody else bound: the report lists it, or it may stand in any zone."""
+        placed = self.pods[key]
+        ended = self._ended.get(placed.row, [])
+        if key in listed and key not in ended:
+            self.pods[key] = replace(placed, listed=True)
+            return
+        may_hold = self._charges_of(could_hold(placed.request, report))
+        if key in ended and may_hold:
+            # The one that is listed had the same name. Which of the two the next report means, nobody can say: both count.
+            self._ended[placed.row] = [other for other in ended if other != key]
+            self._take_all(placed.row, self._held(report, listed.get(key, {})))
+        if may_hold:
+            self.pods[key] = replace(placed, by_amounts=False)
+            self._promise(key, may_hold)
+            self.freshness.promised_in_the_dark(placed.row, key, report)
+            self._judge(placed.row)
 
     def _leave_aside(self, key: str, pod: Pod, node: str) -> None:
         self._before_their_node[node][key] = pod
@@ -353,19 +390,14 @@ class ClusterState:
         if node is not None:
             self._before_their_node.get(node, {}).pop(key, None)
 
-    def _give_back(self, placed: PlacedPod) -> None:
-        self._give(placed.row, placed.charges)
-
     def _give(self, row: int, charges: Charges) -> None:
+        """Add to zones, never beyond what they have in all: a report may show as free what it says a pod holds."""
         columns = self.columns
         for charge in charges:
-            columns.zone_available[charge.resource, charge.zone, row] += charge.amount
-            columns.zone_available_sum[charge.resource, row] += charge.amount
-
-    def _add_back(self, row: int, key: str, charges: Charges) -> None:
-        """A pod ended that the report still counts as using something."""
-        self._ended[row][key] = charges
-        self._give(row, charges)
+            left = columns.zone_available[charge.resource, charge.zone, row]
+            amount = min(float(columns.zone_total[charge.resource, charge.zone, row] - left), charge.amount)
+            columns.zone_available[charge.resource, charge.zone, row] = left + amount
+            columns.zone_available_sum[charge.resource, row] += amount
 
     def _promise(self, key: str, charges: Charges) -> None:
         placed = self.pods[key]
@@ -388,25 +420,34 @@ class ClusterState:
         self._write_zones(row, report)
         self.freshness.in_unknown_zones.pop(row, None)
         pods = [(key, self.pods[key]) for key in self.pods_on(row)]
-        ended = self._ended.pop(row, {})
+        ended = self._ended.pop(row, [])
+        names = self.columns.resource_names
         if report.pods is None:
-            names = self.columns.resource_names
             pods = settled(pods, before, report, names, lambda key: self._holdings(key, report))
         else:
-            pods, still_ended = settled_by_list(
+            pods, ended = settled_by_list(
                 pods,
+                (before.pods if before is not None else None) or {},
                 report.pods,
                 ended,
-                lambda key: self._held(report, key),
+                names,
+                lambda entry: self._held(report, entry),
                 lambda placed: self._charges_of(could_hold(placed.request, report)),
             )
-            for key, charges in still_ended.items():
-                self._add_back(row, key, charges)
+            if ended:
+                self._ended[row] = ended
+            for key in self._ended_but_listed(row):
+                self._give(row, self._held(report, report.pods[key]))
         for key, placed in pods:
             self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
-        self.freshness.reported(row, report, pods, self._ended.get(row, ()))
+        self.freshness.reported(row, report, pods, self._ended_but_listed(row))
         self._judge(row)
         self.usage_log.append(row)
+
+    def _ended_but_listed(self, row: int) -> list[str]:
+        report = self.reports[row]
+        listed = (report.pods if report is not None else None) or {}
+        return [key for key in dict.fromkeys(self._ended.get(row, ())) if key in listed]
 
     def _holdings(self, key: str, report: TopologyReport) -> tuple[ZoneCharge, ...]:
         """What the annotation of a bound pod tells; a pod that holds more than that is noted as unknown."""
@@ -419,14 +460,13 @@ class ClusterState:
     def _charges_of(self, holdings: Iterable[Holding]) -> Charges:
         return tuple(ZoneCharge(self.columns.resource(name), zone, float(amount)) for name, zone, amount in holdings)
 
-    def _held(self, report: TopologyReport, key: str) -> Charges:
-        """What a report says one of its pods holds; zones that the report does not have are passed over."""
-        position = {zone.id: position for position, zone in enumerate(report.zones)}
+    def _held(self, report: TopologyReport, entry: ZoneHoldings) -> Charges:
+        """What a list says that a pod holds; zones and resources that the report does not have are passed over."""
         return self._charges_of(
-            (name, position[zone], amount)
-            for name, in_zones in (report.pods or {})[key].items()
-            for zone, amount in in_zones.items()
-            if zone in position
+            (name, position, in_zones[zone.id])
+            for name, in_zones in entry.items()
+            for position, zone in enumerate(report.zones)
+            if zone.id in in_zones and name in zone.resources
         )
 
     def _judge(self, row: int) -> None:
