@@ -7,12 +7,13 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import commands, engine, placement, replay, simulation, virtual_kubelet
+from benchmarks import commands, engine, gangs, placement, replay, simulation, virtual_kubelet
 
 GROUPS = {
     "engine": engine.run,
     "placement": placement.run,
     "replay": replay.run,
+    "gangs": gangs.run,
     "virtual-kubelet": virtual_kubelet.run,
     "simulation": simulation.run,
     "commands": commands.run,

@@ -6,8 +6,12 @@ This is the one form in which the scheduler knows gangs, whoever wrote them. Rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec import Struct
 
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Path
@@ -66,9 +70,12 @@ class Group:
             yield from group.every_group()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gang:
-    """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level."""
+    """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
+
+    Two gangs are never equal, whatever they hold: comparing thousands of pods would cost more than placing them.
+    """
 
     name: str
     whole: Group
@@ -76,14 +83,19 @@ class Gang:
     spread: bool = False
     patience: Patience | None = None
 
-    @property
+    @cached_property
     def pods(self) -> list[Pod]:
-        """All pods that wait for a place."""
+        """All pods that wait for a place, in the order of their ranks."""
         return [pod for group in self.whole.every_group() for pod in group.pods]
 
+    @cached_property
+    def doubled_pod(self) -> str:
+        """A pod that is in the gang twice; an empty text if none is."""
+        seen = Counter(pod_key(pod) for pod in self.pods)
+        return next((key for key, number in seen.items() if number > 1), "")
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+
+class Seat(Struct, frozen=True, gc=False):
     """One pod's place: the node, its path in the tree, the pod's rank in the gang and the number of its segment."""
 
     pod: str
@@ -116,22 +128,16 @@ class GangDecision:
     gang: str
     status: Status
     bound: str
-    seats: tuple[Seat, ...] = ()
+    seats: Sequence[Seat] = ()
     gap: int = 0
     left_out: tuple[str, ...] = ()
     relaxed: tuple[str, ...] = ()
     preferred_domains: int | None = None
     waits: str = ""
     rooms: tuple[LevelRoom, ...] = ()
-    refused_by: tuple[tuple[str, int], ...] = field(default=())
     problem: str = ""
 
     @property
     def placed(self) -> bool:
         """True if the gang may start."""
         return bool(self.seats) and not self.waits
-
-
-def keys(pods: tuple[Pod, ...]) -> list[str]:
-    """The names of pods."""
-    return [pod_key(pod) for pod in pods]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.scheduling.gang import Gang, Group, Slices
 
@@ -22,11 +21,9 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     twice = next((name for name, number in named.items() if number > 1), None)
     if twice is not None:
         return f'groups: "{twice}" is the name of two groups'
-    pods = Counter(pod_key(pod) for pod in gang.pods)
-    doubled = next((key for key, number in pods.items() if number > 1), None)
-    if doubled is not None:
-        return f"pod {doubled} is twice in the gang"
-    if not pods and not any(group.running for group in groups):
+    if gang.doubled_pod:
+        return f"pod {gang.doubled_pod} is twice in the gang"
+    if not gang.pods and not any(group.running for group in groups):
         return "the gang has no pods"
     if gang.whole.slices and len(groups) > 1:
         return "segments: a gang with groups cannot have segments of its own; make each segment a group"

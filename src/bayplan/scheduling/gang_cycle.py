@@ -9,16 +9,19 @@ beyond the minimum. What is required is never given up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
+from typing import overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.cluster.tree import Tree, natural_key
+from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.equal_pods import Layer
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, domains_used
 from bayplan.engine.gangs.search import search
@@ -31,6 +34,8 @@ from bayplan.scheduling.gang import Gang, GangDecision, Group, LevelRoom, Seat, 
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.trees import Trees
+
+Bounds = tuple[int, int]
 
 # Ways to leave groups out that are tried before the gang is told to wait.
 MOST_CHOICES = 200
@@ -47,6 +52,16 @@ class GangScheduler:
 
     def __post_init__(self) -> None:
         self._slots: dict[PodClass, ClassSlots] = {}
+        self._outlines: WeakKeyDictionary[Gang, _Outline] = WeakKeyDictionary()
+
+    def outline(self, gang: Gang, whole: Group, tree: Tree) -> _Outline:
+        """A gang's parts and shapes; kept for gangs that ask again and have nobody running."""
+        if whole is not gang.whole or any(group.running for group in whole.every_group()):
+            return _outline(self.state, tree, whole)
+        known = self._outlines.get(gang)
+        if known is None or known.levels != tree.levels:
+            known = self._outlines[gang] = _outline(self.state, tree, whole)
+        return known
 
     def slots(self, pod: PodClass, tree: Tree, most: int) -> Counts:
         """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`."""
@@ -55,22 +70,26 @@ class GangScheduler:
             answer = self.answers.for_class(pod, self.profile)
             known = self._slots[pod] = ClassSlots(self.state, pod, self.profile, answer)
         counts, _ = known.refresh(most)
-        return counts[tree.rows].astype(np.int64)
+        by_position: Counts = counts[tree.rows].astype(np.int64)
+        return by_position
 
 
 def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> GangDecision:
     """Decide where a gang goes. The state stays as it is; `waited` is for how many seconds the gang has been waiting."""
     tree = scheduler.trees.get(gang.topology)
-    wrong = problem_of(gang, tree, scheduler.trees.names) or _held_back(scheduler.state, gang)
+    wrong = problem_of(gang, tree, scheduler.trees.names)
     if wrong or tree is None:
         return GangDecision(gang.name, Status.INFEASIBLE, wrong, problem=wrong)
     first: Solution | None = None
     for plan in _plans(gang):
-        numbers = _as_numbers(scheduler, tree, gang, plan.whole)
+        outline = scheduler.outline(gang, plan.whole, tree)
+        if outline.held_back:
+            return GangDecision(gang.name, Status.INFEASIBLE, outline.held_back, problem=outline.held_back)
+        problem = _as_numbers(scheduler, tree, gang, outline)
         layers = tuple(Layer(_number(tree, each.level), each.size, each.apart) for each in plan.slices)
-        solution = search(numbers.problem, layers)
+        solution = search(problem, layers)
         if solution.found:
-            return _decision(gang, plan, numbers, solution, waited)
+            return _decision(gang, plan, outline, problem, solution, waited)
         first = first or solution
     assert first is not None
     return GangDecision(gang.name, first.status, first.bound, rooms=_rooms(scheduler, tree, gang))
@@ -182,25 +201,35 @@ def _names(group: Group) -> set[str]:
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """A problem, and the pods behind it: `members[part][shape]` in the order of their ranks."""
+class _Outline:
+    """What of a gang does not depend on what is free: its parts, its shapes, and the pods of each in the order of their ranks.
 
-    problem: Problem
+    Pods of one class are one shape; those that running members bind to some positions are another.
+    """
+
+    levels: tuple[str, ...]
+    groups: list[Group]
+    parts: tuple[Part, ...]
+    shapes: list[tuple[PodClass, Bounds | None]]
     members: list[dict[int, list[Pod]]]
+    pods: int
+    held_back: str
 
 
-def _as_numbers(scheduler: GangScheduler, tree: Tree, gang: Gang, whole: Group) -> _Numbers:
-    """Pods of one class are one shape; those that running members bind to a domain are another."""
-    state = scheduler.state
-    shapes: dict[tuple[PodClass, tuple[int, int] | None], int] = {}
+def _outline(state: ClusterState, tree: Tree, whole: Group) -> _Outline:
+    shapes: dict[tuple[PodClass, Bounds | None], int] = {}
     groups = list(whole.every_group())
     parents = _parents(whole)
     members: list[dict[int, list[Pod]]] = []
+    held_back = ""
     for number, group in enumerate(groups):
         pinned = _pinned(state, tree, groups, parents, number)
         own: dict[int, list[Pod]] = {}
         for pod in group.pods:
-            own.setdefault(shapes.setdefault((state.classes.of(pod), pinned), len(shapes)), []).append(pod)
+            pod_class = state.classes.of(pod)
+            own.setdefault(shapes.setdefault((pod_class, pinned), len(shapes)), []).append(pod)
+            reason = "" if held_back else why_not_yet(pod, pod_class)
+            held_back = f"pod {pod_key(pod)} {reason}" if reason else held_back
         members.append(own)
     parts = tuple(
         Part(
@@ -212,10 +241,16 @@ def _as_numbers(scheduler: GangScheduler, tree: Tree, gang: Gang, whole: Group) 
         )
         for number, group in enumerate(groups)
     )
-    total = sum(len(group.pods) for group in groups)
-    slots = tuple(_inside(scheduler.slots(pod, tree, total), pinned) for pod, pinned in shapes)
-    amounts, free = _node_sums(state, tree, [pod for pod, _ in shapes]) if len(shapes) > 1 else _NO_SUMS
-    return _Numbers(Problem(tree, parts, slots, amounts, free, gang.spread), members)
+    pods = sum(len(group.pods) for group in groups)
+    return _Outline(tree.levels, groups, parts, list(shapes), members, pods, held_back)
+
+
+def _as_numbers(scheduler: GangScheduler, tree: Tree, gang: Gang, outline: _Outline) -> Problem:
+    state = scheduler.state
+    slots = tuple(_inside(scheduler.slots(pod, tree, outline.pods), pinned) for pod, pinned in outline.shapes)
+    several = len(outline.shapes) > 1
+    amounts, free = _node_sums(state, tree, [pod for pod, _ in outline.shapes]) if several else _NO_SUMS
+    return Problem(tree, outline.parts, slots, amounts, free, gang.spread)
 
 
 _NO_SUMS = (np.zeros((1, 0)), np.zeros((0, 0)))
@@ -239,12 +274,10 @@ def _number(tree: Tree, label: str) -> int:
     return number
 
 
-def _pinned(
-    state: ClusterState, tree: Tree, groups: list[Group], parents: list[int], number: int
-) -> tuple[int, int] | None:
+def _pinned(state: ClusterState, tree: Tree, groups: list[Group], parents: list[int], number: int) -> Bounds | None:
     """The positions that a group is bound to because members of it, or of a group around it, run there already."""
     position_of = None
-    found: tuple[int, int] | None = None
+    found: Bounds | None = None
     while number >= 0:
         group = groups[number]
         nodes = [pod.spec.node_name for each in group.every_group() for pod in each.running]
@@ -260,7 +293,7 @@ def _pinned(
     return found
 
 
-def _inside(slots: Counts, bounds: tuple[int, int] | None) -> Counts:
+def _inside(slots: Counts, bounds: Bounds | None) -> Counts:
     if bounds is None:
         return slots
     inside = np.zeros_like(slots)
@@ -281,9 +314,11 @@ def _node_sums(
 # -- the outcome ----------------------------------------------------------------------------------------------------------
 
 
-def _decision(gang: Gang, plan: _Plan, numbers: _Numbers, solution: Solution, waited: float) -> GangDecision:
-    preferred = numbers.problem.parts[0].preferred
-    used = domains_used(numbers.problem, solution, 0) if preferred is not None else None
+def _decision(
+    gang: Gang, plan: _Plan, outline: _Outline, problem: Problem, solution: Solution, waited: float
+) -> GangDecision:
+    preferred = problem.parts[0].preferred
+    used = domains_used(problem, solution, 0) if preferred is not None else None
     patience = gang.patience
     waits = ""
     if patience is not None and used is not None and used > patience.domains and waited < patience.seconds:
@@ -292,7 +327,7 @@ def _decision(gang: Gang, plan: _Plan, numbers: _Numbers, solution: Solution, wa
         gang.name,
         solution.status,
         solution.bound,
-        _seats(gang, plan, numbers, solution),
+        _Seats(gang, plan, outline, problem.tree, solution),
         solution.gap,
         plan.left_out,
         plan.relaxed,
@@ -301,30 +336,42 @@ def _decision(gang: Gang, plan: _Plan, numbers: _Numbers, solution: Solution, wa
     )
 
 
-def _seats(gang: Gang, plan: _Plan, numbers: _Numbers, solution: Solution) -> tuple[Seat, ...]:
+class _Seats(Sequence[Seat]):
+    """The seats of a decision, made when somebody looks: a gang that waits on is decided about more often than it is seated."""
+
+    def __init__(self, gang: Gang, plan: _Plan, outline: _Outline, tree: Tree, solution: Solution) -> None:
+        self._of = gang, plan, outline, tree, solution
+        self._number = outline.pods
+
+    def __len__(self) -> int:
+        return self._number
+
+    @overload
+    def __getitem__(self, index: int) -> Seat: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Seat]: ...
+    def __getitem__(self, index: int | slice) -> Seat | Sequence[Seat]:
+        return self._made[index]
+
+    @cached_property
+    def _made(self) -> tuple[Seat, ...]:
+        return _seats(*self._of)
+
+
+def _seats(gang: Gang, plan: _Plan, outline: _Outline, tree: Tree, solution: Solution) -> tuple[Seat, ...]:
     """Pods in the order of their ranks on positions in the order of the tree: neighbours stay neighbours."""
-    tree = numbers.problem.tree
     paths = tree.paths[tree.node_level]
     ranks = {pod_key(pod): rank for rank, pod in enumerate(gang.pods)}
     size = plan.slices[-1].size if plan.slices else None
     seats: list[Seat] = []
-    for group, members, placed in zip(plan.whole.every_group(), numbers.members, solution.placed, strict=True):
+    for group, members, placed in zip(outline.groups, outline.members, solution.placed, strict=True):
         for shape, pods in members.items():
-            used = np.flatnonzero(placed[shape])
-            positions = np.repeat(used, placed[shape][used]).tolist()
+            spots = placed[shape]
+            positions = np.repeat(spots.positions, spots.counts).tolist()
             for number, (pod, position) in enumerate(zip(pods, positions, strict=True)):
                 key, path = pod_key(pod), paths[position]
                 seats.append(Seat(key, group.name, path[-1], path, ranks[key], number // size if size else None))
     return tuple(sorted(seats, key=lambda seat: seat.rank))
-
-
-def _held_back(state: ClusterState, gang: Gang) -> str:
-    """Why a gang must not be placed now because of one of its pods; an empty text if it may."""
-    for pod in gang.pods:
-        reason = why_not_yet(pod, state.classes.of(pod))
-        if reason:
-            return f"pod {pod_key(pod)} {reason}"
-    return ""
 
 
 def _rooms(scheduler: GangScheduler, tree: Tree, gang: Gang) -> tuple[LevelRoom, ...]:
@@ -348,8 +395,3 @@ def _rooms(scheduler: GangScheduler, tree: Tree, gang: Gang) -> tuple[LevelRoom,
             )
         )
     return tuple(rooms)
-
-
-def in_rank_order(pods: list[Pod]) -> list[Pod]:
-    """Pods by name in natural order: r2 before r10."""
-    return sorted(pods, key=lambda pod: natural_key(pod_key(pod)))

@@ -213,6 +213,11 @@ def _fill_one(
     return counts
 
 
+def fill_nodes(slots: Counts, pods: int, *, spread: bool) -> Counts:
+    """Pods on the nodes of one domain that has room for all of them: on few nodes, or on many."""
+    return _largest_first(slots, pods, spread)
+
+
 def _multiple(wish: Wish, level: int) -> int:
     """The size of slices that must not be divided between domains of a level: those of layers at it or above it."""
     sizes = [layer.size for layer in wish.layers if layer.level >= level]

@@ -11,11 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayplan.engine.gangs.equal_pods import Wish, place_equal
-from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, infeasible
+from bayplan.engine.gangs.equal_pods import Wish, fill_nodes, place_equal
+from bayplan.engine.gangs.problem import (
+    NOWHERE,
+    WHOLE_TREE,
+    Counts,
+    Problem,
+    Solution,
+    Spots,
+    Status,
+    infeasible,
+)
 
 MOST_STEPS = 20_000
 
@@ -54,6 +65,8 @@ class _Search:
         self.finest = max((group.level for group in self.groups), default=WHOLE_TREE)
         self.taken: list[int] = []
         self.unbound = self._pods_without_domain()
+        self.hopeless: set[tuple[int, bytes]] = set()
+        self.around = {group.part: group for group in self.groups}
 
     def _groups(self) -> list[_Group]:
         """Parts that narrow the domain of what is around them; parents first, then the widest level, then the largest."""
@@ -83,6 +96,9 @@ class _Search:
         if index == len(self.groups):
             return bool(self.left[0].sum() >= self.unbound)
         group = self.groups[index]
+        state = self._state_of(index)
+        if state in self.hopeless:
+            return False
         for domain in self._candidates(group):
             self.steps += 1
             if self.steps >= self.most_steps:
@@ -93,7 +109,22 @@ class _Search:
                 return True
             self.taken.pop()
             self._take(group, domain, -group.pods)
+        if self.steps < self.most_steps:
+            self.hopeless.add(state)
         return False
+
+    def _state_of(self, index: int) -> tuple[int, bytes]:
+        """What decides whether the groups from `index` on have a place: who is left, and what is left where they may go.
+
+        Where nothing but the finest domains is chosen any more, their order does not matter.
+        """
+        group = self.groups[index]
+        low, high = self._span(group)
+        left = self.left[group.level][low:high]
+        alike = group.level == self.finest and all(
+            (each.level, each.around) == (group.level, group.around) for each in self.groups[index:]
+        )
+        return index, (np.sort(left) if alike and group.level - self._level_around(group) == 1 else left).tobytes()
 
     def _candidates(self, group: _Group) -> Iterator[int]:
         """Domains that hold a group, the tightest first."""
@@ -104,6 +135,7 @@ class _Search:
         for level in range(outer + 1, group.level):
             around = self.problem.tree.domain_at[level][self.problem.tree.starts[group.level][low:high]]
             enough &= self.left[level][around] >= group.pods
+        enough &= self._holds_what_is_inside(group, low, high)
         candidates = np.flatnonzero(enough)
         if group.level == self.finest and group.level - outer == 1:
             # Nothing is ever chosen below these, and they share all that is around them: equal room is equally good.
@@ -113,8 +145,23 @@ class _Search:
             candidates = candidates[np.argsort(left[candidates], kind="stable")]
         return (low + int(candidate) for candidate in candidates)
 
+    def _holds_what_is_inside(self, group: _Group, low: int, high: int) -> NDArray[np.bool_]:
+        """A bound: domains in which the groups inside find room if each takes whole multiples of what divides all of them."""
+        tree = self.problem.tree
+        holds = np.ones(high - low, dtype=np.bool_)
+        first = tree.starts[group.level][low]
+        end = tree.starts[group.level][high] if high < len(tree.starts[group.level]) else tree.size
+        for level in {each.level for each in self.groups if each.around == group.part}:
+            sizes = [each.pods for each in self.groups if each.around == group.part and each.level == level]
+            unit = gcd(*sizes)
+            inner = slice(*np.searchsorted(tree.starts[level], (first, end)))
+            usable = self.left[level][inner] // unit * unit
+            begins = np.searchsorted(tree.starts[level][inner], tree.starts[group.level][low:high])
+            holds &= np.add.reduceat(usable, begins) >= sum(sizes)
+        return holds
+
     def _level_around(self, group: _Group) -> int:
-        around = next((other for other in self.groups if other.part == group.around), None)
+        around = self.around.get(group.around)
         return around.level if around else WHOLE_TREE
 
     def _span(self, group: _Group) -> tuple[int, int]:
@@ -134,26 +181,30 @@ class _Search:
         for level in range(self._level_around(group) + 1, group.level + 1):
             self.left[level][tree.domain_at[level][first]] -= pods
 
-    def carried_out(self) -> tuple[tuple[Counts, ...], ...]:
+    def carried_out(self) -> tuple[tuple[Spots, ...], ...]:
         """Pods by position: the narrowest domains are filled first, so that wider ones take what is left."""
         problem, tree = self.problem, self.problem.tree
         slots = problem.slots[self.shape].copy()
-        placed = [[np.zeros(tree.size, dtype=np.int64) for _ in problem.slots] for _ in problem.parts]
+        placed = [[NOWHERE for _ in problem.slots] for _ in problem.parts]
         domain_of = {group.part: (group.level, domain) for group, domain in zip(self.groups, self.taken, strict=True)}
-        used = np.zeros(tree.size, dtype=np.bool_)
-        for number in sorted(range(len(problem.parts)), key=lambda part: -self._home(part, domain_of)[0]):
+        home = [self._home(number, domain_of) for number in range(len(problem.parts))]
+        preferred = problem.parts[0].preferred
+        used = np.zeros(0 if preferred is None else len(tree.starts[preferred]), dtype=np.bool_)
+        for number in sorted(range(len(problem.parts)), key=lambda part: -home[part][0]):
             pods = problem.parts[number].pods[self.shape]
             if not pods:
                 continue
-            level, domain = self._home(number, domain_of)
+            level, domain = home[number]
             first, end = tree.bounds(level, domain) if level != WHOLE_TREE else (0, tree.size)
-            here = np.zeros(tree.size, dtype=np.int64)
-            here[first:end] = slots[first:end]
-            counts = self._in_touched_domains_first(here, pods, used)
-            placed[number][self.shape] = counts
-            slots -= counts
-            used |= counts > 0
-        return tuple(tuple(counts) for counts in placed)
+            if preferred is None or level >= preferred:
+                counts = fill_nodes(slots[first:end], pods, spread=problem.spread)
+            else:
+                counts = self._in_touched_domains_first(slots, first, end, pods, used)
+            slots[first:end] -= counts
+            spots = placed[number][self.shape] = Spots.of(counts, first)
+            if preferred is not None:
+                used[tree.domain_at[preferred][spots.positions]] = True
+        return tuple(tuple(spots) for spots in placed)
 
     def _home(self, number: int, domain_of: dict[int, tuple[int, int]]) -> tuple[int, int]:
         """The level and domain that a part's own pods are bound to."""
@@ -164,23 +215,20 @@ class _Search:
         return WHOLE_TREE, 0
 
     def _in_touched_domains_first(
-        self, slots: Counts, pods: int, used: np.ndarray[tuple[int], np.dtype[np.bool_]]
+        self, slots: Counts, first: int, end: int, pods: int, used: NDArray[np.bool_]
     ) -> Counts:
         """Fill preferred domains that the gang uses anyway; only then others, as few as possible."""
         problem, tree = self.problem, self.problem.tree
         preferred = problem.parts[0].preferred
-        counts = np.zeros(tree.size, dtype=np.int64)
-        if preferred is not None and used.any():
-            touched = np.zeros(len(tree.starts[preferred]), dtype=np.bool_)
-            touched[tree.domain_at[preferred][used]] = True
-            inside = np.where(touched[tree.domain_at[preferred]], slots, 0)
-            share = min(pods, int(inside.sum()))
-            found = place_equal(tree, inside, Wish(share, preferred=preferred, spread=problem.spread))
-            if share and found.counts is not None:
+        assert preferred is not None
+        here = np.zeros_like(slots)
+        here[first:end] = slots[first:end]
+        counts = np.zeros_like(slots)
+        inside = np.where(used[tree.domain_at[preferred]], here, 0)
+        share = min(pods, int(inside.sum()))
+        for wanted, room in ((share, inside), (pods - share, here)):
+            if wanted:
+                found = place_equal(tree, room - counts if room is here else room, Wish(wanted, preferred=preferred))
+                assert found.counts is not None
                 counts += found.counts
-        rest = pods - int(counts.sum())
-        if rest:
-            found = place_equal(tree, slots - counts, Wish(rest, preferred=preferred, spread=problem.spread))
-            assert found.counts is not None
-            counts += found.counts
-        return counts
+        return counts[first:end]

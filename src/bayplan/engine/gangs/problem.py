@@ -83,16 +83,33 @@ class Problem:
         return max(named, default=WHOLE_TREE)
 
 
+@dataclass(frozen=True, slots=True)
+class Spots:
+    """Pods by position, only where there are any; positions ascend."""
+
+    positions: NDArray[np.intp]
+    counts: Counts
+
+    @classmethod
+    def of(cls, counts: Counts, first: int = 0) -> Spots:
+        """Those of a run of positions that begins at `first`."""
+        used = np.flatnonzero(counts)
+        return cls(used + first, counts[used])
+
+
+NOWHERE = Spots(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64))
+
+
 @dataclass(frozen=True)
 class Solution:
-    """Where every part's pods go: `placed[part][shape]` counts them by position.
+    """Where every part's pods go: `placed[part][shape]`.
 
     `bound` is a sentence: what proves that there is nothing better, or nothing at all. `gap` is by how many preferred domains the answer
     may be worse than the best.
     """
 
     status: Status
-    placed: tuple[tuple[Counts, ...], ...] = ()
+    placed: tuple[tuple[Spots, ...], ...] = ()
     bound: str = ""
     gap: int = 0
 
@@ -123,11 +140,8 @@ def domains_used(problem: Problem, solution: Solution, number: int) -> int:
     level = problem.parts[number].preferred
     if level is None:
         return 0
-    used = np.zeros(problem.tree.size, dtype=np.bool_)
-    for inner in within(problem.parts, number):
-        for counts in solution.placed[inner]:
-            used |= counts > 0
-    return len(np.unique(problem.tree.domain_at[level][used]))
+    touched = [spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner]]
+    return len(np.unique(problem.tree.domain_at[level][np.concatenate(touched)]))
 
 
 def within(parts: Sequence[Part], number: int) -> list[int]:

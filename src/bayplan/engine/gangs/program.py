@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.problem import Counts, Problem, Solution, Status, infeasible, within
+from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, within
 
 MOST_CUTS = 40
 SECONDS = 2.0
@@ -50,8 +50,10 @@ def solve(problem: Problem, seconds: float = SECONDS) -> Solution:
 def _refused_mixes(problem: Problem, solution: Solution) -> Iterator[Mix]:
     """Nodes on which several shapes would meet that their kubelet does not take together."""
     assert problem.mixes is not None
-    by_shape = [sum(placed[shape] for placed in solution.placed) for shape in range(len(problem.slots))]
-    together = np.stack([np.asarray(counts) for counts in by_shape])
+    together = np.zeros((len(problem.slots), problem.tree.size), dtype=np.int64)
+    for placed in solution.placed:
+        for shape, spots in enumerate(placed):
+            together[shape, spots.positions] += spots.counts
     for position in np.flatnonzero((together > 0).sum(axis=0) > 1):
         counts = tuple(int(count) for count in together[:, position])
         if not problem.mixes(int(position), counts):
@@ -247,11 +249,11 @@ class _Program:
         lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self.cost)
         return lp
 
-    def _placed(self, values: NDArray[np.float64]) -> tuple[tuple[Counts, ...], ...]:
+    def _placed(self, values: NDArray[np.float64]) -> tuple[tuple[Spots, ...], ...]:
         """Pods by position; a cell that is a domain is filled node by node, the largest first."""
         problem = self.problem
         left = [counts.copy() for counts in problem.slots]
-        placed = [[np.zeros(problem.tree.size, dtype=np.int64) for _ in problem.slots] for _ in problem.parts]
+        placed: list[list[dict[int, int]]] = [[{} for _ in problem.slots] for _ in problem.parts]
         for (part, shape, cell), column in self.pods.items():
             count = round(float(values[column]))
             first, end = problem.tree.bounds(self.cell_level, cell)
@@ -259,7 +261,13 @@ class _Program:
                 position = first + int(left[shape][first:end].argmax())
                 share = min(count, int(left[shape][position]))
                 assert share > 0
-                placed[part][shape][position] += share
+                here = placed[part][shape]
+                here[position] = here.get(position, 0) + share
                 left[shape][position] -= share
                 count -= share
-        return tuple(tuple(counts) for counts in placed)
+        return tuple(tuple(_spots(counts) for counts in of_part) for of_part in placed)
+
+
+def _spots(counts: dict[int, int]) -> Spots:
+    positions = sorted(counts)
+    return Spots(np.array(positions, dtype=np.intp), np.array([counts[at] for at in positions], dtype=np.int64))

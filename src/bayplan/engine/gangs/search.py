@@ -19,10 +19,12 @@ from bayplan.engine.gangs import program
 from bayplan.engine.gangs.equal_pods import Layer, Wish, place_equal
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
+    NOWHERE,
     WHOLE_TREE,
     Counts,
     Problem,
     Solution,
+    Spots,
     Status,
     domains_used,
     infeasible,
@@ -48,9 +50,8 @@ def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = pr
     return _of_shapes(problem, seconds)
 
 
-def _nothing(problem: Problem) -> tuple[tuple[Counts, ...], ...]:
-    empty = np.zeros(problem.tree.size, dtype=np.int64)
-    return tuple(tuple(empty for _ in problem.slots) for _ in problem.parts)
+def _nothing(problem: Problem) -> tuple[tuple[Spots, ...], ...]:
+    return tuple(tuple(NOWHERE for _ in problem.slots) for _ in problem.parts)
 
 
 def _shortage(problem: Problem) -> str:
@@ -97,15 +98,20 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
     return Solution(Status.OPTIMAL, _divided(problem, shape, found.counts), "equal pods: counted exactly")
 
 
-def _divided(problem: Problem, shape: int, counts: Counts) -> tuple[tuple[Counts, ...], ...]:
+def _divided(problem: Problem, shape: int, counts: Counts) -> tuple[tuple[Spots, ...], ...]:
     """Pods by position, dealt out to the parts in their order."""
-    placed = [[np.zeros(len(counts), dtype=np.int64) for _ in problem.slots] for _ in problem.parts]
-    reached = np.cumsum(counts)
+    whole = Spots.of(counts)
+    placed = [[NOWHERE for _ in problem.slots] for _ in problem.parts]
+    if len(problem.parts) == 1:
+        placed[0][shape] = whole
+        return tuple(tuple(each) for each in placed)
+    reached = np.cumsum(whole.counts)
     taken = 0
     for number, part in enumerate(problem.parts):
         until = taken + part.pods[shape]
-        upto = np.minimum(reached, until) - np.minimum(reached, taken)
-        placed[number][shape] = np.diff(upto, prepend=0)
+        share = np.diff(np.minimum(reached, until) - np.minimum(reached, taken), prepend=0)
+        used = np.flatnonzero(share)
+        placed[number][shape] = Spots(whole.positions[used], share[used])
         taken = until
     return tuple(tuple(each) for each in placed)
 
@@ -173,4 +179,3 @@ def _promising(problem: Problem) -> Iterator[Problem]:
         inside = np.zeros(problem.tree.size, dtype=np.int64)
         inside[first:end] = 1
         yield replace(problem, slots=tuple(counts * inside for counts in problem.slots))
-
