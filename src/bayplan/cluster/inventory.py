@@ -14,11 +14,15 @@ names and numbers. An agent that knows them writes them into attributes of the n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+
+from bayplan.cluster.pod_request import LARGEST_AMOUNT
 
 CPUS = "bayplan.io/cpus"
 FREE_CPUS = "bayplan.io/free-cpus"
@@ -30,6 +34,9 @@ CpuSet = int
 """A set of logical CPUs: bit i is CPU i."""
 
 MOST_CPUS = 4096
+# The kubelet keeps zones as bits of a 64-bit mask.
+LARGEST_ZONE = 63
+LONGEST_SHOWN = 60
 
 FREE, USED, UNHEALTHY = "free", "used", "unhealthy"
 
@@ -40,8 +47,14 @@ PodHoldings = Mapping[str, ZoneHoldings]
 """What each pod holds, by `namespace/name`."""
 
 
+_Value = TypeVar("_Value")
+_Zone = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ZONE)]
+_Amount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
+_PART_OF_A_LIST = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+
+
 class NotUnderstood(ValueError):
-    """An attribute that cannot be read; the text says what would be allowed."""
+    """An attribute that cannot be read; the text says which, what would be allowed and what is there instead."""
 
 
 @dataclass(frozen=True)
@@ -140,32 +153,28 @@ def read_inventory(attributes: Mapping[str, str]) -> Inventory | None:
     """The inventory among a node's attributes, None if there is none; raises `NotUnderstood` where it makes no sense."""
     if CPUS not in attributes or FREE_CPUS not in attributes:
         return None
-    layout = _layout(attributes[CPUS])
-    free, reserved = (cpu_set(attributes.get(name, "")) for name in (FREE_CPUS, RESERVED_CPUS))
-    if (free | reserved) >> len(layout.core):
-        raise NotUnderstood(f"CPU ids below {len(layout.core)}, as in {CPUS}")
-    return Inventory(layout, free, reserved, _devices(attributes.get(DEVICES, "{}")))
+    layout = _read(attributes, CPUS, _layout)
+    free, reserved = (
+        _read(attributes, name, lambda text: _cpus_among(layout, text)) for name in (FREE_CPUS, RESERVED_CPUS)
+    )
+    devices = _read(attributes, DEVICES, _devices) if DEVICES in attributes else {}
+    return Inventory(layout, free, reserved, devices)
 
 
 def read_pods(attributes: Mapping[str, str]) -> PodHoldings | None:
     """What each pod holds in zones, None if the node does not list its pods."""
-    text = attributes.get(PODS)
-    if text is None:
-        return None
-    try:
-        return _PODS_DECODER.decode(text)
-    except msgspec.DecodeError:
-        raise NotUnderstood('JSON such as {"telco/upf-0": {"cpu": {"0": 4000}}}') from None
+    return _read(attributes, PODS, _pods) if PODS in attributes else None
 
 
 def cpu_set(text: str) -> CpuSet:
     """The CPUs of a Linux list such as `0-3,8`."""
     cpus = 0
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) >= MOST_CPUS:
-            raise NotUnderstood("a list of CPU ids such as 0-3,8")
-        cpus |= (1 << int(last or first) + 1) - (1 << int(first))
+    for part in text.split(",") if text else ():
+        match = _PART_OF_A_LIST.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, MOST_CPUS)
+        if not first <= last < MOST_CPUS:
+            raise NotUnderstood(f"a list of CPU ids from 0 to {MOST_CPUS - 1} such as 0-3,8")
+        cpus |= (1 << last + 1) - (1 << first)
     return cpus
 
 
@@ -180,10 +189,20 @@ def cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
+def _read(attributes: Mapping[str, str], name: str, parse: Callable[[str], _Value]) -> _Value:
+    """One attribute, empty if it is not there; a fault names it and shows its text, or how that begins."""
+    text = attributes.get(name, "")
+    try:
+        return parse(text)
+    except NotUnderstood as error:
+        shown = text if len(text) < LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+        raise NotUnderstood(f'{name} to be {error}, not "{shown}"') from None
+
+
 class _Columns(msgspec.Struct, frozen=True):
     core: list[int]
     socket: list[int]
-    zone: list[int]
+    zone: list[_Zone]
     cache: list[int]
 
 
@@ -193,11 +212,19 @@ def _layout(text: str) -> CpuLayout:
     try:
         columns = msgspec.json.decode(text, type=_Columns)
     except msgspec.DecodeError:
-        raise NotUnderstood('JSON such as {"core": [0], "socket": [0], "zone": [0], "cache": [0]}') from None
+        example = '{"core": [0], "socket": [0], "zone": [0], "cache": [0]}'
+        raise NotUnderstood(f"JSON such as {example} with zones from 0 to {LARGEST_ZONE}") from None
     sizes = {len(column) for column in (columns.core, columns.socket, columns.zone, columns.cache)}
     if len(sizes) != 1 or not 0 < max(sizes) <= MOST_CPUS:
         raise NotUnderstood(f"four lists of equal length, 1 to {MOST_CPUS}")
     return CpuLayout(tuple(columns.core), tuple(columns.socket), tuple(columns.zone), tuple(columns.cache))
+
+
+def _cpus_among(layout: CpuLayout, text: str) -> CpuSet:
+    cpus = cpu_set(text)
+    if cpus >> len(layout.core):
+        raise NotUnderstood(f"CPU ids below {len(layout.core)}, the number of CPUs in {CPUS}")
+    return cpus
 
 
 @lru_cache(maxsize=4096)
@@ -205,15 +232,24 @@ def _devices(text: str) -> dict[str, tuple[ListedDevice, ...]]:
     try:
         listed = _DEVICES_DECODER.decode(text)
     except msgspec.DecodeError:
-        raise NotUnderstood('JSON such as {"example.com/gpu": [["gpu-0", [0], "free"]]}') from None
-    for devices in listed.values():
-        for _, _, state in devices:
-            if state not in (FREE, USED, UNHEALTHY):
-                raise NotUnderstood(f"device states {FREE}, {USED}, {UNHEALTHY}")
+        example = '{"example.com/gpu": [["gpu-0", [0], "free"]]}'
+        raise NotUnderstood(
+            f"JSON such as {example} with zones from 0 to {LARGEST_ZONE} and states {FREE}, {USED}, {UNHEALTHY}"
+        ) from None
     return {
         resource: tuple(ListedDevice(name, tuple(zones), state) for name, zones, state in devices)
         for resource, devices in listed.items()
     }
+
+
+def _pods(text: str) -> PodHoldings:
+    try:
+        return _PODS_DECODER.decode(text)
+    except msgspec.DecodeError:
+        example = '{"telco/upf-0": {"cpu": {"0": 4000}}}'
+        raise NotUnderstood(
+            f"JSON such as {example} with zones from 0 to {LARGEST_ZONE} and amounts from 0 on"
+        ) from None
 
 
 def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:
@@ -223,5 +259,5 @@ def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:
     return groups
 
 
-_PODS_DECODER = msgspec.json.Decoder(dict[str, dict[str, dict[int, int]]])
-_DEVICES_DECODER = msgspec.json.Decoder(dict[str, list[tuple[str, list[int], str]]])
+_PODS_DECODER = msgspec.json.Decoder(dict[str, dict[str, dict[_Zone, _Amount]]])
+_DEVICES_DECODER = msgspec.json.Decoder(dict[str, list[tuple[str, list[_Zone], Literal["free", "used", "unhealthy"]]]])
