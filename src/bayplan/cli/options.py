@@ -7,6 +7,7 @@ Imports of the rooms below stand inside the functions: a `--help` must not wait 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from bayplan.kube.core_v1 import Pod
     from bayplan.kube.files import ObjectSet
     from bayplan.scheduling.profile import Profile
+    from bayplan.scheduling.trees import Trees
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -86,7 +88,8 @@ def cluster_options(function: _Function) -> _Function:
                 multiple=True,
                 required=True,
                 metavar="PATH",
-                help="File or folder with nodes, pods and NodeResourceTopologies (JSON or YAML, also .gz); "
+                help="File or folder with nodes, pods, NodeResourceTopologies, Topologies and PodGroups (JSON or YAML, "
+                "also .gz); "
                 "'-' for standard input. May be given several times.",
             ),
             click.option(
@@ -136,6 +139,21 @@ class Session:
             )
         return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]})
 
+    @cached_property
+    def trees(self) -> Trees:
+        """The trees of the Topology objects. One that appears twice, as Kueue's and as KAI's, counts as it was read last."""
+        from bayplan.kube.errors import InvalidObject
+        from bayplan.kube.topology_levels import levels_of
+        from bayplan.scheduling.trees import Trees
+
+        trees = Trees(self.state)
+        for topology in self.objects.levels:
+            try:
+                trees.set(topology.metadata.name, levels_of(topology))
+            except InvalidObject as error:
+                raise self.objects.naming_the_file(error, topology) from None
+        return trees
+
     @property
     def assumptions(self) -> Assumptions:
         """What the (first) profile believes about kubelets that do not say how they are configured."""
@@ -155,6 +173,18 @@ class Session:
             hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(self.state.rows)} nodes"
             raise click.ClickException(f"there is no node '{name}' in the dump{hint}")
         return row
+
+    def refuse_if_there(self, pod: Pod) -> None:
+        """A pod that is on a node already cannot be placed once more."""
+        from bayplan.cluster.state import pod_key
+        from bayplan.kube.errors import InvalidObject, ObjectPath
+
+        placed = self.state.pods.get(pod_key(pod))
+        if placed is not None:
+            node = self.state.names[placed.row]
+            raise InvalidObject(
+                ObjectPath.of(pod), f"is already on node {node}; to place another one like it, give it another name"
+            )
 
     def profile_for(self, pod: Pod) -> Profile:
         """The profile named by the pod; the first one for pods that leave the choice to the cluster."""

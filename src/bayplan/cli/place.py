@@ -1,13 +1,17 @@
-"""`bayplan place`: where would these pods go?"""
+"""`bayplan place`: where would these pods and gangs go?"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
+
+if TYPE_CHECKING:
+    from bayplan.kube.files import ObjectSet
 
 RANKED = 5
 RANKED_WIDE = 20
@@ -20,15 +24,19 @@ RANKED_WIDE = 20
         "place -f pods/ --cluster nodes.yaml --cluster topology.yaml",
         "place -f pod.yaml --cluster cluster.json -o wide         # scores of every plugin",
         "place -f pod.yaml --cluster cluster.json --config scheduler-config.yaml",
+        "place -f podgroup.yaml --cluster cluster.json           # a gang: all of it or nothing",
+        "place -f podgroup.yaml --cluster cluster.json -o svg > gang.svg",
     ),
 )
 @pods_option(
     required=True,
-    help_text="File or folder with the pods to place; '-' for standard input. May be given several times.",
+    help_text="File or folder with the pods and PodGroups to place; '-' for standard input. May be given several times.",
 )
 @cluster_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
-@click.option("-o", "--output", type=click.Choice(["text", "wide", "json", "yaml"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "wide", "svg", "json", "yaml"]), default="text", show_default=True
+)
 def place(
     *,
     files: tuple[Path, ...],
@@ -38,24 +46,49 @@ def place(
     namespace: str | None,
     output: str,
 ) -> int:
-    """Place pods on a cluster dump, one after another, each seeing what the earlier ones took.
+    """Place pods and gangs on a cluster dump, one after another, each seeing what the earlier ones took.
 
     Nothing is created: the cluster is read from files. A pod that fits gets its node, its NUMA zones and the best
     alternatives; one that does not gets the reasons, the nearest misses and the smallest change that would help.
 
+    A PodGroup (bayplan's own, or KAI's with its pods) is placed as a whole, before the pods that belong to none: the answer says
+    where its pods sit, whether a better place exists, and what room is left; or proves that there is none.
+
     Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.
     """
-    from bayplan.cli.placing import place_in_turn, read_pods
-    from bayplan.explain.documents import placement_list
+    from bayplan.cli.placing import place_gangs, place_in_turn, read_work
+    from bayplan.explain.gang_document import placement_list_with_gangs
+    from bayplan.explain.gang_text import gangs_text
     from bayplan.explain.placement import outcomes_text
+    from bayplan.scheduling.answers import ClassAnswers
 
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
-    pods = read_pods(files, namespace)
-    outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE)
-    all_fit = all(outcome.decision.placed for outcome in outcomes)
+    work = read_work(files, namespace)
+    if output == "svg":
+        return _draw(session, work, namespace)
+    answers = ClassAnswers(session.state)
+    gangs, pods = place_gangs(session, work, namespace, answers)
+    outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
+    all_fit = all(outcome.decision.placed for outcome in (*gangs, *outcomes))
     if output in ("json", "yaml"):
-        print_document(placement_list(outcomes), output)
+        print_document(placement_list_with_gangs(gangs, outcomes), output)
+    elif gangs:
+        print_answer(gangs_text(gangs, outcomes, wide=output == "wide"), good=all_fit)
     else:
         print_answer(outcomes_text(outcomes, wide=output == "wide"), good=all_fit)
     return 0 if all_fit else 1
+
+
+def _draw(session: Session, work: ObjectSet, namespace: str | None) -> int:
+    """One gang as a map of its topology."""
+    from bayplan.cli.placing import place_gangs
+    from bayplan.cli.topology import map_of_gang
+    from bayplan.explain.topology_svg import topology_svg
+    from bayplan.scheduling.answers import ClassAnswers
+
+    gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state))
+    if len(gangs) != 1:
+        raise click.UsageError(f"-o svg draws one gang, and -f holds {len(gangs)} PodGroups; 'numa' draws a node")
+    click.echo(topology_svg(map_of_gang(session, gangs[0])))
+    return 0 if gangs[0].decision.placed else 1

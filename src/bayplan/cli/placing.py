@@ -12,14 +12,16 @@ from time import monotonic
 import click
 import msgspec
 
+from bayplan.cli.gangs import GangPlacer, gangs_in, members_of
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cluster.state import pod_key
+from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.placement import Outcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.files import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.remedies import remedies
@@ -30,17 +32,35 @@ SECONDS_BETWEEN_NEWS = 0.5
 def read_pods(paths: Sequence[Path], namespace: str | None) -> list[Pod]:
     """The pods of `-f`; other kinds are named once, and are an error if there is no pod at all."""
     objects = read_all(paths)
-    others = [*objects.ignored_kinds, *(["Node"] if objects.nodes else [])]
+    gangs = ["PodGroup"] if objects.gangs or objects.kai_gangs else []
+    _name_other_kinds(objects, gangs, usable=bool(objects.pods), paths=paths)
+    return _with_namespace(objects.pods, namespace)
+
+
+def read_work(paths: Sequence[Path], namespace: str | None) -> ObjectSet:
+    """The pods and PodGroups of `-f`; other kinds are named once, and are an error if there is neither."""
+    objects = read_all(paths)
+    _name_other_kinds(objects, [], usable=bool(objects.pods or objects.gangs or objects.kai_gangs), paths=paths)
+    objects.pods = _with_namespace(objects.pods, namespace)
+    return objects
+
+
+def _name_other_kinds(objects: ObjectSet, unwanted: list[str], *, usable: bool, paths: Sequence[Path]) -> None:
+    others = [*objects.ignored_kinds, *unwanted, *(["Node"] if objects.nodes else [])]
     others += ["NodeResourceTopology"] if objects.topologies else []
+    others += ["Topology"] if objects.levels else []
     if others:
         kinds = ", ".join(sorted(others))
         hint = f"{kinds}: not a Pod; pass the pod itself, or the pod template as a Pod"
-        if not objects.pods:
+        if not usable:
             raise click.ClickException(f"-f holds no pod. {hint}")
         warn([hint])
-    if not objects.pods:
+    if not usable:
         raise click.ClickException(f"-f holds no pod: {', '.join(str(path) for path in paths)}")
-    return [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in objects.pods]
+
+
+def _with_namespace(pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
+    return [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
 
 
 def in_namespace(pod: Pod, namespace: str) -> Pod:
@@ -49,9 +69,24 @@ def in_namespace(pod: Pod, namespace: str) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata)
 
 
-def place_in_turn(session: Session, pods: Sequence[Pod], ranking_rows: int) -> list[Outcome]:
+def place_gangs(
+    session: Session, work: ObjectSet, namespace: str | None, answers: ClassAnswers
+) -> tuple[list[GangOutcome], list[Pod]]:
+    """Decide for each gang of `-f` and take all its seats before the next one is asked; and the pods that are in none."""
+    in_dump = [pod for pod in session.objects.pods if pod_key(pod) not in {pod_key(each) for each in work.pods}]
+    gangs = gangs_in(work, [*work.pods, *(in_dump if work.kai_gangs else ())], namespace)
+    members = members_of(gangs)
+    placer = GangPlacer(session, answers)
+    with working("placing gangs"):
+        outcomes = [placer.place(gang) for gang in gangs]
+    return outcomes, [pod for pod in work.pods if pod_key(pod) not in members]
+
+
+def place_in_turn(
+    session: Session, pods: Sequence[Pod], ranking_rows: int, answers: ClassAnswers | None = None
+) -> list[Outcome]:
     """Decide for each pod and take what it was given before the next one is asked."""
-    answers = ClassAnswers(session.state)
+    answers = answers or ClassAnswers(session.state)
     outcomes = []
     told = monotonic()
     with working(""):
@@ -59,7 +94,7 @@ def place_in_turn(session: Session, pods: Sequence[Pod], ranking_rows: int) -> l
             if monotonic() - told >= SECONDS_BETWEEN_NEWS:
                 told = monotonic()
                 show_progress(f"placing pods: {number} of {len(pods)}")
-            _refuse_if_there(session, pod)
+            session.refuse_if_there(pod)
             outcome = outcome_for(session, pod, answers, ranking_rows)
             if outcome.decision.placed:
                 assume(session.state, outcome.decision, pod)
@@ -79,12 +114,3 @@ def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows:
         return Outcome(decision, ranking=ranked(state, pod_class, profile, answer, ranking_rows))
     found = remedies(state, pod_class, profile, answer)
     return Outcome(decision, refusal=refusal_of(state, pod_class, profile, decision, found))
-
-
-def _refuse_if_there(session: Session, pod: Pod) -> None:
-    placed = session.state.pods.get(pod_key(pod))
-    if placed is not None:
-        node = session.state.names[placed.row]
-        raise InvalidObject(
-            ObjectPath.of(pod), f"is already on node {node}; to place another one like it, give it another name"
-        )

@@ -91,15 +91,17 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
         node=node,
         zones=zones,
         aligned=not demand_of(pod_class.request).nothing_to_align,
-        waiting_seconds=_waiting_seconds(pod, now) if phase not in (FAILED, RUNNING) and not settled else None,
+        waiting_seconds=seconds_since(pod.metadata.creation_timestamp, now)
+        if phase not in (FAILED, RUNNING) and not settled
+        else None,
         outcome=outcome,
     )
 
 
-def _waiting_seconds(pod: Pod, now: datetime) -> int | None:
-    """Seconds since the pod was created, if it says when and that is not in the future."""
-    created = _time(pod.metadata.creation_timestamp or "")
-    seconds = int((now - created).total_seconds()) if created else -1
+def seconds_since(created: str | None, now: datetime) -> int | None:
+    """Seconds since something was created, if it says when and that is not in the future."""
+    moment = _time(created or "")
+    seconds = int((now - moment).total_seconds()) if moment else -1
     return seconds if seconds >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""`bayplan why`: why does a pod wait, or where is it?"""
+"""`bayplan why`: why does a pod or a gang wait, or where is it?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import print_answer, print_document, working
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from bayplan.cli.gangs import PodGroup
     from bayplan.kube.core_v1 import Pod
 
 
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
         "why telco/upf-0 --cluster cluster.json",
         "why pod/upf-0 -n telco --cluster cluster.json -o json",
         "why telco/upf-0 --node worker-3 --cluster cluster.json",
+        "why podgroup/pretrain -n ml --cluster cluster.json       # a whole gang",
     ),
 )
-@click.argument("pod", metavar="POD")
+@click.argument("pod", metavar="POD|PODGROUP")
 @cluster_options
 @click.option("-n", "--namespace", metavar="NAME", help="The pod's namespace, unless POD names it.")
 @click.option(
@@ -42,19 +46,28 @@ def why(
     output: str,
     now: str | None,
 ) -> int:
-    """Explain one pod of a cluster dump: NAME, NAMESPACE/NAME or pod/NAME.
+    """Explain one pod or gang of a cluster dump: NAME, NAMESPACE/NAME, pod/NAME or podgroup/NAME.
 
     A pending pod: which nodes fell away for which reason, the nearest misses, the smallest change that would let it in; or
     where it would go now. A running pod: its node and zones. A failed pod: why, and where it would go now.
 
+    A PodGroup, bayplan's own or KAI's: where it would go now, or what room each level of its topology has, which nodes fell away
+    for which reason, and whether it is proven that there is no place.
+
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
     """
+    from bayplan.cli.gangs import find_gang
     from bayplan.cli.standing import find_pod, now_or, standing_of
     from bayplan.explain.standing import standing_document, standing_text
 
     moment = now_or(now)
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
+    gang = find_gang(session, pod, namespace)
+    if gang is not None and node is not None:
+        raise click.UsageError("--node asks about one pod, and this is a gang")
+    if gang is not None:
+        return _about_gang(session, gang, moment, output)
     found = find_pod(session, pod, namespace)
     if node is not None:
         return _on_one_node(session, found, node, output)
@@ -64,6 +77,28 @@ def why(
     else:
         print_document(standing_document(standing), output)
     return 0 if standing.good else 1
+
+
+def _about_gang(session: Session, found: PodGroup, now: datetime, output: str) -> int:
+    from bayplan.cli.gangs import GangPlacer, written_gang
+    from bayplan.cli.standing import seconds_since
+    from bayplan.explain.gang_document import gang_explanation
+    from bayplan.explain.gang_text import gang_text
+    from bayplan.explain.standing import pending_for
+    from bayplan.kube.errors import InvalidObject
+    from bayplan.scheduling.answers import ClassAnswers
+
+    waited = seconds_since(found.metadata.creation_timestamp, now)
+    try:
+        written = written_gang(found, session.objects.pods)
+        outcome = GangPlacer(session, ClassAnswers(session.state)).place(written, float(waited or 0))
+    except InvalidObject as error:
+        raise session.objects.naming_the_file(error, found) from None
+    if output == "text":
+        print_answer(gang_text(outcome, pending_for(waited)), good=outcome.good)
+    else:
+        print_document(gang_explanation(outcome, waited), output)
+    return 0 if outcome.good else 1
 
 
 def _on_one_node(session: Session, pod: Pod, node: str, output: str) -> int:

@@ -16,7 +16,9 @@ from bayplan.explain.event import event_text
 from bayplan.explain.placement import Outcome
 from bayplan.explain.ranking import Ranking
 from bayplan.explain.refusal import Miss, Refusal
+from bayplan.explain.stages import Stage
 from bayplan.explain.why import fitting_text, held_back_text
+from bayplan.scheduling.decision import CauseCount
 from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter
 
 API_VERSION = "bayplan.io/v1alpha1"
@@ -81,26 +83,36 @@ def refusal_document(refusal: Refusal) -> Document:
         "sentence": refusal.sentence,
         "event": event_text(refusal.shortfall, refusal.changes),
         "nodes": refusal.shortfall.nodes,
-        "stages": [
-            {"passed": stage.kind.passed, "left": stage.left, "lost": stage.lost, "detail": stage.detail()}
-            for stage in refusal.stages
-        ],
-        "causes": [
-            {
-                "plugin": cause.plugin,
-                "cause": cause.cause,
-                "reason": cause.reason or None,
-                "count": len(cause.nodes),
-                "nodes": list(cause.nodes),
-            }
-            for cause in refusal.shortfall.causes
-        ],
+        "stages": stages_document(refusal.stages),
+        "causes": causes_document(refusal.shortfall.causes),
         "nearest": [miss_document(miss) for miss in refusal.misses],
         "wouldScheduleIf": [
             {"change": phrase, "nodes": remedy.nodes, "atLeast": remedy.at_least, **_remedy_document(remedy)}
             for phrase, remedy in zip(refusal.changes, refusal.remedies, strict=True)
         ],
     }
+
+
+def stages_document(stages: Sequence[Stage]) -> list[Document]:
+    """How the nodes became fewer."""
+    return [
+        {"passed": stage.kind.passed, "left": stage.left, "lost": stage.lost, "detail": stage.detail()}
+        for stage in stages
+    ]
+
+
+def causes_document(causes: Sequence[CauseCount]) -> list[Document]:
+    """Which plugin kept which nodes from a pod."""
+    return [
+        {
+            "plugin": cause.plugin,
+            "cause": cause.cause,
+            "reason": cause.reason or None,
+            "count": len(cause.nodes),
+            "nodes": list(cause.nodes),
+        }
+        for cause in causes
+    ]
 
 
 def _answer(outcome: Outcome) -> str:

@@ -96,5 +96,9 @@ def _status(standing: Standing) -> str:
     if standing.phase == FAILED:
         where = f" on {standing.node}" if standing.node else ""
         return f"failed{where}" + (f" ({standing.reason})" if standing.reason else "")
-    waited = "" if standing.waiting_seconds is None else f" for {duration(standing.waiting_seconds)}"
-    return f"is Pending{waited}"
+    return pending_for(standing.waiting_seconds)
+
+
+def pending_for(seconds: int | None) -> str:
+    """`is Pending for 4m`."""
+    return "is Pending" if seconds is None else f"is Pending for {duration(seconds)}"

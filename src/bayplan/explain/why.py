@@ -34,7 +34,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     """The whole answer for a pod that fits nowhere. `status` says how it stands: `is Pending for 4m`."""
     lines = [f"{refusal.pod} {status or refusal.status}: {refusal.sentence}."]
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
-    lines += _stage_lines(refusal.shortfall.nodes, refusal.stages)
+    lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
     lines += _nearest_lines(refusal.misses)
     if refusal.shortfall.nodes:
         lines += change_lines(refusal.changes)
@@ -72,7 +72,8 @@ def change_lines(phrases: Sequence[str]) -> list[str]:
     return [(others if position else WOULD_FIT) + phrase for position, phrase in enumerate(phrases)]
 
 
-def _stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
+def stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
+    """All nodes, and below them how many each stage left and why."""
     number_width = max(len(str(nodes)), 3)
     label_width = max((len(stage.kind.passed) for stage in stages), default=0)
     lines = [f"  {nodes:{number_width}d} {'node' if nodes == 1 else 'nodes'}"]

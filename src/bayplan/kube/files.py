@@ -69,10 +69,11 @@ class ObjectSet:
         self.ignored_kinds += part.ignored_kinds
         self.files += [(file, part)] if file else part.files
 
-    def naming_the_file(self, error: InvalidObject, thing: Node | Pod | NodeResourceTopology) -> InvalidObject:
+    def naming_the_file(self, error: InvalidObject, thing: WireStruct) -> InvalidObject:
         """The same error about an object of this set, with the file it came from."""
         for file, part in self.files:
-            if any(each is thing for each in (*part.nodes, *part.pods, *part.topologies)):
+            groups = (part.nodes, part.pods, part.topologies, part.levels, part.gangs, part.kai_gangs)
+            if any(each is thing for group in groups for each in group):
                 return InvalidObject(error.at.in_file(file), error.problem)
         return error
 

@@ -98,13 +98,18 @@ def _spec_of(shape: PodShape, at: ObjectPath) -> PodSpec:
 def gang_of_kai(written: kai.PodGroup, pods: Iterable[Pod]) -> Gang:
     """The gang of a KAI PodGroup: pods find it by annotation and their sub-group by label."""
     at = ObjectPath.of(written).child("spec")
-    tree = kai.sub_group_tree(written.spec)
+    tree = kai.gang_tree(written.spec)
     if isinstance(tree, str):
         raise InvalidObject(at.child("subGroups"), tree)
     own = [pod for pod in pods if _belongs(pod, written.metadata)]
     by_group: dict[str, list[Pod]] = {}
     for pod in sorted(own, key=lambda each: natural_key(pod_key(each))):
         by_group.setdefault((pod.metadata.labels or {}).get(KAI_SUB_GROUP, kai.DEFAULT_POD_SET), []).append(pod)
+    known = {pod_set.name for pod_set in tree.all_pod_sets()}
+    stray = next((name for name in by_group if name not in known), None)
+    if stray is not None:
+        pod, names = pod_key(by_group[stray][0]), ", ".join(sorted(known))
+        raise InvalidObject(at.child("subGroups"), f'pod {pod} belongs to "{stray}", which holds no pods; there are {names}')
     constraint = written.spec.topology_constraint
     whole = _kai_group(tree, by_group)
     return Gang(_name(written.metadata), whole, constraint.topology or _topology_inside(tree))

@@ -1,0 +1,174 @@
+"""Gangs for the commands: find them among the objects that were read, place them, and gather what there is to say.
+
+Shared by `place` and `why`. A gang that is wrong in itself is an error that names object, field and value; one that merely does not fit
+is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from bayplan.cli.options import Session
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import pod_key
+from bayplan.cluster.tree import Path, Tree
+from bayplan.engine.gangs.problem import Status
+from bayplan.explain.gang_outcome import GangOutcome, ShapeView, stages_in_tree
+from bayplan.explain.refusal import description
+from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.files import ObjectSet
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.gang import Gang, GangDecision, LevelRoom
+from bayplan.scheduling.gang_checks import problem_of
+from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.scheduling.gang_reader import gang_of, gang_of_kai
+from bayplan.scheduling.rooms import rooms_of
+from bayplan.scheduling.shortfall import shortfall_of
+
+# More pods than any node has places for: whoever asks for the largest gang asks for all slots.
+ALL_SLOTS = 1_000_000
+AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
+
+PodGroup = podgroup_v1alpha1.PodGroup | podgroup_v2alpha2.PodGroup
+
+
+@dataclass(frozen=True)
+class WrittenGang:
+    """A gang and the object that it was read from, for messages about it."""
+
+    gang: Gang
+    at: ObjectPath
+    created: str = ""
+
+
+def gangs_in(objects: ObjectSet, pods: Sequence[Pod], namespace: str | None) -> list[WrittenGang]:
+    """The gangs of a set of objects; members of KAI's PodGroups are looked for among `pods`."""
+    found = []
+    for written in (*objects.gangs, *objects.kai_gangs):
+        try:
+            found.append(written_gang(written, pods, namespace))
+        except InvalidObject as error:
+            raise objects.naming_the_file(error, written) from None
+    return found
+
+
+def written_gang(written: PodGroup, pods: Sequence[Pod], namespace: str | None = None) -> WrittenGang:
+    """The gang of a PodGroup, in the namespace given if it names none."""
+    metadata = written.metadata
+    metadata = metadata if metadata.namespace else msgspec.structs.replace(metadata, namespace=namespace or "default")
+    if isinstance(written, podgroup_v1alpha1.PodGroup):
+        gang = gang_of(msgspec.structs.replace(written, metadata=metadata))
+    else:
+        gang = gang_of_kai(msgspec.structs.replace(written, metadata=metadata), pods)
+    return WrittenGang(gang, ObjectPath(f"PodGroup {gang.name}"), metadata.creation_timestamp or "")
+
+
+class GangPlacer:
+    """Places gangs one after another on a session's cluster; each sees what the earlier ones took."""
+
+    def __init__(self, session: Session, answers: ClassAnswers) -> None:
+        self._session = session
+        self._answers = answers
+        self._schedulers: dict[str, GangScheduler] = {}
+
+    def place(self, written: WrittenGang, waited: float = 0.0) -> GangOutcome:
+        """Decide about a gang and take its seats. Raises `InvalidObject` if it is wrong in itself."""
+        session, gang = self._session, written.gang
+        tree = session.trees.get(gang.topology)
+        wrong = problem_of(gang, tree, session.trees.names)
+        if wrong or tree is None:
+            raise InvalidObject(written.at, wrong)
+        if not gang.pods:
+            return _running(session, tree, gang)
+        scheduler = self._scheduler(gang)
+        classes = _classes(session, gang)
+        before = {each: _rooms(scheduler, tree, each, number) for each, number in classes.items()}
+        decision = schedule_gang(scheduler, gang, waited)
+        taken = assume_gang(scheduler, gang, decision) if decision.placed else []
+        if taken is None:
+            decision = GangDecision(gang.name, Status.LIMIT_REACHED, AFTER_ALL)
+        return GangOutcome(
+            decision=decision,
+            topology=gang.topology,
+            levels=tree.levels,
+            nodes=len(session.state.rows),
+            shapes=tuple(
+                self._shape(scheduler, tree, decision, each, number, before[each]) for each, number in classes.items()
+            ),
+            zones={seated.pod: seated.containers for seated in taken or ()},
+        )
+
+    def _scheduler(self, gang: Gang) -> GangScheduler:
+        session = self._session
+        profile = session.profile_for(gang.pods[0])
+        if profile.name not in self._schedulers:
+            self._schedulers[profile.name] = GangScheduler(session.state, session.trees, profile, self._answers)
+        return self._schedulers[profile.name]
+
+    def _shape(
+        self,
+        scheduler: GangScheduler,
+        tree: Tree,
+        decision: GangDecision,
+        pod: PodClass,
+        number: int,
+        before: tuple[LevelRoom, ...],
+    ) -> ShapeView:
+        """What there is to say about equal pods: what is left for such pods if the gang was placed, else what is missing."""
+        state = self._session.state
+        described = description(state, pod)
+        if decision.placed:
+            return ShapeView(number, pod.request, described, before, _rooms(scheduler, tree, pod, number))
+        if decision.seats:
+            return ShapeView(number, pod.request, described, before)
+        answer = self._answers.for_class(pod, scheduler.profile)
+        refused = list(answer.refused_by_replay.items())
+        shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused)
+        causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
+        return ShapeView(number, pod.request, described, before, causes=causes, stages=stages)
+
+
+def _classes(session: Session, gang: Gang) -> dict[PodClass, int]:
+    """How many pods of each class a gang has; a pod that stands somewhere already is an error."""
+    found: dict[PodClass, int] = {}
+    for pod in gang.pods:
+        session.refuse_if_there(pod)
+        pod_class = session.state.classes.of(pod)
+        found[pod_class] = found.get(pod_class, 0) + 1
+    return found
+
+
+def _rooms(scheduler: GangScheduler, tree: Tree, pod: PodClass, pods: int) -> tuple[LevelRoom, ...]:
+    return rooms_of(tree, scheduler.slots(pod, tree, ALL_SLOTS), pods)
+
+
+def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:
+    """A gang none of whose pods waits: where they are."""
+    path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
+    nodes = {pod.spec.node_name or "" for group in gang.whole.every_group() for pod in group.running}
+    paths: list[Path] = [path_of[node] for node in sorted(nodes) if node in path_of]
+    decision = GangDecision(gang.name, Status.OPTIMAL, "every pod has a node")
+    return GangOutcome(decision, gang.topology, tree.levels, len(session.state.rows), (), running=tuple(paths))
+
+
+def find_gang(session: Session, name: str, namespace: str | None) -> PodGroup | None:
+    """The PodGroup of the dump called NAME, NAMESPACE/NAME or podgroup/NAME; None if there is none."""
+    kind, _, rest = name.partition("/")
+    if rest and kind in ("podgroup", "podgroups", "pg"):
+        name = rest
+    asked = name if "/" in name else f"{namespace}/{name}" if namespace else ""
+    for written in (*session.objects.gangs, *session.objects.kai_gangs):
+        key = f"{written.metadata.namespace or 'default'}/{written.metadata.name}"
+        if key == asked or (not asked and written.metadata.name == name):
+            return written
+    return None
+
+
+def members_of(gangs: Sequence[WrittenGang]) -> set[str]:
+    """The names of all pods that belong to a gang."""
+    return {pod_key(pod) for written in gangs for pod in written.gang.pods}

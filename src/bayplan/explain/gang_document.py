@@ -1,0 +1,96 @@
+"""A gang as a document for programs: what `bayplan place` and `bayplan why` print with -o json or yaml.
+
+The counterpart of `documents.py` for gangs. Levels are whole labels here, paths are lists, and nothing is shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.explain.documents import (
+    API_VERSION,
+    Document,
+    asks_for_document,
+    causes_document,
+    containers_document,
+    placement_list,
+    stages_document,
+)
+from bayplan.explain.gang_outcome import GangOutcome, ShapeView
+from bayplan.explain.gang_text import gang_text
+from bayplan.explain.placement import Outcome
+from bayplan.scheduling.gang import LevelRoom
+
+
+def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[Outcome]) -> Document:
+    """What `bayplan place -o json` prints: gangs beside the pods that belong to none."""
+    return {**placement_list(pods), "gangs": [gang_document(gang) for gang in gangs]}
+
+
+def gang_explanation(outcome: GangOutcome, waiting_seconds: int | None) -> Document:
+    """What `bayplan why GANG -o json` prints."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GangExplanation",
+        "gang": outcome.name,
+        "runs": bool(outcome.running) and not outcome.seats,
+        "waitingSeconds": waiting_seconds,
+        "now": gang_document(outcome),
+    }
+
+
+def gang_document(outcome: GangOutcome) -> Document:
+    """One gang. `seats` is empty for one that goes nowhere; `shapes` then say what became of the nodes."""
+    decision = outcome.decision
+    return {
+        "gang": decision.gang,
+        "fits": decision.placed,
+        "answer": gang_text(outcome).partition("\n")[0],
+        "topology": outcome.topology or None,
+        "levels": list(outcome.levels),
+        "status": decision.status.value,
+        "restsOn": decision.bound,
+        "gap": decision.gap,
+        "waits": decision.waits or None,
+        "gaveUp": list(decision.relaxed),
+        "leftOut": list(decision.left_out),
+        "preferredDomains": decision.preferred_domains,
+        "seats": [
+            {
+                "rank": seat.rank,
+                "pod": seat.pod,
+                "node": seat.node,
+                "domain": list(seat.path[:-1]),
+                "group": seat.group or None,
+                "segment": seat.segment,
+                "containers": containers_document(outcome.zones.get(seat.pod, ())),
+            }
+            for seat in outcome.seats
+        ],
+        "shapes": [_shape_document(shape) for shape in outcome.shapes],
+    }
+
+
+def _shape_document(shape: ShapeView) -> Document:
+    return {
+        "pods": shape.pods,
+        "asksFor": asks_for_document(shape.request),
+        "room": rooms_document(shape.before),
+        "roomAfter": rooms_document(shape.after) if shape.after else None,
+        "stages": stages_document(shape.stages),
+        "causes": causes_document(shape.causes),
+    }
+
+
+def rooms_document(rooms: Sequence[LevelRoom]) -> list[Document]:
+    """Per level: how many domains there are, how many hold all pods, and which holds the most."""
+    return [
+        {
+            "level": room.level,
+            "domains": room.domains,
+            "holdAll": room.holding_all,
+            "most": room.most,
+            "in": list(room.best),
+        }
+        for room in rooms
+    ]

@@ -1,0 +1,113 @@
+"""Everything there is to say about one gang that was placed, or was not.
+
+`cli/gangs.py` gathers it: the decision, the zones that its pods were given, and for each shape of pods the room at every level before
+and after, and what became of the nodes. `gang_text.py` writes it for people, `gang_document.py` for programs, `topology_svg.py`
+draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.tree import Path, Tree
+from bayplan.engine.placement import ContainerZones
+from bayplan.explain.stages import Stage, StageKind, stages_of
+from bayplan.scheduling.decision import CauseCount, Shortfall
+from bayplan.scheduling.gang import GangDecision, LevelRoom, Seat
+from bayplan.scheduling.profile import Profile
+
+IN_THE_TREE = StageKind("in the tree", "no label ", "no node carries all labels of the topology")
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeView:
+    """Equal pods of a gang: how many, what they ask for, and per level the room for such pods.
+
+    `after` is empty if nothing was taken. `causes` and `stages` say which filter took how many nodes.
+    """
+
+    pods: int
+    request: PodRequest
+    described: str
+    before: tuple[LevelRoom, ...]
+    after: tuple[LevelRoom, ...] = ()
+    causes: tuple[CauseCount, ...] = ()
+    stages: tuple[Stage, ...] = ()
+
+
+@dataclass(frozen=True)
+class GangOutcome:
+    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated."""
+
+    decision: GangDecision
+    topology: str
+    levels: tuple[str, ...]
+    nodes: int
+    shapes: tuple[ShapeView, ...]
+    zones: Mapping[str, tuple[ContainerZones, ...]] = field(default_factory=dict)
+    running: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The gang's name with its namespace."""
+        return self.decision.gang
+
+    @property
+    def good(self) -> bool:
+        """True if the gang runs or may start now."""
+        return self.decision.placed or bool(self.running)
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """Every pod's place, by rank."""
+        return self.decision.seats
+
+
+def stages_in_tree(
+    tree: Tree, nodes: int, shortfall: Shortfall, pod: PodClass, profile: Profile
+) -> tuple[tuple[CauseCount, ...], tuple[Stage, ...]]:
+    """Which filter took which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
+    inside = {path[-1] for path in tree.paths[tree.node_level]}
+    causes = tuple(
+        CauseCount(cause.plugin, cause.cause, kept, cause.reason)
+        for cause in shortfall.causes
+        if (kept := tuple(node for node in cause.nodes if node in inside))
+    )
+    stages = tuple(stages_of(Shortfall(tree.size, causes, ()), pod, profile))
+    if not tree.outside:
+        return causes, stages
+    return causes, (Stage(IN_THE_TREE, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
+
+
+def missing_labels(outside: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Nodes outside a tree by the label they lack, most first."""
+    lacking: dict[str, list[str]] = {}
+    for node, label in outside.items():
+        lacking.setdefault(label, []).append(node)
+    by_number = sorted(lacking.items(), key=lambda entry: -len(entry[1]))
+    return tuple((label, tuple(nodes)) for label, nodes in by_number)
+
+
+@dataclass(frozen=True, slots=True)
+class SeatRow:
+    """Pods of one group and segment in one domain of the lowest level."""
+
+    domain: Path
+    group: str
+    segment: int | None
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+
+
+def seat_rows(seats: Sequence[Seat]) -> list[SeatRow]:
+    """Seats by domain, group and segment, in the order of their first rank."""
+    found: dict[tuple[Path, str, int | None], list[Seat]] = {}
+    for seat in seats:
+        found.setdefault((seat.path[:-1], seat.group, seat.segment), []).append(seat)
+    return [
+        SeatRow(domain, group, segment, tuple(seat.rank for seat in own), tuple(seat.node for seat in own))
+        for (domain, group, segment), own in found.items()
+    ]

@@ -1,0 +1,200 @@
+"""A gang as text: the first line is the answer, then who sits where and how much room is left, or what kept it out.
+
+    ml/pretrain fits: block b2, 2 racks, 8 nodes (optimal)
+
+      rack   pods  ranks  nodes
+      b2/r1     8  0-7    b2-r1-n[1-4]
+      b2/r3     8  8-15   b2-r3-n[1-4]
+
+Comes from `gang_outcome.py` and goes to a terminal; nothing here looks at the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from bayplan.engine.gangs.problem import Status
+from bayplan.explain.amounts import count, listing
+from bayplan.explain.gang_outcome import GangOutcome, ShapeView, seat_rows
+from bayplan.explain.hostlist import hostlist
+from bayplan.explain.levels import in_one, in_short, path_text, place_phrase, ranks_text, short_levels
+from bayplan.explain.placement import Outcome, outcomes_text
+from bayplan.explain.table import table
+from bayplan.explain.why import WIDTH, stage_lines
+from bayplan.explain.zones import zone_column
+from bayplan.scheduling.gang import LevelRoom
+from bayplan.scheduling.rooms import NODE
+
+LONGEST_HOSTLIST = 48
+LEAD = "rests on  "
+
+
+def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[Outcome], *, wide: bool = False) -> str:
+    """What `bayplan place` prints for gangs, and for pods that belong to none."""
+    if len(gangs) == 1 and not pods:
+        return gang_text(gangs[0], wide=wide)
+    fit = sum(gang.decision.placed for gang in gangs)
+    parts = [f"{fit} of {count(len(gangs), 'gang')} {'fits' if fit == 1 else 'fit'}"]
+    if pods:
+        parts[0] += f", {sum(pod.decision.placed for pod in pods)} of {count(len(pods), 'other pod')}"
+    parts += [gang_text(gang, wide=wide) for gang in gangs]
+    parts += [outcomes_text(pods, wide=wide)] if pods else []
+    return "\n\n".join(parts)
+
+
+def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> str:
+    """One gang. `status` says how it stands: `is Pending for 4m`."""
+    if outcome.running and not outcome.seats:
+        return f"{outcome.name} runs: {place_phrase(outcome.levels, outcome.running)}"
+    if not outcome.seats:
+        return "\n".join([_refused_line(outcome, status), *_why_lines(outcome)])
+    lines = [fitting_line(outcome, status), ""]
+    lines += _every_seat(outcome) if wide else _seat_lines(outcome)
+    lines += ["", *_room_lines(outcome)] if outcome.decision.placed else []
+    lines += ["", *_remarks(outcome)]
+    return "\n".join(lines)
+
+
+def fitting_line(outcome: GangOutcome, status: str = "") -> str:
+    """`ml/pretrain fits: block b2, 4 racks, 8 nodes (optimal)`."""
+    decision = outcome.decision
+    where = place_phrase(outcome.levels, [seat.path for seat in outcome.seats])
+    known = decision.status.value
+    if decision.status is Status.FEASIBLE and decision.gap:
+        known += f", at most {count(decision.gap, 'domain')} more than needed"
+    if decision.waits:
+        return f"{outcome.name} waits for a better place than {where} ({known})"
+    return f"{outcome.name} {f'{status}: it fits now' if status else 'fits'}: {where} ({known})"
+
+
+def refusal_sentence(outcome: GangOutcome) -> str:
+    """Why a gang goes nowhere, with short names of levels."""
+    return in_short(outcome.decision.bound, outcome.levels)
+
+
+def _refused_line(outcome: GangOutcome, status: str) -> str:
+    decision = outcome.decision
+    if decision.problem:
+        return f"{outcome.name} is not placed: {decision.problem}."
+    unsure = decision.status is Status.LIMIT_REACHED
+    return (
+        f"{outcome.name} {status or ('may or may not fit' if unsure else 'does not fit')}: {refusal_sentence(outcome)}."
+    )
+
+
+# -- who sits where --------------------------------------------------------------------------------------------------------
+
+
+def _seat_lines(outcome: GangOutcome) -> list[str]:
+    """A line for each rack (the lowest level), group and segment; columns that say nothing are left out."""
+    rows = seat_rows(outcome.seats)
+    domain = short_levels(outcome.levels)[-2] if outcome.levels else ""
+    header = [domain, "group", "segment", "pods", "ranks", "nodes"]
+    cells = [
+        [
+            path_text(row.domain),
+            row.group,
+            "" if row.segment is None else str(row.segment),
+            str(len(row.ranks)),
+            ranks_text(row.ranks),
+            hostlist(row.nodes, LONGEST_HOSTLIST),
+        ]
+        for row in rows
+    ]
+    return _table(header, cells, numbers=("segment", "pods"))
+
+
+def _every_seat(outcome: GangOutcome) -> list[str]:
+    domain = short_levels(outcome.levels)[-2] if outcome.levels else ""
+    header = ["rank", "pod", "node", "NUMA zones", domain, "group", "segment"]
+    cells = [
+        [
+            str(seat.rank),
+            seat.pod,
+            seat.node,
+            zone_column(outcome.zones.get(seat.pod, ())),
+            path_text(seat.path[:-1]),
+            seat.group,
+            "" if seat.segment is None else str(seat.segment),
+        ]
+        for seat in outcome.seats
+    ]
+    return _table(header, cells, numbers=("rank", "segment"))
+
+
+def _table(header: list[str], rows: list[list[str]], numbers: Sequence[str]) -> list[str]:
+    """A table without the columns in which no row says anything."""
+    kept = [column for column in range(len(header)) if any(row[column] for row in rows)]
+    return table(
+        [header[column] for column in kept],
+        [[row[column] for column in kept] for row in rows],
+        indent="  ",
+        numbers=numbers,
+    )
+
+
+# -- room ------------------------------------------------------------------------------------------------------------------
+
+
+def _room_lines(outcome: GangOutcome) -> list[str]:
+    """The largest gang that each level holds, before and after; a line for each shape of pods."""
+    header = ["largest gang of", *(in_one(short) for short in short_levels(outcome.levels))]
+    rows = [
+        [
+            listing(shape.request.total) or "such pods",
+            *(f"{before.most} → {after.most}" for before, after in zip(shape.before, shape.after, strict=True)),
+        ]
+        for shape in outcome.shapes
+    ]
+    return table(header, rows, indent="  ", numbers=header[1:])
+
+
+def _remarks(outcome: GangOutcome) -> list[str]:
+    decision = outcome.decision
+    told = [(LEAD, in_short(decision.bound, outcome.levels))]
+    told += [("waits     ", decision.waits)] if decision.waits else []
+    told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
+    told += [("left out  ", hostlist(decision.left_out, WIDTH - 20))] if decision.left_out else []
+    return [
+        line
+        for lead, words in told
+        for line in wrap(words, WIDTH, initial_indent=f"  {lead}", subsequent_indent=" " * (len(lead) + 2))
+    ]
+
+
+# -- what kept it out --------------------------------------------------------------------------------------------------------
+
+
+def _why_lines(outcome: GangOutcome) -> list[str]:
+    lines = []
+    for shape in outcome.shapes:
+        lines.append(f"  asks for  {count(shape.pods, 'pod')}: {listing(shape.request.total)}  ({shape.described})")
+        lines += stage_lines(outcome.nodes, shape.stages)
+        lines += ["", *room_table(outcome.levels, shape), ""]
+    if outcome.decision.status is Status.INFEASIBLE and not outcome.decision.problem:
+        lines.append("Proven: there is no place for it as long as nothing else changes.")
+    elif outcome.decision.status is Status.LIMIT_REACHED:
+        lines.append("Not proven: the search came to its limit before it had looked everywhere.")
+    return lines
+
+
+def room_table(levels: Sequence[str], shape: ShapeView) -> list[str]:
+    """Per level how many domains hold all pods of a shape, and the most that one holds."""
+    rows = [
+        (short, str(room.domains), str(room.holding_all), str(room.most), best_in(room))
+        for short, room in zip(short_levels(levels), shape.before, strict=True)
+    ]
+    return table(
+        ("level", "domains", "hold all", "most pods", "in"),
+        rows,
+        indent="  ",
+        numbers=("domains", "hold all", "most pods"),
+    )
+
+
+def best_in(room: LevelRoom) -> str:
+    """The domain with the most room by its path; a node by its name."""
+    if not room.most:
+        return "-"
+    return room.best[-1] if room.level == NODE else path_text(room.best)
