@@ -94,7 +94,9 @@ def _spans_zones(held: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _memory_when_running(request: PodRequest) -> dict[str, int]:
-    """What a pod's containers hold of memory once all of its init containers have ended."""
+    """What a pod holds of memory once all of its init containers have ended; one with resources of its own keeps them all."""
+    if request.pod_level is not None:
+        return dict(request.pod_level)
     amounts: dict[str, int] = {}
     for container in request.containers:
         if container.role is not Role.INIT:
