@@ -7,6 +7,7 @@ first. Ties go to the set that is found first in the given order, as in Kueue.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +24,10 @@ Trace = NDArray[np.int32]
 
 # A domain with this much more than all pods is as good as any other such domain: it keeps the tables small.
 AMPLE = 4096
-# Beyond this the exact set is not worth its time, and the caller falls back to filling in order.
+# Beyond these the exact set is not worth its memory (5 bytes a cell) or its time (5e9 steps take a second on one core), and
+# the caller fills in order instead.
 MOST_CELLS = 50_000_000
+MOST_STEPS = 5_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +86,21 @@ def _reach(
     took the leader; 0 where nothing led. The offset is `offset_of`.
     """
     offset = offset_of(alone, pods, domains)
-    if 2 * (domains + 1) * (pods + offset + 1) > MOST_CELLS:
+    shape = (1 + leader, domains + 1, pods + offset + 1)
+    cells = math.prod(shape)
+    if cells > MOST_CELLS or cells * len(alone) > MOST_STEPS:
         return None
-    via = np.zeros((2, domains + 1, pods + offset + 1), dtype=np.int32)
-    reached = np.zeros(via.shape, dtype=np.bool_)
-    reached[int(leader), 0, pods + offset] = True
+    via = np.zeros(shape, dtype=np.int32)
+    reached = np.zeros(shape, dtype=np.bool_)
+    reached[-1, 0, pods + offset] = True
     for index in range(len(alone)):
-        # Sources as they were before this domain. Without a leader to place, only pods still missing lead on.
-        open_with_leader = reached[1, :-1].copy()
-        open_without = reached[0, :-1].copy()
-        open_without[:, : offset + 1] = False
+        sources = reached[:, :-1].copy()  # as they were before this domain
+        sources[0, :, : offset + 1] = False  # nothing is missing any more there
         if usable_alone[index]:
-            _mark(reached[0], via[0], open_without, int(alone[index]), 2 * index + 1)
-            _mark(reached[1], via[1], open_with_leader, int(alone[index]), 2 * index + 1)
+            for waiting in range(1 + leader):
+                _mark(reached[waiting], via[waiting], sources[waiting], int(alone[index]), 2 * index + 1)
         if takes_leader[index]:
-            _mark(reached[0], via[0], open_with_leader, int(beside[index]), 2 * index + 2)
+            _mark(reached[0], via[0], sources[1], int(beside[index]), 2 * index + 2)
     return via
 
 

@@ -59,10 +59,11 @@ def hand_out(
         for position, domain in enumerate(order.tolist()):
             room, takes_leader = int(units.beside_leader[domain]), bool(level.takes_leader[domain])
             if takes_leader and room >= need:
-                last = domain
-                if not policy.least_free_first:
-                    last = tightest(order[position:], units.beside_leader, need, level, policy, level.takes_leader)
-                return _shares([*domains, last], [*taken, need], units.size, leader_at=last)
+                if policy.least_free_first:
+                    final = domain
+                else:
+                    final = tightest(order[position:], units.beside_leader, need, level, policy, level.takes_leader)
+                return _shares([*domains, final], [*taken, need], units.size, leader_at=final)
             domains.append(domain)
             taken.append(min(room, need))
             need -= taken[-1]
@@ -74,10 +75,10 @@ def hand_out(
     filled = fill(level, order, units.alone, need, policy)
     if filled is None:
         return None
-    chosen, last = filled
-    rooms = units.alone[chosen[:-1]]
+    chosen, rest = filled
+    full = units.alone[chosen[:-1]]
     leader_at = domains[-1] if leader else None
-    return _shares([*domains, *chosen.tolist()], [*taken, *rooms.tolist(), last], units.size, leader_at)
+    return _shares([*domains, *chosen.tolist()], [*taken, *full.tolist(), rest], units.size, leader_at)
 
 
 def fill(level: LevelCounts, order: Indices, room: Counts, need: int, policy: Policy) -> tuple[Indices, int] | None:

@@ -24,7 +24,8 @@ class Snapshot:
     """Leaves are sorted by path; `remaining` has an array over them per resource, `hosts` an entry per leaf.
 
     `hosts` is None where the lowest level is not the host name: such a leaf is a sum of nodes, and taints, selectors and
-    affinity say nothing about it. `tainted` are the leaves with any taint; `tolerations` are those of the resource flavor, which every pod gets.
+    affinity say nothing about it. `tainted` are the leaves with any taint; `tolerations` are those of the resource flavor,
+    which every pod gets.
     """
 
     name: str
