@@ -32,7 +32,9 @@ from bayplan.scheduling.cycle import assume, why_not_yet
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gang import Gang, GangDecision, Group, LevelRoom, Seat, Slices
 from bayplan.scheduling.gang_checks import problem_of
+from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.trees import Trees
 
 Bounds = tuple[int, int]
@@ -80,6 +82,8 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
     wrong = problem_of(gang, tree, scheduler.trees.names)
     if wrong or tree is None:
         return GangDecision(gang.name, Status.INFEASIBLE, wrong, problem=wrong)
+    if gang.style != BAYPLAN:
+        return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
     first: Solution | None = None
     for plan in _plans(gang):
         outline = scheduler.outline(gang, plan.whole, tree)
@@ -380,18 +384,4 @@ def _rooms(scheduler: GangScheduler, tree: Tree, gang: Gang) -> tuple[LevelRoom,
     if len(classes) != 1:
         return ()
     pods = len(gang.pods)
-    slots = scheduler.slots(classes.pop(), tree, pods)
-    rooms = []
-    for level in range(tree.node_level + 1):
-        sums = tree.sums(slots, level)
-        best = int(sums.argmax()) if len(sums) else -1
-        rooms.append(
-            LevelRoom(
-                (*tree.levels, "node")[level],
-                len(sums),
-                int((sums >= pods).sum()),
-                int(sums[best]) if best >= 0 else 0,
-                tree.paths[level][best] if best >= 0 else (),
-            )
-        )
-    return tuple(rooms)
+    return rooms_of(tree, scheduler.slots(classes.pop(), tree, pods), pods)
