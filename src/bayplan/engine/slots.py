@@ -30,8 +30,8 @@ from bayplan.engine.rows import Mask, Rows, among
 from bayplan.engine.slots_one_node import slots_of_one
 from bayplan.engine.slots_replay import replayed_slots
 from bayplan.engine.slots_reports import reports_of
+from bayplan.engine.slots_single_zones import Counts, in_single_zones
 
-Counts = NDArray[np.float64]
 Wants = tuple[tuple[str, int], ...]
 
 
@@ -173,7 +173,8 @@ class _Part:
     def bounds_of_best_effort(self, steps: tuple[Step, ...]) -> tuple[Counts, Counts]:
         """Single zones first. Then CPUs and devices come from anywhere, so only memory leaves anything open."""
         in_sum = self.in_sum(self.demand.in_sum)
-        settled = ~self.aligns_memory() & ~self.distributing
+        memory = tuple(want for want in self.demand.in_sum if is_memory(want[0]))
+        settled = ~self.matters(self.wants(memory)) & ~self.distributing
         if settled.all() and not self.waits:
             return in_sum, in_sum
         certain = self.in_single_zones(steps)
@@ -192,10 +193,10 @@ class _Part:
     def wants(self, wants: Wants) -> list[Want]:
         return _wants(self.columns, wants, self.rows, self.assumptions)
 
-    def aligns_memory(self) -> Mask:
-        """Nodes whose Memory Manager has a say about these pods."""
+    def matters(self, question: list[Want]) -> Mask:
+        """Nodes that align any of these amounts."""
         found = np.zeros(len(self.limit), dtype=np.bool_)
-        for _, _, relevant in self.wants(tuple(want for want in self.demand.in_sum if is_memory(want[0]))):
+        for _, _, relevant in question:
             found |= True if relevant is None else relevant
         return found
 
@@ -221,84 +222,31 @@ class _Part:
     def in_single_zones(self, steps: tuple[Step, ...]) -> Counts:
         """How many pods fit one after another if each step takes the lowest zone that holds it."""
         wanted = [wants for step in steps if (wants := self.wants(step.wants))]
-        if not wanted:
-            return self.limit
-        if len(wanted) == 1:
-            return np.minimum(self.limit, self.zone_by_zone(wanted[0]))
-        return self.in_step(wanted)
-
-    def zone_by_zone(self, wants: list[Want]) -> Counts:
-        """One step: every zone holds as many as its scarcest resource does."""
-        times: Counts | None = None
-        for index, want, relevant in wants:
-            if want:
-                here = self.columns.zone_available[index][:, self.rows] / want
-            else:
-                # Zero devices are at home in any zone that has one, used or not.
-                here = np.where(self.columns.zone_total[index][:, self.rows] > 0, np.inf, 0.0)
-            if relevant is not None:
-                here[:, ~relevant] = np.inf
-            times = here if times is None else np.minimum(times, here, out=times)
-        assert times is not None
-        np.floor(times, out=times)
-        total: Counts = np.add.reduce(times, axis=0)
-        return total
-
-    def in_step(self, wanted: list[list[Want]]) -> Counts:
-        """Several steps: send pod after pod through all nodes at once, until every node has refused one."""
-        counts = np.zeros_like(self.limit)
-        alive = np.nonzero(self.limit > 0)[0]
-        left = {
-            index: self.columns.zone_available[index][:, self.rows][:, alive]
-            for wants in wanted
-            for index, _, _ in wants
-        }
-        while len(alive):
-            admitted = np.ones(len(alive), dtype=np.bool_)
-            everyone = np.arange(len(alive))
-            for wants in wanted:
-                fits = self.zones_that_fit(wants, left, alive)
-                admitted &= fits.any(axis=0)
-                zone = fits.argmax(axis=0)
-                for index, want, relevant in wants:
-                    left[index][zone, everyone] -= want if relevant is None else want * relevant[alive]
-            counts[alive] += admitted
-            staying = admitted & (counts[alive] < self.limit[alive])
-            if not staying.all():
-                alive = alive[staying]
-                left = {index: grid[:, staying] for index, grid in left.items()}
-        return counts
-
-    def zones_that_fit(self, wants: list[Want], left: dict[int, Counts], nodes: NDArray[np.intp]) -> Mask:
-        fits: Mask | None = None
-        for index, want, relevant in wants:
-            enough = left[index] >= want if want else self.columns.zone_total[index][:, self.rows][:, nodes] > 0
-            if relevant is not None:
-                enough |= ~relevant[nodes]
-            fits = enough if fits is None else np.logical_and(fits, enough, out=fits)
-        assert fits is not None
-        return fits
+        return in_single_zones(self.columns, wanted, self.rows, self.limit)
 
     def may_span(self, steps: tuple[Step, ...]) -> Mask:
         """Nodes with policy `restricted` where some step is larger than a zone for every manager that is asked."""
         found = np.zeros(len(self.limit), dtype=np.bool_)
         for step in steps:
-            asked = np.zeros_like(found)
-            larger = np.ones_like(found)
-            in_a_zone: Mask | None = None
-            for index, want, relevant in self.wants(step.wants):
-                asked |= True if relevant is None else relevant
-                if is_memory(self.columns.resource_names[index]):
-                    holds = self.columns.zone_total[index][:, self.rows] >= want
-                    if relevant is not None:
-                        holds |= ~relevant
-                    in_a_zone = holds if in_a_zone is None else in_a_zone & holds
-                else:
-                    needs_more = self.columns.zone_total_largest[index][self.rows] < want
-                    larger &= needs_more if relevant is None else needs_more | ~relevant
-            if in_a_zone is not None:
-                larger &= ~in_a_zone.any(axis=0)
-            found |= asked & larger
+            asked, in_a_zone = np.zeros_like(found), np.zeros_like(found)
+            for question in _questions(self.columns, self.wants(step.wants)):
+                matters = self.matters(question)
+                asked |= matters
+                in_a_zone |= matters & self.fits_a_whole_zone(question)
+            found |= asked & ~in_a_zone
+        return found
+
+    def fits_a_whole_zone(self, question: list[Want]) -> Mask:
+        """Nodes with a zone that would hold all of it if nothing were in use."""
+        if len(question) == 1:
+            index, want, _ = question[0]
+            enough: Mask = self.columns.zone_total_largest[index][self.rows] >= want
+            return enough
+        holds = [
+            (self.columns.zone_total[index][:, self.rows] >= want) | (False if relevant is None else ~relevant)
+            for index, want, relevant in question
+        ]
+        found: Mask = np.logical_and.reduce(holds).any(axis=0)
         return found
 
     def in_whole_cores(self, counts: Counts) -> Counts:
@@ -310,3 +258,10 @@ class _Part:
                 split = want // 1000 % self.columns.cpu_group[self.rows] != 0
                 counts = np.where(split if relevant is None else split & relevant, 0.0, counts)
         return counts
+
+
+def _questions(columns: Columns, wants: list[Want]) -> list[list[Want]]:
+    """As the kubelet's managers ask: every resource by itself, but all kinds of memory together."""
+    memory = [want for want in wants if is_memory(columns.resource_names[want[0]])]
+    others = [[want] for want in wants if not is_memory(columns.resource_names[want[0]])]
+    return [*others, memory] if memory else others
