@@ -76,6 +76,7 @@ class PodGroupSpec(_Own, frozen=True):
     required: str | None = None
     preferred: str | None = None
     placement: str = "binpack"
+    style: str = "bayplan"
     segments: list[Segment] | None = None
     patience: PatienceSpec | None = None
     groups: list[GroupSpec] | None = None

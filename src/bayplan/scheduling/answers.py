@@ -67,6 +67,11 @@ class ClassAnswer:
         self.refused_by_replay[row] = admission
         self.rank[row] = NOT_USABLE
 
+    @property
+    def blocked_by_node(self) -> Blocked:
+        """Refusals by filters that look at node objects alone, whatever is in use."""
+        return self._blocked_by_node
+
     def bytes_per_node(self) -> float:
         """Memory this answer needs for each node."""
         arrays = (self._blocked_by_node, self._score_of_node, self.blocked, self.rank)

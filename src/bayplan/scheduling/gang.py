@@ -74,6 +74,8 @@ class Group:
 class Gang:
     """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
 
+    `style` says whose way of placing is wanted (`scheduling/gang_styles.py`).
+
     Two gangs are never equal, whatever they hold: comparing thousands of pods would cost more than placing them.
     """
 
@@ -82,6 +84,7 @@ class Gang:
     topology: str = ""
     spread: bool = False
     patience: Patience | None = None
+    style: str = "bayplan"
 
     @cached_property
     def pods(self) -> list[Pod]:

@@ -16,6 +16,7 @@ from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequ
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.scheduling.gang import Gang, Group, Patience, Slices
+from bayplan.scheduling.gang_styles import STYLES
 
 MOST_PODS = 100_000
 PLACEMENTS = ("binpack", "spread")
@@ -30,6 +31,8 @@ def gang_of(written: PodGroup) -> Gang:
     spec = written.spec
     if spec.placement not in PLACEMENTS:
         raise InvalidObject(at.child("placement"), f'"{spec.placement}" must be one of {", ".join(PLACEMENTS)}')
+    if spec.style not in STYLES:
+        raise InvalidObject(at.child("style"), f'"{spec.style}" must be one of {", ".join(STYLES)}')
     maker = _Maker(written.metadata)
     whole = maker.group(spec, "", at, spec.pod)
     if maker.made > MOST_PODS:
@@ -39,7 +42,12 @@ def gang_of(written: PodGroup) -> Gang:
     )
     patience = Patience(spec.patience.domains, spec.patience.seconds) if spec.patience else None
     return Gang(
-        _name(written.metadata), replace(whole, slices=slices), spec.topology, spec.placement == "spread", patience
+        _name(written.metadata),
+        replace(whole, slices=slices),
+        spec.topology,
+        spec.placement == "spread",
+        patience,
+        spec.style,
     )
 
 
@@ -108,8 +116,10 @@ def gang_of_kai(written: kai.PodGroup, pods: Iterable[Pod]) -> Gang:
     known = {pod_set.name for pod_set in tree.all_pod_sets()}
     stray = next((name for name in by_group if name not in known), None)
     if stray is not None:
-        pod, names = pod_key(by_group[stray][0]), ", ".join(sorted(known))
-        raise InvalidObject(at.child("subGroups"), f'pod {pod} belongs to "{stray}", which holds no pods; there are {names}')
+        first, names = pod_key(by_group[stray][0]), ", ".join(sorted(known))
+        raise InvalidObject(
+            at.child("subGroups"), f'pod {first} belongs to "{stray}", which holds no pods; there are {names}'
+        )
     constraint = written.spec.topology_constraint
     whole = _kai_group(tree, by_group)
     return Gang(_name(written.metadata), whole, constraint.topology or _topology_inside(tree))
