@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from math import gcd
 
 import numpy as np
@@ -29,22 +30,29 @@ from bayplan.engine.gangs.problem import (
 )
 
 MOST_STEPS = 20_000
+# Stands for the group around all groups, which may use the whole tree.
+WHOLE_GANG = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A part that takes a domain: its number, the group around it, its level and how many pods it brings along."""
+    """A part that takes a domain: its number, the group around it, its level and how many pods it brings along.
+
+    `home` is the only domain it may take; groups with the same number in `apart` take different ones.
+    """
 
     part: int
     around: int
     level: int
     pods: int
+    home: int | None = None
+    apart: int | None = None
 
 
 def pack(problem: Problem, most_steps: int = MOST_STEPS) -> Solution:
     """A placement of all parts; `LIMIT_REACHED` if the search had to stop. The problem has one shape."""
     search = _Search(problem, most_steps)
-    if search.choose(0):
+    if search.choose():
         return Solution(Status.FEASIBLE, search.carried_out())
     if search.steps >= most_steps:
         return Solution(Status.LIMIT_REACHED, bound=f"no assignment of groups found in {most_steps:,} steps")
@@ -62,14 +70,16 @@ class _Search:
         tree = problem.tree
         self.left = [tree.sums(problem.slots[self.shape], level) for level in range(tree.node_level + 1)]
         self.groups = self._groups()
+        self.level_of = {WHOLE_GANG: WHOLE_TREE} | {group.part: group.level for group in self.groups}
         self.finest = max((group.level for group in self.groups), default=WHOLE_TREE)
         self.taken: list[int] = []
-        self.unbound = self._pods_without_domain()
+        self.domain_of: dict[int, int] = {WHOLE_GANG: 0}
         self.hopeless: set[tuple[int, bytes]] = set()
-        self.around = {group.part: group for group in self.groups}
+        # Domains that look alike can be told apart by groups that may take only one of them, or not the same.
+        self.alike = all(group.home is None and group.apart is None for group in self.groups)
 
     def _groups(self) -> list[_Group]:
-        """Parts that narrow the domain of what is around them; parents first, then the widest level, then the largest."""
+        """Parts that narrow the domain of what is around them: those with a home, then parents, wide levels, large ones first."""
         problem = self.problem
         narrowing: dict[int, _Group] = {}
         for number, part in enumerate(problem.parts):
@@ -77,73 +87,127 @@ class _Search:
             level = part.required if part.required is not None else WHOLE_TREE
             pods = problem.totals[number][self.shape]
             if pods and level > (around.level if around else WHOLE_TREE):
-                narrowing[number] = _Group(number, around.part if around else -1, level, pods)
+                outer = around.part if around else WHOLE_GANG
+                narrowing[number] = _Group(number, outer, level, pods, part.home, part.apart)
             elif around:
                 narrowing[number] = around
         distinct = [group for number, group in narrowing.items() if group.part == number]
-        by_depth = {-1: 0}
+        depth = {WHOLE_GANG: 0}
         for group in distinct:
-            by_depth[group.part] = by_depth[group.around] + 1
-        return sorted(distinct, key=lambda group: (by_depth[group.part], group.level, -group.pods, group.part))
+            depth[group.part] = depth[group.around] + 1
+        return sorted(
+            distinct,
+            key=lambda group: (group.home is None, depth[group.part], group.level, -group.pods, group.part),
+        )
 
-    def _pods_without_domain(self) -> int:
-        """Pods that no group binds: they go anywhere, but need room."""
-        bound = sum(group.pods for group in self.groups if group.around == -1)
-        return self.problem.totals[0][self.shape] - bound
-
-    def choose(self, index: int) -> bool:
-        """Find domains for the groups from `index` on."""
-        if index == len(self.groups):
-            return bool(self.left[0].sum() >= self.unbound)
-        group = self.groups[index]
-        state = self._state_of(index)
-        if state in self.hopeless:
+    def choose(self) -> bool:
+        """Find domains for all groups. Not by recursion: a gang may have thousands of them."""
+        if int(self.left[0].sum()) < self.problem.totals[0][self.shape]:
             return False
-        for domain in self._candidates(group):
+        states = []
+        untried: list[Iterator[int]] = []
+        while len(self.taken) < len(self.groups):
+            group = self.groups[len(self.taken)]
+            if len(untried) == len(self.taken):
+                states.append(self._state_of(len(self.taken)))
+                untried.append(iter(()) if states[-1] in self.hopeless else self._candidates(group))
+            domain = next(untried[-1], None)
+            if domain is None:
+                untried.pop()
+                self.hopeless.add(states.pop())
+                if not self.taken:
+                    return False
+                self._give_back()
+                continue
             self.steps += 1
             if self.steps >= self.most_steps:
                 return False
-            self._take(group, domain, group.pods)
-            self.taken.append(domain)
-            if self.choose(index + 1):
-                return True
-            self.taken.pop()
-            self._take(group, domain, -group.pods)
-        if self.steps < self.most_steps:
-            self.hopeless.add(state)
-        return False
+            self._take(group, domain)
+        return True
+
+    def _take(self, group: _Group, domain: int) -> None:
+        self.taken.append(domain)
+        self.domain_of[group.part] = domain
+        self._charge(group, domain, group.pods)
+
+    def _give_back(self) -> None:
+        group = self.groups[len(self.taken) - 1]
+        del self.domain_of[group.part]
+        self._charge(group, self.taken.pop(), -group.pods)
+
+    def _charge(self, group: _Group, domain: int, pods: int) -> None:
+        """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
+        tree = self.problem.tree
+        first = tree.starts[group.level][domain]
+        for level in range(self.level_of[group.around] + 1, group.level + 1):
+            self.left[level][tree.domain_at[level][first]] -= pods
 
     def _state_of(self, index: int) -> tuple[int, bytes]:
-        """What decides whether the groups from `index` on have a place: who is left, and what is left where they may go.
+        """What decides whether the groups from `index` on have a place: where they may go, and what is left there.
 
-        Where nothing but the finest domains is chosen any more, their order does not matter.
+        Where nothing but the finest domains inside one domain is chosen any more, only how much is left in them matters, not where.
         """
-        group = self.groups[index]
-        low, high = self._span(group)
-        left = self.left[group.level][low:high]
-        alike = group.level == self.finest and all(
-            (each.level, each.around) == (group.level, group.around) for each in self.groups[index:]
-        )
-        return index, (np.sort(left) if alike and group.level - self._level_around(group) == 1 else left).tobytes()
+        missing = self.groups[index:]
+        group = missing[0]
+        if all((each.level, each.around) == (group.level, group.around) for each in missing) and self._is_finest(group):
+            low, high = self._span(group)
+            return index, _digest([np.sort(self.left[group.level][low:high])])
+        finest = max(each.level for each in missing)
+        decisive: list[Counts] = [np.array(self.taken if not self.alike else [], dtype=np.int64)]
+        for around in sorted({each.around for each in missing if each.around in self.domain_of}):
+            first, end = self._bounds(around)
+            decisive.append(np.array([around, first], dtype=np.int64))
+            for level in range(self.level_of[around] + 1, finest + 1):
+                low, high = np.searchsorted(self.problem.tree.starts[level], (first, end))
+                decisive.append(self.left[level][low:high])
+        return index, _digest(decisive)
+
+    def _is_finest(self, group: _Group) -> bool:
+        """True if nothing is ever chosen below a group's domain, and all that it may take share what is around them."""
+        return self.alike and group.level == self.finest and group.level - self.level_of[group.around] == 1
+
+    def _bounds(self, part: int) -> tuple[int, int]:
+        """The positions of the domain that a group has taken."""
+        if part == WHOLE_GANG:
+            return 0, self.problem.tree.size
+        return self.problem.tree.bounds(self.level_of[part], self.domain_of[part])
+
+    def _span(self, group: _Group) -> tuple[int, int]:
+        """The domains of the group's level that lie inside the domain of the group around it."""
+        low, high = np.searchsorted(self.problem.tree.starts[group.level], self._bounds(group.around))
+        return int(low), int(high)
 
     def _candidates(self, group: _Group) -> Iterator[int]:
         """Domains that hold a group, the tightest first."""
         low, high = self._span(group)
         left = self.left[group.level][low:high]
         enough = left >= group.pods
-        outer = self._level_around(group)
-        for level in range(outer + 1, group.level):
+        for level in range(self.level_of[group.around] + 1, group.level):
             around = self.problem.tree.domain_at[level][self.problem.tree.starts[group.level][low:high]]
             enough &= self.left[level][around] >= group.pods
         enough &= self._holds_what_is_inside(group, low, high)
+        if not self.alike:
+            enough &= self._allows(group, low, high)
         candidates = np.flatnonzero(enough)
-        if group.level == self.finest and group.level - outer == 1:
-            # Nothing is ever chosen below these, and they share all that is around them: equal room is equally good.
+        if self._is_finest(group):
+            # Equal room is equally good.
             _, first = np.unique(left[candidates], return_index=True)
             candidates = candidates[first]
         else:
             candidates = candidates[np.argsort(left[candidates], kind="stable")]
         return (low + int(candidate) for candidate in candidates)
+
+    def _allows(self, group: _Group, low: int, high: int) -> NDArray[np.bool_]:
+        """The domains that a group may take because of its home and of the groups that it keeps apart from."""
+        allowed = np.full(high - low, group.home is None)
+        if group.home is not None and low <= group.home < high:
+            allowed[group.home - low] = True
+        if group.apart is not None:
+            others = (
+                domain for each, domain in zip(self.groups, self.taken, strict=False) if each.apart == group.apart
+            )
+            allowed[[domain - low for domain in others if low <= domain < high]] = False
+        return allowed
 
     def _holds_what_is_inside(self, group: _Group, low: int, high: int) -> NDArray[np.bool_]:
         """A bound: domains in which the groups inside find room if each takes whole multiples of what divides all of them."""
@@ -160,42 +224,21 @@ class _Search:
             holds &= np.add.reduceat(usable, begins) >= sum(sizes)
         return holds
 
-    def _level_around(self, group: _Group) -> int:
-        around = self.around.get(group.around)
-        return around.level if around else WHOLE_TREE
-
-    def _span(self, group: _Group) -> tuple[int, int]:
-        """The domains of the group's level that lie inside the domain of the group around it."""
-        tree = self.problem.tree
-        starts = tree.starts[group.level]
-        for other, domain in zip(self.groups, self.taken, strict=False):
-            if other.part == group.around:
-                first, end = tree.bounds(other.level, domain)
-                return int(np.searchsorted(starts, first)), int(np.searchsorted(starts, end))
-        return 0, len(starts)
-
-    def _take(self, group: _Group, domain: int, pods: int) -> None:
-        """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
-        tree = self.problem.tree
-        first = tree.starts[group.level][domain]
-        for level in range(self._level_around(group) + 1, group.level + 1):
-            self.left[level][tree.domain_at[level][first]] -= pods
-
     def carried_out(self) -> tuple[tuple[Spots, ...], ...]:
         """Pods by position: the narrowest domains are filled first, so that wider ones take what is left."""
         problem, tree = self.problem, self.problem.tree
         slots = problem.slots[self.shape].copy()
         placed = [[NOWHERE for _ in problem.slots] for _ in problem.parts]
-        domain_of = {group.part: (group.level, domain) for group, domain in zip(self.groups, self.taken, strict=True)}
-        home = [self._home(number, domain_of) for number in range(len(problem.parts))]
+        bound_by = [self._bound_by(number) for number in range(len(problem.parts))]
         preferred = problem.parts[0].preferred
         used = np.zeros(0 if preferred is None else len(tree.starts[preferred]), dtype=np.bool_)
-        for number in sorted(range(len(problem.parts)), key=lambda part: -home[part][0]):
+        used[list(problem.parts[0].used)] = True
+        for number in sorted(range(len(problem.parts)), key=lambda part: -self.level_of[bound_by[part]]):
             pods = problem.parts[number].pods[self.shape]
             if not pods:
                 continue
-            level, domain = home[number]
-            first, end = tree.bounds(level, domain) if level != WHOLE_TREE else (0, tree.size)
+            level = self.level_of[bound_by[number]]
+            first, end = self._bounds(bound_by[number])
             if preferred is None or level >= preferred:
                 counts = fill_nodes(slots[first:end], pods, spread=problem.spread)
             else:
@@ -206,13 +249,11 @@ class _Search:
                 used[tree.domain_at[preferred][spots.positions]] = True
         return tuple(tuple(spots) for spots in placed)
 
-    def _home(self, number: int, domain_of: dict[int, tuple[int, int]]) -> tuple[int, int]:
-        """The level and domain that a part's own pods are bound to."""
-        while number >= 0:
-            if number in domain_of:
-                return domain_of[number]
+    def _bound_by(self, number: int) -> int:
+        """The group whose domain a part's own pods are bound to."""
+        while number not in self.domain_of:
             number = self.problem.parts[number].parent
-        return WHOLE_TREE, 0
+        return number
 
     def _in_touched_domains_first(
         self, slots: Counts, first: int, end: int, pods: int, used: NDArray[np.bool_]
@@ -232,3 +273,8 @@ class _Search:
                 assert found.counts is not None
                 counts += found.counts
         return counts[first:end]
+
+
+def _digest(arrays: list[Counts]) -> bytes:
+    """A short stand-in for arrays that may be long; no two ever had the same."""
+    return blake2b(np.concatenate(arrays).tobytes(), digest_size=16).digest()

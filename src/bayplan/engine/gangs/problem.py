@@ -35,13 +35,20 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A group of pods: `pods[shape]` of its own, and those of parts whose `parent` it is. The gang itself is part 0."""
+    """A group of pods: `pods[shape]` of its own, and those of parts whose `parent` it is. The gang itself is part 0.
+
+    Parts with the same number in `apart` take different domains of their required level. Members that run already bind a part to the
+    domain `home` of its required level; the domains of its preferred level in which they stand are `used`, and cost nothing more.
+    """
 
     name: str
     parent: int
     pods: tuple[int, ...]
     required: int | None = None
     preferred: int | None = None
+    apart: int | None = None
+    home: int | None = None
+    used: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
