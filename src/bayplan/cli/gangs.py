@@ -7,7 +7,7 @@ is an answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -87,7 +87,7 @@ class GangPlacer:
             return _running(session, tree, gang)
         scheduler = self._scheduler(gang)
         classes = _classes(session, gang)
-        before = {each: _rooms(scheduler, tree, each, number) for each, number in classes.items()}
+        before = {each: _rooms(scheduler, tree, each, len(pods)) for each, pods in classes.items()}
         decision = schedule_gang(scheduler, gang, waited)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else []
         if taken is None:
@@ -98,7 +98,7 @@ class GangPlacer:
             levels=tree.levels,
             nodes=len(session.state.rows),
             shapes=tuple(
-                self._shape(scheduler, tree, decision, each, number, before[each]) for each, number in classes.items()
+                self._shape(scheduler, tree, decision, each, pods, before[each]) for each, pods in classes.items()
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
         )
@@ -116,30 +116,29 @@ class GangPlacer:
         tree: Tree,
         decision: GangDecision,
         pod: PodClass,
-        number: int,
+        pods: list[Pod],
         before: tuple[LevelRoom, ...],
     ) -> ShapeView:
         """What there is to say about equal pods: what is left for such pods if the gang was placed, else what is missing."""
         state = self._session.state
-        described = description(state, pod)
+        shape = ShapeView(len(pods), pods[0], pod.request, description(state, pod), before)
         if decision.placed:
-            return ShapeView(number, pod.request, described, before, _rooms(scheduler, tree, pod, number))
+            return replace(shape, after=_rooms(scheduler, tree, pod, len(pods)))
         if decision.seats:
-            return ShapeView(number, pod.request, described, before)
+            return shape
         answer = self._answers.for_class(pod, scheduler.profile)
         refused = list(answer.refused_by_replay.items())
         shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused)
         causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
-        return ShapeView(number, pod.request, described, before, causes=causes, stages=stages)
+        return replace(shape, causes=causes, stages=stages)
 
 
-def _classes(session: Session, gang: Gang) -> dict[PodClass, int]:
-    """How many pods of each class a gang has; a pod that stands somewhere already is an error."""
-    found: dict[PodClass, int] = {}
+def _classes(session: Session, gang: Gang) -> dict[PodClass, list[Pod]]:
+    """The pods of each class of a gang; one that stands somewhere already is an error."""
+    found: dict[PodClass, list[Pod]] = {}
     for pod in gang.pods:
         session.refuse_if_there(pod)
-        pod_class = session.state.classes.of(pod)
-        found[pod_class] = found.get(pod_class, 0) + 1
+        found.setdefault(session.state.classes.of(pod), []).append(pod)
     return found
 
 

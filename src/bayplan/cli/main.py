@@ -26,9 +26,11 @@ DEBUG = "BAYPLAN_DEBUG"
 
 # Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name.
 COMMANDS = {
-    "place": "Where would these pods go? A dry run on a cluster dump.",
-    "why": "Why does a pod wait, or why is it where it is?",
+    "place": "Where would these pods and gangs go? A dry run on a cluster dump.",
+    "why": "Why does a pod or a gang wait, or why is it where it is?",
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
+    "topology": "Show blocks and racks: what is free, what fits, who is outside.",
+    "slots": "How many gangs of equal pods fit now, and where?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
     "replay": "Decide everything again that a snapshot recorded.",

@@ -15,6 +15,7 @@ from bayplan.cluster.pod_request import PodRequest
 from bayplan.cluster.tree import Path, Tree
 from bayplan.engine.placement import ContainerZones
 from bayplan.explain.stages import Stage, StageKind, stages_of
+from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.gang import GangDecision, LevelRoom, Seat
 from bayplan.scheduling.profile import Profile
@@ -24,12 +25,13 @@ IN_THE_TREE = StageKind("in the tree", "no label ", "no node carries all labels 
 
 @dataclass(frozen=True, slots=True)
 class ShapeView:
-    """Equal pods of a gang: how many, what they ask for, and per level the room for such pods.
+    """Equal pods of a gang: how many, one of them, what they ask for, and per level the room for such pods.
 
     `after` is empty if nothing was taken. `causes` and `stages` say which filter took how many nodes.
     """
 
     pods: int
+    example: Pod
     request: PodRequest
     described: str
     before: tuple[LevelRoom, ...]

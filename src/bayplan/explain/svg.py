@@ -29,7 +29,7 @@ class Canvas:
         bold: bool = False,
         anchor: str = "",
     ) -> None:
-        """Words whose baseline starts (or, with anchor `end`, ends) at a point."""
+        """Words whose baseline starts (or, with anchor `end` or `middle`, ends or has its middle) at a point."""
         attributes = f'x="{x:g}" y="{y:g}"'
         attributes += f' fill="{fill}"' if fill != INK else ""
         attributes += f' font-size="{size}"' if size != FONT_SIZE else ""
@@ -46,12 +46,15 @@ class Canvas:
         stroke: str = "",
         line: float = 1,
         radius: int = 4,
+        hint: str = "",
     ) -> None:
-        """A rectangle with rounded corners."""
+        """A rectangle with rounded corners; a browser shows the hint to whoever points at it."""
         attributes = f'x="{corner[0]:g}" y="{corner[1]:g}" width="{size[0]:g}" height="{size[1]:g}" rx="{radius}"'
         attributes += f' fill="{fill}"'
         attributes += f' stroke="{stroke}" stroke-width="{line:g}"' if stroke else ""
-        self._elements.append(f"<rect {attributes}/>")
+        self._elements.append(
+            f"<rect {attributes}><title>{escape(hint)}</title></rect>" if hint else f"<rect {attributes}/>"
+        )
 
     def cross(self, x: float, y: float, size: float, stroke: str) -> None:
         """Two strokes inside a square."""

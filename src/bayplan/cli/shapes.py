@@ -1,0 +1,102 @@
+"""What `topology` and `slots` share: a tree by name, a level by its label or its last part, and the shape of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from bayplan.cli.gangs import ALL_SLOTS
+from bayplan.cli.options import Session, read_all
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.tree import HOSTNAME, Tree
+from bayplan.engine.gangs.problem import Counts
+from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
+from bayplan.kube.quantity import QuantityError, parse
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.gang_cycle import GangScheduler
+from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.rooms import NODE
+
+EXPECTED = "expected such as cpu=8,memory=64Gi,nvidia.com/gpu=8"
+
+
+def tree_named(session: Session, name: str | None) -> Tree:
+    """The tree of a Topology; without a name that of the only one there is."""
+    names = session.trees.names
+    if not names:
+        raise click.ClickException("the cluster holds no Topology (kueue.x-k8s.io or kai.scheduler)")
+    if name is None and len(names) > 1:
+        raise click.UsageError(f"the cluster holds several Topologies: {', '.join(names)}; name one")
+    tree = session.trees.get(names[0] if name is None else name)
+    if name is not None and (tree is None or name not in names):
+        raise click.UsageError(f"there is no Topology '{name}' in the dump; there are {', '.join(names)}")
+    assert tree is not None
+    return tree
+
+
+def level_named(tree: Tree, text: str) -> int:
+    """The number of a level by its whole label, its last part, or `node`."""
+    if text in (NODE, HOSTNAME):
+        return tree.node_level
+    label = by_last_part(text, tree.levels, "--level")
+    return tree.levels.index(label)
+
+
+def by_last_part(text: str, names: Sequence[str], option: str) -> str:
+    """The name that is meant by itself or by what comes after its slash."""
+    if text in names:
+        return text
+    close = [name for name in names if name.rpartition("/")[2] == text]
+    if len(close) == 1:
+        return close[0]
+    if close:
+        raise click.UsageError(f"{option}: '{text}' may be {' or '.join(close)}")
+    raise click.UsageError(f"{option}: '{text}' is not known; there are {', '.join(names)}")
+
+
+def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> Pod | None:
+    """The pod that `--requests` or `-f` describes; None if neither is given."""
+    if requests is not None and files:
+        raise click.UsageError("--requests and -f both say what a pod looks like: give one of them")
+    if files:
+        pods = read_all(files).pods
+        if len(pods) != 1:
+            raise click.UsageError(f"-f must hold one pod that shows the shape; it holds {len(pods)}")
+        return msgspec.structs.replace(pods[0], spec=msgspec.structs.replace(pods[0].spec, node_name=None))
+    if requests is None:
+        return None
+    amounts = _amounts(requests)
+    resources = ResourceRequirements(requests=amounts, limits=amounts)
+    pod = Pod(
+        metadata=Metadata(name="--requests"), spec=PodSpec(containers=[Container(name="main", resources=resources)])
+    )
+    session.state.classes.of(pod)
+    return pod
+
+
+def _amounts(text: str) -> Quantities:
+    amounts: Quantities = {}
+    for part in text.split(","):
+        name, separator, amount = part.strip().partition("=")
+        if not separator or not name or not amount:
+            raise click.UsageError(f"--requests: '{part}' is not an amount; {EXPECTED}")
+        if name in amounts:
+            raise click.UsageError(f"--requests: '{name}' appears twice")
+        try:
+            parse(amount)
+        except QuantityError as error:
+            raise click.UsageError(f"--requests: {name}: {error}") from None
+        amounts[name] = amount
+    return amounts
+
+
+def slots_for(session: Session, tree: Tree, pod: Pod) -> tuple[PodClass, Profile, ClassAnswers, Counts]:
+    """By position in the tree how many such pods fit now, and what was asked for that."""
+    answers = ClassAnswers(session.state)
+    profile = session.profile_for(pod)
+    pod_class = session.state.classes.of(pod)
+    scheduler = GangScheduler(session.state, session.trees, profile, answers)
+    return pod_class, profile, answers, scheduler.slots(pod_class, tree, ALL_SLOTS)

@@ -1,0 +1,93 @@
+"""`bayplan slots`: how many gangs of equal pods fit now, and in which domains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.output import print_answer, print_document, working
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "slots --requests cpu=8,memory=64Gi,nvidia.com/gpu=8 --pods 64 --cluster cluster.json",
+        "slots --requests cpu=8,memory=64Gi,nvidia.com/gpu=8 --pods 8 --level rack --cluster cluster.json",
+        "slots -f pod.yaml --pods 16 --topology network --cluster cluster.json -o json",
+    ),
+)
+@click.option("--requests", metavar="AMOUNTS", help="What each pod asks for: cpu=8,memory=64Gi,nvidia.com/gpu=8.")
+@pods_option(
+    required=False, help_text="A pod that shows the shape (with tolerations, selectors), instead of --requests."
+)
+@click.option("--pods", type=click.IntRange(min=1), required=True, metavar="NUMBER", help="How many pods a gang has.")
+@click.option(
+    "--level",
+    metavar="LEVEL",
+    help="Each gang in one domain of this level: a label or its last part, or 'node' [default: the lowest that holds one].",
+)
+@click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
+@cluster_options
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+def slots(
+    *,
+    requests: str | None,
+    files: tuple[Path, ...],
+    pods: int,
+    level: str | None,
+    name: str | None,
+    cluster: tuple[Path, ...],
+    config: Path | None,
+    scheduler_name: str | None,
+    output: str,
+) -> int:
+    """Count how many gangs of so many equal pods fit into each domain of a level now.
+
+    A slot is a place for one pod: what filters and the node's kubelet would let in, NUMA zones included. Limits are taken to be equal
+    to requests; a pod that asks for cpu and memory is then Guaranteed, and its CPUs are aligned where the kubelet does that.
+
+    Exit code: 0 at least one fits, 1 none does, 2 the input cannot be used.
+    """
+    from bayplan.cli.shapes import level_named, shape_of, slots_for, tree_named
+    from bayplan.explain.gang_outcome import stages_in_tree
+    from bayplan.explain.refusal import description
+    from bayplan.explain.slots_text import SlotCount, slot_count_of, slots_document, slots_text
+    from bayplan.scheduling.rooms import rooms_of
+    from bayplan.scheduling.shortfall import shortfall_of
+
+    with working("reading the cluster"):
+        session = Session.open(cluster, config, scheduler_name)
+    tree = tree_named(session, name)
+    wanted = level_named(tree, level) if level is not None else None
+    pod = shape_of(session, requests, files)
+    if pod is None:
+        raise click.UsageError("one of --requests and -f is needed: what does a pod ask for?")
+    pod_class, profile, answers, counts = slots_for(session, tree, pod)
+    rooms = rooms_of(tree, counts, pods)
+    holding = [number for number, room in enumerate(rooms) if room.holding_all]
+    chosen = wanted if wanted is not None else max(holding, default=0)
+    gangs, domains = slot_count_of(tree, counts, pods, chosen)
+    answer = answers.for_class(pod_class, profile)
+    shortfall = shortfall_of(session.state, pod_class, profile, answer, list(answer.refused_by_replay.items()))
+    _, stages = stages_in_tree(tree, len(session.state.rows), shortfall, pod_class, profile)
+    found = SlotCount(
+        topology=tree.name,
+        levels=tree.levels,
+        level=chosen,
+        pods=pods,
+        request=pod_class.request,
+        described=description(session.state, pod_class),
+        nodes=len(session.state.rows),
+        slots=int(counts.sum()),
+        rooms=rooms,
+        gangs=gangs,
+        domains=domains,
+        stages=stages,
+    )
+    if output == "text":
+        print_answer(slots_text(found), good=bool(found.fit))
+    else:
+        print_document(slots_document(found), output)
+    return 0 if found.fit else 1

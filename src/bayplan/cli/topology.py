@@ -1,0 +1,112 @@
+"""`bayplan topology`: a topology's blocks and racks, what is free in them, which nodes are not in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.output import print_answer, print_document, working
+
+if TYPE_CHECKING:
+    from bayplan.explain.gang_outcome import GangOutcome
+    from bayplan.explain.topology_map import TopologyMap
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "topology --cluster cluster.json",
+        "topology network --cluster cluster.json --level block -r cpu -r nvidia.com/gpu",
+        "topology --cluster cluster.json --requests cpu=8,memory=64Gi,nvidia.com/gpu=8   # how many such pods fit",
+        "topology --cluster cluster.json -o svg > network.svg",
+    ),
+)
+@click.argument("name", metavar="[NAME]", required=False)
+@cluster_options
+@click.option(
+    "--level", metavar="LEVEL", help="How far down: a label or its last part, or 'node' [default: the lowest]."
+)
+@click.option(
+    "-r",
+    "--resource",
+    "resources",
+    multiple=True,
+    metavar="RESOURCE",
+    help="Show this resource; may be given several times [default: cpu, memory and devices].",
+)
+@click.option("--requests", metavar="AMOUNTS", help="Count how many such pods fit: cpu=8,memory=64Gi,nvidia.com/gpu=8.")
+@pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
+@click.option("-o", "--output", type=click.Choice(["text", "svg", "json", "yaml"]), default="text", show_default=True)
+def topology(
+    *,
+    name: str | None,
+    cluster: tuple[Path, ...],
+    config: Path | None,
+    scheduler_name: str | None,
+    level: str | None,
+    resources: tuple[str, ...],
+    requests: str | None,
+    files: tuple[Path, ...],
+    output: str,
+) -> int:
+    """Show a Topology of the dump as a tree: the nodes of every domain and what is free there.
+
+    NAME may be left out if there is only one. Free is what nodes have beside their pods; how many pods fit is what filters and
+    kubelets would let in, NUMA zones included. Nodes that lack a label of the topology are listed with that label.
+
+    Exit code: 0 shown, 1 no node carries the labels, 2 the input cannot be used.
+    """
+    from bayplan.cli.shapes import by_last_part, level_named, shape_of, slots_for, tree_named
+    from bayplan.explain.topology_map import default_resources, topology_document, topology_map
+    from bayplan.explain.topology_svg import topology_svg
+    from bayplan.explain.topology_text import topology_text
+
+    with working("reading the cluster"):
+        session = Session.open(cluster, config, scheduler_name)
+    tree = tree_named(session, name)
+    depth = level_named(tree, level) + 1 if level is not None else max(len(tree.levels), 1)
+    known = session.state.columns.resource_names
+    shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree)
+    pod = shape_of(session, requests, files)
+    if pod is None:
+        drawn = topology_map(session.state, tree, shown)
+    else:
+        pod_class, _, _, slots = slots_for(session, tree, pod)
+        drawn = topology_map(session.state, tree, shown, pod_class, slots)
+    if output == "svg":
+        click.echo(topology_svg(drawn))
+    elif output == "text":
+        print_answer(topology_text(drawn, depth), good=bool(drawn.nodes))
+    else:
+        print_document(topology_document(drawn), output)
+    return 0 if drawn.nodes else 1
+
+
+def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
+    """The map of a gang's topology with its pods marked; counts are of pods of its most frequent shape, after it was placed."""
+    from collections import Counter
+
+    from bayplan.cli.shapes import slots_for
+    from bayplan.explain.gang_text import gang_text
+    from bayplan.explain.levels import counted, in_short
+    from bayplan.explain.topology_map import default_resources, topology_map
+
+    tree = session.trees.get(outcome.topology)
+    assert tree is not None  # it was placed in it
+    if not outcome.shapes:
+        raise click.ClickException(f"{outcome.name}: no pod of it waits, so there is nothing to place and to draw")
+    shape = max(outcome.shapes, key=lambda each: each.pods)
+    pod_class, _, _, slots = slots_for(session, tree, shape.example)
+    drawn = topology_map(session.state, tree, default_resources(session.state, tree), pod_class, slots)
+    return replace(
+        drawn,
+        marked=Counter(seat.node for seat in outcome.seats),
+        title=gang_text(outcome).partition("\n")[0],
+        facts=(counted(len(outcome.seats), "pod"), in_short(outcome.decision.bound, outcome.levels))
+        if outcome.seats
+        else (),
+    )

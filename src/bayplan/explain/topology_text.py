@@ -1,0 +1,93 @@
+"""A topology as text: the first line is the answer, then a line for every domain, wide ones first, those inside them indented.
+
+    network: 2 blocks, 8 racks, 64 nodes; 3 nodes outside
+
+      domain    nodes  cpu free      gpu free   hosts
+      block b1     32  600 of 3072   80 of 256
+        rack r1     8  100 of 768    20 of 64   b1-r1-n[1-8]
+
+Comes from `topology_map.py` and goes to a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bayplan.explain.amounts import human, listing
+from bayplan.explain.gang_outcome import missing_labels
+from bayplan.explain.gang_text import best_in
+from bayplan.explain.hostlist import hostlist
+from bayplan.explain.levels import counted, domain_name, in_one, short_levels
+from bayplan.explain.numa_labels import short_labels
+from bayplan.explain.table import table
+from bayplan.explain.topology_map import Domain, TopologyMap
+from bayplan.scheduling.gang import LevelRoom
+
+LONGEST_HOSTLIST = 40
+INDENT = "  "
+
+
+def topology_text(drawn: TopologyMap, depth: int) -> str:
+    """The map down to so many levels, 1 being the widest."""
+    lines = [drawn.answer]
+    if drawn.asks_for:
+        lines[0] += f"; {counted(drawn.slots or 0, 'such pod')} {'fits' if drawn.slots == 1 else 'fit'}"
+        lines.append(f"  each asks for  {listing(drawn.asks_for)}")
+    if drawn.domains:
+        lines += ["", *_domain_lines(drawn, depth)]
+    if drawn.rooms and drawn.domains:
+        lines += ["", *largest_lines(drawn.levels, drawn.rooms)]
+    if drawn.outside:
+        lines += ["", *_outside_lines(drawn)]
+    return "\n".join(lines)
+
+
+def largest_lines(levels: Sequence[str], rooms: Sequence[LevelRoom]) -> list[str]:
+    """The largest gang that fits into one domain of each level, and where."""
+    rows = [
+        (in_one(short), str(room.most), best_in(room)) for short, room in zip(short_levels(levels), rooms, strict=True)
+    ]
+    return table(("largest gang", "pods", "where"), rows, indent=INDENT, numbers=("pods",))
+
+
+def _domain_lines(drawn: TopologyMap, depth: int) -> list[str]:
+    labels = short_labels(drawn.resources)
+    header = ["domain", "nodes", *(f"{labels[name]} free" for name in drawn.resources)]
+    numbers = list(header[1:])
+    if drawn.asks_for:
+        header.append("fit")
+        numbers.append("fit")
+    by_node = depth > len(drawn.levels)
+    header += [] if by_node else ["hosts"]
+    rows = []
+    for domain in _down_to(drawn.domains, depth):
+        row = [_title(drawn, domain), str(len(domain.nodes))]
+        row += [f"{human(name, domain.free[name])} of {human(name, domain.total[name])}" for name in drawn.resources]
+        row += [str(domain.slots)] if drawn.asks_for else []
+        if not by_node:
+            row.append(hostlist(domain.nodes, LONGEST_HOSTLIST) if len(domain.path) == depth else "")
+        rows.append(row)
+    return table(header, rows, indent=INDENT, numbers=numbers)
+
+
+def _title(drawn: TopologyMap, domain: Domain) -> str:
+    depth = len(domain.path)
+    value = domain.path[-1]
+    name = value if depth > len(drawn.levels) else domain_name(short_levels(drawn.levels)[depth - 1], value)
+    return INDENT * (depth - 1) + name
+
+
+def _down_to(domains: Sequence[Domain], depth: int) -> Iterator[Domain]:
+    for domain in domains:
+        yield domain
+        if len(domain.path) < depth:
+            yield from _down_to(domain.inside, depth)
+
+
+def _outside_lines(drawn: TopologyMap) -> list[str]:
+    rows = [(hostlist(nodes, LONGEST_HOSTLIST), f"no label {label}") for label, nodes in missing_labels(drawn.outside)]
+    lead = "Outside:"
+    return [
+        f"{lead if number == 0 else ' ' * len(lead)}{line}"
+        for number, line in enumerate(table(rows[0], rows[1:], indent=INDENT))
+    ]
