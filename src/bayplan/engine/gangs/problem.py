@@ -10,10 +10,11 @@ What is wished for, in this order: as few domains as possible at `preferred` lev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +52,26 @@ class Part:
     used: tuple[int, ...] = ()
 
 
+class Mixes(Protocol):
+    """What nodes say about several shapes at once, beyond their sums."""
+
+    @property
+    def gave_up(self) -> bool:
+        """True if a mix counted as refused because there were too many orders to try."""
+
+    def admits(self, position: int, counts: tuple[int, ...]) -> bool:
+        """Whether a node's kubelet would admit so many pods of each shape, one after another in some order."""
+
+    def like(self, position: int) -> Sequence[int]:
+        """The positions, this one included, of which the same is true because nodes there are in the same state."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """Parts (parents before children) and where pods of each shape fit.
 
     `amounts[shape]` and `free` are per resource what a pod takes and what each position has, in sum over the node; where several shapes
-    meet on a node, both these sums and `mixes` decide. `mixes(position, counts)` asks whether a node's kubelet would admit so many pods
-    of each shape together; None where sums say it all.
+    meet on a node, both these sums and `mixes` decide. It is None where sums say it all.
     """
 
     tree: Tree
@@ -66,7 +80,7 @@ class Problem:
     amounts: NDArray[np.float64]
     free: NDArray[np.float64]
     spread: bool = False
-    mixes: Callable[[int, tuple[int, ...]], bool] | None = None
+    mixes: Mixes | None = None
 
     @cached_property
     def totals(self) -> tuple[tuple[int, ...], ...]:

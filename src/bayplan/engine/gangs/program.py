@@ -11,7 +11,8 @@ into zones, `Problem.mixes` is asked afterwards, and a mix it refuses is cut off
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -19,45 +20,55 @@ from numpy.typing import NDArray
 
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, within
 
-MOST_CUTS = 40
+MOST_ROUNDS = 40
 SECONDS = 2.0
 # Larger programs are not even built: HiGHS would need its whole time for the presolve.
 MOST_VARIABLES = 60_000
 
-Mix = tuple[int, tuple[int, ...]]
+Mix = tuple[int, ...]
+"""How many pods of each shape meet on a node."""
 
 
 def solve(problem: Problem, seconds: float = SECONDS) -> Solution:
     """The best placement; `LIMIT_REACHED` if there is no time, no room or no HiGHS for one."""
-    refused: list[Mix] = []
-    for _ in range(MOST_CUTS):
-        program = _Program(problem)
-        if program.too_large:
-            return Solution(Status.LIMIT_REACHED, bound="too large for an exact search")
-        program.build()
-        for mix in refused:
-            program.cut_off(mix)
-        solution = program.run(seconds)
-        if not solution.found or problem.mixes is None:
-            return solution
-        wrong = list(_refused_mixes(problem, solution))
-        if not wrong:
-            return solution
-        refused += wrong
-    return Solution(Status.LIMIT_REACHED, bound="too many mixes of pods that no kubelet admits")
+    program = _Program(problem)
+    if program.too_large:
+        return Solution(Status.LIMIT_REACHED, bound="too large for an exact search")
+    program.build()
+    for _ in range(MOST_ROUNDS):
+        solution = program.run(max(seconds - program.seconds, 0.0))
+        refused = dict(_refused_mixes(problem, solution)) if solution.found and problem.mixes is not None else {}
+        if not refused:
+            return _if_sure(problem, solution)
+        for counts, positions in refused.items():
+            for position in positions:
+                program.cut_off(position, counts)
+    return Solution(Status.LIMIT_REACHED, bound=f"every one of {MOST_ROUNDS} exact answers had a mix no kubelet admits")
 
 
-def _refused_mixes(problem: Problem, solution: Solution) -> Iterator[Mix]:
-    """Nodes on which several shapes would meet that their kubelet does not take together."""
+def _if_sure(problem: Problem, solution: Solution) -> Solution:
+    """What is proven only as far as all orders of pods on a node were tried is not proven."""
+    if problem.mixes is None or not problem.mixes.gave_up:
+        return solution
+    if solution.found:
+        return replace(solution, status=Status.FEASIBLE)
+    return Solution(Status.LIMIT_REACHED, bound=f"{solution.bound}; not every order of pods on a node was tried")
+
+
+def _refused_mixes(problem: Problem, solution: Solution) -> Iterator[tuple[Mix, list[int]]]:
+    """Mixes of shapes that a kubelet does not take together, and all positions where it is the same."""
     assert problem.mixes is not None
     together = np.zeros((len(problem.slots), problem.tree.size), dtype=np.int64)
     for placed in solution.placed:
         for shape, spots in enumerate(placed):
             together[shape, spots.positions] += spots.counts
+    refused: dict[Mix, set[int]] = {}
     for position in np.flatnonzero((together > 0).sum(axis=0) > 1):
         counts = tuple(int(count) for count in together[:, position])
-        if not problem.mixes(int(position), counts):
-            yield int(position), counts
+        known = refused.setdefault(counts, set())
+        if int(position) not in known and not problem.mixes.admits(int(position), counts):
+            known.update(problem.mixes.like(int(position)))
+    return ((counts, sorted(positions)) for counts, positions in refused.items() if positions)
 
 
 @dataclass
@@ -93,7 +104,9 @@ class _Program:
         self.cost: list[float] = []
         self.most: list[float] = []
         self.pods: dict[tuple[int, int, int], int] = {}
-        self.touched: dict[tuple[int, int], int] = {}
+        self.in_cell: dict[int, list[tuple[int, int]]] = {}
+        self.takes: dict[tuple[int, int], int] = {}
+        self.seconds = 0.0
 
     @property
     def too_large(self) -> bool:
@@ -126,29 +139,47 @@ class _Program:
                 self._keep_together(number, part.required)
             if part.preferred is not None:
                 self._count_domains(number, part.preferred, room)
+        self._keep_apart()
 
     def _place_all(self, number: int, shape: int, count: int, room: Counts) -> None:
+        first, end = self._home(number)
+        mine = []
         for cell in self.cells:
-            if room[cell]:
-                self.pods[number, shape, cell] = self._variable(float(min(count, room[cell])))
-        mine = [self.pods[number, shape, cell] for cell in self.cells if room[cell]]
-        self.rows.add([(column, 1.0) for column in mine], lower=count, upper=count)
+            if room[cell] and first <= self.problem.tree.starts[self.cell_level][cell] < end:
+                column = self.pods[number, shape, cell] = self._variable(float(min(count, room[cell])))
+                mine.append((column, 1.0))
+        self.rows.add(mine, lower=count, upper=count)
+
+    def _home(self, number: int) -> tuple[int, int]:
+        """The positions to which members that run already bind a part or one around it."""
+        first, end = 0, self.problem.tree.size
+        while number >= 0:
+            part = self.problem.parts[number]
+            if part.home is not None and part.required is not None:
+                low, high = self.problem.tree.bounds(part.required, part.home)
+                first, end = max(first, low), min(end, high)
+            number = part.parent
+        return first, end
 
     def _respect_room(self, room: dict[int, Counts]) -> None:
         problem = self.problem
-        in_cell: dict[int, list[tuple[int, int]]] = {}
         for (_, shape, cell), column in self.pods.items():
-            in_cell.setdefault(cell, []).append((shape, column))
-        for cell, here in in_cell.items():
+            self.in_cell.setdefault(cell, []).append((shape, column))
+        for cell, here in self.in_cell.items():
             for shape in problem.shapes:
                 mine = [(column, 1.0) for own, column in here if own == shape]
                 if mine:
                     self.rows.add(mine, upper=float(room[shape][cell]))
-            if self.one_shape:
-                continue
-            for resource in range(problem.free.shape[0]):
-                taken = [(column, float(problem.amounts[shape, resource])) for shape, column in here]
-                self.rows.add([entry for entry in taken if entry[1]], upper=float(problem.free[resource, cell]))
+        if self.one_shape:
+            return
+        for resource in range(problem.free.shape[0]):
+            # In units of what divides all amounts: bytes would be beyond the precision that HiGHS works with.
+            amounts = [int(amount) for amount in problem.amounts[:, resource]]
+            unit = gcd(*amounts)
+            for cell, here in self.in_cell.items():
+                taken = [(column, float(amounts[shape] // unit)) for shape, column in here if amounts[shape]]
+                if len({shape for shape, _ in here if amounts[shape]}) > 1:
+                    self.rows.add(taken, upper=float(problem.free[resource, cell] // unit))
 
     def _members(self, number: int) -> set[int]:
         return set(within(self.problem.parts, number))
@@ -169,8 +200,8 @@ class _Program:
     def _keep_together(self, number: int, level: int) -> None:
         """All pods of a part in the one domain that it takes."""
         chosen = []
-        for variables in self._in_domains(number, level).values():
-            takes = self._variable(1.0)
+        for domain, variables in self._in_domains(number, level).items():
+            takes = self.takes[number, domain] = self._variable(1.0)
             chosen.append((takes, 1.0))
             wanted: dict[tuple[int, int], list[int]] = {}
             for part, shape, _, column in variables:
@@ -180,30 +211,44 @@ class _Program:
                 self.rows.add([(column, 1.0) for column in columns] + [(takes, -most)], upper=0.0)
         self.rows.add(chosen, lower=1.0, upper=1.0)
 
+    def _keep_apart(self) -> None:
+        """No domain is taken by two parts that avoid each other."""
+        rivals: dict[tuple[int, int], list[int]] = {}
+        for (number, domain), takes in self.takes.items():
+            apart = self.problem.parts[number].apart
+            if apart is not None:
+                rivals.setdefault((apart, domain), []).append(takes)
+        for columns in rivals.values():
+            if len(columns) > 1:
+                self.rows.add([(column, 1.0) for column in columns], upper=1.0)
+
     def _count_domains(self, number: int, level: int, room: dict[int, Counts]) -> None:
-        """Each domain that a part touches costs one, and a little for the room that it has."""
+        """Each domain that a part touches costs one, and a little for the room that it has: for all parts together less than a half."""
+        part = self.problem.parts[number]
         sums = {shape: self.problem.tree.sums(self.problem.slots[shape], level) for shape in room}
-        everything = 1.0 + 2.0 * float(sum(counts.sum() for counts in sums.values()))
+        wishes = sum(each.preferred is not None for each in self.problem.parts)
+        everything = 1.0 + 2.0 * wishes * float(sum(counts.sum() for counts in sums.values()))
         for domain, variables in self._in_domains(number, level).items():
+            if domain in part.used:
+                continue
             left_over = float(sum(counts[domain] for counts in sums.values())) / everything
             touched = self._variable(1.0, cost=1.0 + left_over)
-            self.touched[number, domain] = touched
-            for part, shape, cell, column in variables:
-                most = float(min(self.problem.parts[part].pods[shape], room[shape][cell]))
+            for owner, shape, cell, column in variables:
+                most = float(min(self.problem.parts[owner].pods[shape], room[shape][cell]))
                 self.rows.add([(column, 1.0), (touched, -most)], upper=0.0)
 
-    def cut_off(self, mix: Mix) -> None:
+    def cut_off(self, position: int, counts: Mix) -> None:
         """Forbid a mix of shapes on a node, and every larger one: at least one shape must have fewer pods there."""
-        position, counts = mix
+        met = [shape for shape in self.problem.shapes if counts[shape]]
+        if any(self.problem.slots[shape][position] < counts[shape] for shape in met):
+            return
         fewer = []
-        for shape in self.problem.shapes:
-            here = [column for (_, own, cell), column in self.pods.items() if own == shape and cell == position]
-            if counts[shape] and here:
-                most = float(self.problem.slots[shape][position])
-                less = self._variable(1.0)
-                fewer.append((less, 1.0))
-                entries = [(column, 1.0) for column in here] + [(less, most - counts[shape] + 1.0)]
-                self.rows.add(entries, upper=most)
+        for shape in met:
+            most = float(self.problem.slots[shape][position])
+            less = self._variable(1.0)
+            fewer.append((less, 1.0))
+            here = [(column, 1.0) for own, column in self.in_cell.get(position, ()) if own == shape]
+            self.rows.add([*here, (less, most - counts[shape] + 1.0)], upper=most)
         self.rows.add(fewer, lower=1.0)
 
     def run(self, seconds: float) -> Solution:
@@ -218,19 +263,25 @@ class _Program:
         solver.setOptionValue("threads", 1)
         solver.passModel(self._model(highspy))
         solver.run()
+        self.seconds += solver.getRunTime()
         status = solver.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
+        # Every variable has bounds, so that only one reading is left of the second.
+        if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
             return infeasible("exact search: no assignment of parts to domains holds them all")
         values = np.asarray(solver.getSolution().col_value)
         known = solver.getInfo()
         if not len(values) or known.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return Solution(Status.LIMIT_REACHED, bound=f"exact search gave up after {seconds:g} s")
+            return Solution(Status.LIMIT_REACHED, bound="exact search: out of time")
         proven = status == highspy.HighsModelStatus.kOptimal
-        gap = 0 if proven else max(0, int(known.objective_function_value) - int(np.ceil(known.mip_dual_bound - 1e-6)))
+        # What is added for room is below a half, so half a domain less is certainly needed.
+        least = int(np.ceil(max(known.mip_dual_bound - 0.5, 0.0)))
+        gap = 0 if proven else max(0, int(known.objective_function_value + 1e-6) - least)
         return Solution(
             Status.OPTIMAL if proven else Status.FEASIBLE,
             self._placed(values),
-            "exact search: nothing uses fewer domains" if proven else f"exact search stopped after {seconds:g} s",
+            "exact search: nothing uses fewer domains"
+            if proven
+            else "exact search: out of time, this is the best so far",
             gap,
         )
 
