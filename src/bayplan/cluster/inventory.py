@@ -138,6 +138,12 @@ class Inventory:
     devices: Mapping[str, tuple[ListedDevice, ...]]
 
     @property
+    def zones(self) -> frozenset[int]:
+        """Every zone that something is said to be in."""
+        of_devices = (device.zones for listed in self.devices.values() for device in listed)
+        return frozenset(self.cpus.by_zone).union(*of_devices)
+
+    @property
     def plain(self) -> bool:
         """True if amounts say all there is to say about a pod that fits into one zone.
 

@@ -9,6 +9,8 @@ is charged makes no difference there.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from msgspec import Struct
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
@@ -28,6 +30,7 @@ from bayplan.engine.kubelet import (
     from_counts,
     with_inventory,
 )
+from bayplan.engine.kubelet.masks import zones_in
 from bayplan.engine.one_node import lowest_zone_that_holds
 
 _WAITS_FOR_REPORT = Admission(
@@ -114,10 +117,13 @@ def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> Nod
         devices_without_zone=_devices_without_zone(state, row, counts),
         strict_memory_groups=assumptions.strict_memory_groups,
     )
+    inventory = report.inventory
     # Which CPUs and devices promised pods will get is not in the inventory, so only amounts can be subtracted for them.
-    if report.inventory is None or state.is_ahead_of_report(row):
+    if inventory is None or not inventory.zones <= set(node.zone_ids) or state.is_ahead_of_report(row):
         return node
-    return with_inventory(node, report.inventory)
+    exact = with_inventory(node, inventory)
+    # Devices that are not listed are still known by number.
+    return replace(exact, devices={**node.devices, **exact.devices})
 
 
 def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts]) -> dict[str, tuple[int, int]]:
@@ -260,8 +266,10 @@ def _charges(
     for resource, devices in node.devices.items():
         used = {name for placed in admission.containers for name in placed.devices.get(resource, ())}
         for device in devices:
-            if device.id in used and device.zones:
-                add(resource, device.zones.bit_length() - 1, 1.0)
+            if device.id in used:
+                # One that hangs on several zones is counted by each of them.
+                for zone_id in zones_in(device.zones):
+                    add(resource, zone_id, 1.0)
     for placed in admission.containers:
         for block in placed.memory:
             missing = float(block.size)
