@@ -104,6 +104,18 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
         lines.append(figure("finished", lambda run: number(run.finished), detail=True))
     if any(run.arrived < run.wanted for run in runs):
         lines.append(figure("had not arrived", lambda run: number(run.wanted - run.arrived), detail=True))
+    if any(run.gangs for run in runs):
+        lines.append(
+            figure("gangs that started whole", lambda run: f"{number(run.gangs_whole)} of {number(run.gangs)}")
+        )
+        lines.append(figure("only in part", lambda run: number(run.gangs_in_part), detail=True))
+        lines.append(
+            figure(
+                "domains per gang",
+                lambda run: "-" if run.domains_per_gang is None else f"{run.domains_per_gang:.2f}",
+                detail=True,
+            )
+        )
     lines.append(figure("refused by a kubelet", lambda run: number(run.refusals_in_all)))
     lines += [
         Figure(reason, tuple(number(run.refused.get(reason, 0)) for run in runs), detail=True)
@@ -178,6 +190,12 @@ def _run_document(run: Run) -> Document:
         "refused": {
             "total": run.refusals_in_all,
             "byReason": [{"reason": reason, "count": run.refused[reason]} for reason in reasons([run])],
+        },
+        "gangs": {
+            "wanted": run.gangs,
+            "whole": run.gangs_whole,
+            "inPart": run.gangs_in_part,
+            "domainsPerGang": run.domains_per_gang,
         },
         "allRunningAtSeconds": None if run.all_running_at is None else _seconds(run.all_running_at),
         "endedAtSeconds": _seconds(run.ended_at),

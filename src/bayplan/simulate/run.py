@@ -101,6 +101,10 @@ class Run:
     state: ClusterState
     remarks: tuple[str, ...] = ()
     refused_by_node: Mapping[str, int] = field(default_factory=dict)
+    gangs: int = 0
+    gangs_whole: int = 0
+    gangs_in_part: int = 0
+    domains_per_gang: float | None = None
 
     @property
     def refusals_in_all(self) -> int:

@@ -27,12 +27,14 @@ class Scheduler:
     """A profile and how far it looks.
 
     `reads_reports`: nodes' reports reach it. `keeps_ledger`: it remembers what it promised until a report shows it.
+    `knows_gangs`: pods that start together are placed together.
     """
 
     name: str
     profile: Profile
     reads_reports: bool
     keeps_ledger: bool
+    knows_gangs: bool = False
 
 
 def scheduler_named(name: str) -> Scheduler:
@@ -42,7 +44,7 @@ def scheduler_named(name: str) -> Scheduler:
     if name == UPSTREAM:
         topology = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"}))
         return Scheduler(name, default_profile(topology), reads_reports=True, keeps_ledger=False)
-    return Scheduler(name, default_profile(), reads_reports=True, keeps_ledger=True)
+    return Scheduler(name, default_profile(), reads_reports=True, keeps_ledger=True, knows_gangs=True)
 
 
 def _without_topology(profile: Profile) -> Profile:

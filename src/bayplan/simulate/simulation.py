@@ -10,6 +10,8 @@ what it shows. Call `step` until it says that it is over; `result` may be asked 
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,7 +24,10 @@ from bayplan.explain.stages import in_one_sentence, stages_of
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.scheduling.trees import Trees
 from bayplan.simulate.clock import Clock
+from bayplan.simulate.gangs import TREE, Gangs, SimulatedGang
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
@@ -53,6 +58,7 @@ class _Member:
     workload: Workload
     wanted: Member
     name: str
+    gang: SimulatedGang | None = None
     attempts: int = 0
     arrived: bool = False
     node: str | None = None
@@ -90,8 +96,14 @@ class Simulation:
         self._bound: dict[str, Pod] = {}
         self._remarks: list[str] = []
         self._tally = Tally(scenario.lasts, (kubelet.allocatable for kubelet in self._kubelets.values()))
+        self._gangs = Gangs(scenario.workloads, scenario.nodes, scenario.levels)
+        self._gang_scheduler = self._open_gang_scheduler()
+        self._waiting_gangs: list[list[_Waiting]] = []
+        self._gangs_to_try: deque[list[_Waiting]] = deque()
+        self._arriving: list[list[_Waiting]] = []
+        self._held: dict[str, list[_Waiting]] = {}
         self._members = [
-            _Member(workload, wanted, f"{workload.name}-{number}")
+            _Member(workload, wanted, f"{workload.name}-{number}", self._gangs.of(workload, number))
             for workload in scenario.workloads
             for number, wanted in enumerate(workload.members)
         ]
@@ -123,6 +135,11 @@ class Simulation:
         self._clock.advance()()
         return True
 
+    def _open_gang_scheduler(self) -> GangScheduler:
+        trees = Trees(self._state)
+        trees.set(TREE, self.scenario.levels)
+        return GangScheduler(self._state, trees, self._scheduler.profile, self._answers)
+
     # -- what happens ---------------------------------------------------------------------------------------------
 
     def _set_up(self) -> None:
@@ -153,8 +170,24 @@ class Simulation:
             member.arrived = True
             self._tally.waiting += 1
         pod = member.next_pod()
-        self._waiting.add(self._state.classes.of(pod), (member, pod))
+        if member.gang is not None and not member.gang.complete and self._scheduler.knows_gangs:
+            self._join(member, member.gang, pod)
+        else:
+            self._waiting.add(self._state.classes.of(pod), (member, pod))
         self._go_on_deciding()
+
+    def _join(self, member: _Member, gang: SimulatedGang, pod: Pod) -> None:
+        """A pod of a gang arrives; the last one makes it complete."""
+        gang.arrived.append(pod)
+        waiting = next((each for each in self._arriving if each[0][0].gang is gang), None)
+        if waiting is None:
+            waiting = []
+            self._arriving.append(waiting)
+        waiting.append((member, pod))
+        if gang.complete:
+            self._arriving.remove(waiting)
+            self._waiting_gangs.append(waiting)
+            self._gangs_to_try.append(waiting)
 
     def _go_on_deciding(self) -> None:
         if not self._deciding:
@@ -164,6 +197,10 @@ class Simulation:
     def _decide(self) -> None:
         """One decision; the next one follows as long as somebody has something to hope for."""
         self._deciding = False
+        if self._gangs_to_try:
+            self._decide_about_gang(self._gangs_to_try.popleft())
+            self._go_on_deciding()
+            return
         candidate = self._waiting.next()
         if candidate is None:
             return
@@ -177,6 +214,20 @@ class Simulation:
             assume(self._state, promised, pod)
             self._bind(member, pod, decision.node)
         self._go_on_deciding()
+
+    def _decide_about_gang(self, waiting: list[_Waiting]) -> None:
+        """All pods of a gang get their nodes at once, or none does."""
+        simulated = waiting[0][0].gang
+        assert simulated is not None
+        gang = simulated.as_gang()
+        decision = schedule_gang(self._gang_scheduler, gang)
+        seats = assume_gang(self._gang_scheduler, gang, decision) if decision.placed else None
+        if seats is None:
+            return
+        self._waiting_gangs.remove(waiting)
+        node_of = {seat.pod: seat.node for seat in seats}
+        for member, pod in waiting:
+            self._bind(member, pod, node_of[pod_key(pod)] or "")
 
     def _bind(self, member: _Member, pod: Pod, node: str) -> None:
         key = pod_key(pod)
@@ -199,12 +250,23 @@ class Simulation:
         self._report(node)
         if any(container.role is Role.INIT for container in request.containers):
             self._clock.after(STARTS_IN, partial(self._start, key, node))
+        if member.gang is None:
+            self._run(member, pod)
+        else:
+            # Pods of a gang wait for each other with all that they hold; the last one lets all of them run.
+            self._held.setdefault(member.gang.name, []).append((member, pod))
+            for each in self._held.pop(member.gang.name) if member.gang.whole else ():
+                self._run(*each)
+
+    def _run(self, member: _Member, pod: Pod) -> None:
         if member.wanted.runs_for is not None:
             self._clock.after(STARTS_IN + member.wanted.runs_for, partial(self._end, member, pod))
 
     def _note_first_start(self, member: _Member) -> None:
         if not member.started:
             member.started = True
+            if member.gang is not None and member.node is not None:
+                member.gang.nodes.append(member.node)
             self._not_started_yet -= 1
             if not self._not_started_yet:
                 self._all_running_at = self.now
@@ -263,6 +325,7 @@ class Simulation:
 
     def _wake(self) -> None:
         self._waiting.wake()
+        self._gangs_to_try = deque(self._waiting_gangs)
         self._go_on_deciding()
 
     # -- what came of it ------------------------------------------------------------------------------------------
@@ -297,6 +360,10 @@ class Simulation:
             waiting_pods=self._reasons_to_wait(),
             workloads=tuple(self._outcome_of(workload) for workload in self.scenario.workloads),
             state=self._true_state(),
+            gangs=self._gangs.number,
+            gangs_whole=self._gangs.whole,
+            gangs_in_part=self._gangs.in_part,
+            domains_per_gang=self._gangs.domains_per_gang,
             refused_by_node=dict(sorted(tally.refused_by_node.items())),
             remarks=tuple(self._remarks),
         )
@@ -322,7 +389,20 @@ class Simulation:
         waiting: dict[str, list[Pod]] = {}
         for member, pod in self._waiting:
             waiting.setdefault(member.workload.name, []).append(pod)
-        return tuple(Waiting(name, len(pods), self._reason(pods[0])) for name, pods in waiting.items())
+        alone = [Waiting(name, len(pods), self._reason(pods[0])) for name, pods in waiting.items()]
+        return (*alone, *self._reasons_of_gangs())
+
+    def _reasons_of_gangs(self) -> Iterator[Waiting]:
+        by_workload: dict[str, list[list[_Waiting]]] = {}
+        for waiting in (*self._waiting_gangs, *self._arriving):
+            by_workload.setdefault(waiting[0][0].workload.name, []).append(waiting)
+        for name, gangs in by_workload.items():
+            simulated = gangs[0][0][0].gang
+            assert simulated is not None
+            reason = "not all pods of the gang have arrived"
+            if simulated.complete:
+                reason = schedule_gang(self._gang_scheduler, simulated.as_gang()).bound
+            yield Waiting(name, sum(len(gang) for gang in gangs), reason)
 
     def _reason(self, pod: Pod) -> str:
         profile = self._scheduler.profile

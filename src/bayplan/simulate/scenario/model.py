@@ -42,15 +42,28 @@ class Member:
     runs_for: Seconds | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A workload's pods are gangs of `size`, in their order: all in one domain of `required`, in few of `preferred` (labels)."""
+
+    size: int
+    required: str | None = None
+    preferred: str | None = None
+
+
 @dataclass(frozen=True)
 class Workload:
-    """Pods of one shape. `template` has namespace, labels and spec; names are made from `name` by the simulation."""
+    """Pods of one shape. `template` has namespace, labels and spec; names are made from `name` by the simulation.
+
+    `together` is set if its pods start together or not at all.
+    """
 
     name: str
     kind: Kind
     template: Pod
     members: tuple[Member, ...]
     backoff_limit: int = JOB_BACKOFF_LIMIT
+    together: Together | None = None
 
     @property
     def namespace(self) -> str:

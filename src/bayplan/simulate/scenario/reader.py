@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from bayplan.cluster.tree import HOSTNAME
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
@@ -48,10 +49,21 @@ def read_scenario(path: Path, seed: int | None = None) -> Scenario:
         lasts=section.take("lasts", duration_of_at_least(1.0), LASTS),
         levels=tuple(section.items("levels", text)),
     )
+    for place, workload in workloads:
+        _check_levels(section, scenario, place, workload)
     faults.check()
     from_dump = tuple(f"{section.written.at('cluster').place}: {remark}" for remark in recorded.remarks)
     places = {workload.name: place for place, workload in workloads}
     return replace(scenario, remarks=from_dump + remarks_on(scenario, section, places))
+
+
+def _check_levels(section: Section, scenario: Scenario, place: Place, workload: Workload) -> None:
+    """A gang can only ask for levels of the tree."""
+    together = workload.together
+    for label in (together.required, together.preferred) if together else ():
+        if label is not None and label not in (*scenario.levels, HOSTNAME):
+            known = ", ".join((*scenario.levels, HOSTNAME))
+            section.written.faults.add(place.child("gang", place.line), f'"{label}" is not among levels: {known}')
 
 
 def _cluster(written: Written) -> RecordedCluster:

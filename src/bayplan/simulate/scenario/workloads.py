@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bayplan.simulate.scenario.arrivals import arrivals, chance, run_times
 from bayplan.simulate.scenario.lines import Section, Written
-from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, Member, Workload
+from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, Member, Together, Workload
 from bayplan.simulate.scenario.pods import template_of
 from bayplan.simulate.scenario.values import name, one_of, text, whole_number
 
-KEYS = ("name", "namespace", "kind", "labels", "replicas", "arrive", "runs", "backoffLimit", "pod")
+KEYS = ("name", "namespace", "kind", "labels", "replicas", "gang", "arrive", "runs", "backoffLimit", "pod")
+GANG_KEYS = ("size", "required", "preferred")
 # What creates pods in Kubernetes, and how the simulation treats it.
 KINDS = {
     "Pod": Kind.POD,
@@ -50,4 +51,14 @@ def workload_of(written: Written, seed: int) -> Workload | None:
         template=template,
         members=tuple(map(Member, moments, times)),
         backoff_limit=section.take("backoffLimit", whole_number(0, 1_000_000), JOB_BACKOFF_LIMIT),
+        together=section.take("gang", lambda value: _together(value, replicas), None),
     )
+
+
+def _together(written: Written, replicas: int) -> Together:
+    """Gangs of so many of the workload's pods; whether the levels exist is looked at when the tree is known (`reader.py`)."""
+    section = Section(written, GANG_KEYS)
+    size = section.take("size", whole_number(1, MOST_PODS), replicas)
+    if replicas % size:
+        written.at("size").wrong(f"{size} does not divide the {replicas} replicas")
+    return Together(size, section.take("required", text, None), section.take("preferred", text, None))
