@@ -109,7 +109,7 @@ class TestACompleteReport:
         assert (listed.free_cpus, listed.reserved_cpus) == (0b11101110, 0b00010001)
         assert listed.devices == {GPU: (ListedDevice("gpu-0", (0,), "used"), ListedDevice("gpu-1", (1,), "free"))}
         assert report().pods == {"telco/upf-0": {"cpu": {0: 2000}, GPU: {0: 1}}}
-        assert (listed.zones, report().problems) == ({0, 1}, [])
+        assert (listed.zones, report().problems) == (frozenset({0, 1}), [])
 
     def test_knows_where_each_cpu_sits(self) -> None:
         layout = inventory().cpus
