@@ -38,17 +38,16 @@ class Tally:
         self._used = dict.fromkeys(self._capacity, 0)
         self._used_over_time = dict.fromkeys(self._capacity, 0.0)
         self.now: Seconds = 0.0
-        self._every = lasts / MOMENTS
-        self._next_moment: Seconds = 0.0
+        self._lasts = lasts
         self._pods_in_zones = 0
         self._zones = 0
         self._distance = 0.0
 
     def pass_to(self, now: Seconds) -> None:
         """Time passes while everything stays as it is."""
-        while self._next_moment < now:
-            self.timeline.append(self.moment(self._next_moment))
-            self._next_moment += self._every
+        # Counted, not added up: sums of fractions drift, and the last moment would come twice.
+        while len(self.timeline) < MOMENTS and (at := self._lasts * len(self.timeline) / MOMENTS) < now:
+            self.timeline.append(self.moment(at))
         for name, used in self._used.items():
             self._used_over_time[name] += used * (now - self.now)
         self.now = now
