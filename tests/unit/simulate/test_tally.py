@@ -63,7 +63,7 @@ class TestTheTimeLine:
         counted.pass_to(240)
         assert [moment.at for moment in counted.timeline] == list(range(240))
 
-    @pytest.mark.parametrize("lasts", [0.1, 1.0, 60.0, 100.0, 599.7, 3600.0, 86_400.0, 1e7])
+    @pytest.mark.parametrize("lasts", [0.5, 1.0, 60.0, 100.0, 599.7, 3600.0, 86_400.0, 1e7])
     def test_has_as_many_moments_whatever_the_time(self, lasts: float) -> None:
         counted = tally(lasts)
         for part in range(1, 1001):
