@@ -11,41 +11,37 @@ them go from wide to narrow, each size a divisor of the one before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
+from bayplan.engine.gangs.slices import Layer, SlicedRoom, deal_slices
 
 # Beyond so many combinations the tightest set is only approximated: its room matters less than the time to find it.
 MOST_TABLE_CELLS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """Slices of `size` pods, each inside one domain of a level; `apart`: no two of them in the same domain."""
-
-    level: int
-    size: int
-    apart: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Wish:
-    """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`."""
+    """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
+
+    Preferred domains that are `used` already cost nothing.
+    """
 
     pods: int
     required: int = WHOLE_TREE
     preferred: int | None = None
     layers: tuple[Layer, ...] = ()
     spread: bool = False
+    used: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Pods by position, and how many preferred domains they use; no array if they do not fit.
+    """Pods by position, and how many preferred domains are in use then; no array if they do not fit.
 
     `most` is how many pods the best required domain holds: the reason of a "no".
     """
@@ -57,17 +53,52 @@ class Found:
 
 def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     """Where so many equal pods go."""
+    crowded = [
+        layer for layer in wish.layers if layer.apart and layer.level <= wish.required and layer.size < wish.pods
+    ]
+    if crowded:
+        return Found(None, 0, crowded[0].size)
     room = room_by_level(tree, slots, wish.layers)
     in_required = room[wish.required] if wish.required != WHOLE_TREE else _of_whole_tree(tree, room, wish)
     most = int(in_required.max(initial=0))
     if most < wish.pods:
         return Found(None, 0, most)
-    lowest = wish.required if wish.preferred is None else max(wish.preferred, wish.required)
-    if lowest == wish.required:
-        chosen = [_tightest_domain(in_required, wish.pods)] if lowest != WHOLE_TREE else [0]
-        return Found(_fill(tree, slots, wish, room, lowest, chosen), 1 if wish.preferred is not None else 0, most)
-    chosen = _fewest_domains(tree, room[lowest], wish, lowest)
-    return Found(_fill(tree, slots, wish, room, lowest, chosen), len(chosen), most)
+    counts = _placed(tree, slots, wish, room, in_required)
+    if wish.preferred is None:
+        return Found(counts, 0, most)
+    touched = np.unique(tree.domain_at[wish.preferred][np.flatnonzero(counts)]).tolist()
+    return Found(counts, len(wish.used.union(touched)), most)
+
+
+def _placed(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], in_required: Counts) -> Counts:
+    if wish.preferred is None or wish.preferred <= wish.required:
+        chosen = [_tightest_domain(in_required, wish.pods)] if wish.required != WHOLE_TREE else [0]
+        return _fill(tree, slots, wish, room, wish.required, chosen)
+    above = tuple(layer for layer in wish.layers if wish.required < layer.level < wish.preferred)
+    if above:
+        return _placed_under_slices(tree, slots, wish, room, above)
+    chosen = _fewest_domains(tree, room[wish.preferred], wish, wish.preferred)
+    return _fill(tree, slots, wish, room, wish.preferred, chosen)
+
+
+def _placed_under_slices(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], above: tuple[Layer, ...]) -> Counts:
+    """Slices are wider than preferred domains: first it is decided which domain gets how many of them (`slices.py`)."""
+    assert wish.preferred is not None
+    inside = [(0, tree.size)]
+    if wish.required != WHOLE_TREE:
+        holding_all = np.flatnonzero(room[wish.required] >= wish.pods)
+        inside = [tree.bounds(wish.required, int(domain)) for domain in holding_all]
+    sliced = SlicedRoom(tree, room, above, wish.preferred, wish.used)
+    below = tuple(layer for layer in wish.layers if layer.level >= wish.preferred)
+    counts = np.zeros(tree.size, dtype=np.int64)
+    for domain, pods in deal_slices(sliced, inside, wish.pods):
+        first, end = tree.bounds(above[-1].level, domain)
+        here = np.zeros(tree.size, dtype=np.int64)
+        here[first:end] = slots[first:end]
+        share = place_equal(tree, here, replace(wish, pods=pods, required=WHOLE_TREE, layers=below))
+        assert share.counts is not None
+        counts += share.counts
+    return counts
 
 
 def room_by_level(tree: Tree, slots: Counts, layers: Sequence[Layer]) -> list[Counts]:
@@ -109,6 +140,8 @@ def _tightest_domain(room: Counts, pods: int) -> int:
 
 def _fewest_domains(tree: Tree, room: Counts, wish: Wish, level: int) -> list[int]:
     """Domains of the preferred level, as few as possible and all inside one required domain."""
+    if wish.used:
+        return _used_first(tree, room, wish, level)
     if room.max(initial=0) >= wish.pods:
         return [_tightest_domain(room, wish.pods)]
     if wish.required == WHOLE_TREE:
@@ -137,6 +170,17 @@ def _fewest_domains(tree: Tree, room: Counts, wish: Wish, level: int) -> list[in
         if least == wish.pods:
             break
     return best
+
+
+def _used_first(tree: Tree, room: Counts, wish: Wish, level: int) -> list[int]:
+    """Domains that the gang stands in already, and as few others as possible."""
+    used = [domain for domain in sorted(wish.used) if room[domain]]
+    inside = np.zeros_like(room)
+    inside[used] = room[used]
+    missing = wish.pods - int(inside.sum())
+    if missing <= 0:
+        return _fewest_domains(tree, inside, replace(wish, used=frozenset()), level)
+    return used + _fewest_domains(tree, room - inside, replace(wish, pods=missing, used=frozenset()), level)
 
 
 def _tightest_set(room: Counts, pods: int, number: int) -> list[int]:

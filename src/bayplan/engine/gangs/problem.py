@@ -10,7 +10,7 @@ What is wished for, in this order: as few domains as possible at `preferred` lev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -97,6 +97,20 @@ class Problem:
         """The shapes that occur."""
         return tuple(shape for shape, count in enumerate(self.totals[0]) if count)
 
+    def home(self, number: int) -> tuple[int, int]:
+        """The positions to which members that run already bind a part, or one around it; all if there are none."""
+        first, end = 0, self.tree.size
+        for part in around(self.parts, number):
+            if part.home is not None and part.required is not None:
+                low, high = self.tree.bounds(part.required, part.home)
+                first, end = max(first, low), min(end, high)
+        return first, end
+
+    def required(self, number: int) -> int:
+        """The lowest level that a part or one around it requires; `WHOLE_TREE` if none does."""
+        levels = [part.required for part in around(self.parts, number) if part.required is not None]
+        return max(levels, default=WHOLE_TREE)
+
     @cached_property
     def finest_level(self) -> int:
         """The lowest level that any part speaks of; `WHOLE_TREE` if none does."""
@@ -145,24 +159,30 @@ def infeasible(bound: str) -> Solution:
     return Solution(Status.INFEASIBLE, bound=bound)
 
 
-def ancestor_level(parts: Sequence[Part], number: int) -> int:
-    """The lowest level that the parts around a part require; `WHOLE_TREE` if none does."""
-    lowest = WHOLE_TREE
-    around = parts[number].parent
-    while around >= 0:
-        required = parts[around].required
-        lowest = max(lowest, WHOLE_TREE if required is None else required)
-        around = parts[around].parent
-    return lowest
-
-
 def domains_used(problem: Problem, solution: Solution, number: int) -> int:
-    """How many domains of its preferred level a part's pods use, those of the parts inside it included."""
-    level = problem.parts[number].preferred
-    if level is None:
+    """How many domains of its preferred level a part uses: its pods, those of the parts inside it, and its running members."""
+    part = problem.parts[number]
+    if part.preferred is None:
         return 0
     touched = [spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner]]
-    return len(np.unique(problem.tree.domain_at[level][np.concatenate(touched)]))
+    domains = np.unique(problem.tree.domain_at[part.preferred][np.concatenate(touched)])
+    return len(set(domains.tolist()).union(part.used))
+
+
+def wished_domains(problem: Problem, solution: Solution) -> int:
+    """What is minimised: the preferred domains of all parts that prefer a level."""
+    return sum(
+        domains_used(problem, solution, number)
+        for number, part in enumerate(problem.parts)
+        if part.preferred is not None and any(problem.totals[number])
+    )
+
+
+def around(parts: Sequence[Part], number: int) -> Iterator[Part]:
+    """A part and those around it, from inside out."""
+    while number >= 0:
+        yield parts[number]
+        number = parts[number].parent
 
 
 def within(parts: Sequence[Part], number: int) -> list[int]:

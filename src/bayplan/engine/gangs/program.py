@@ -142,24 +142,13 @@ class _Program:
         self._keep_apart()
 
     def _place_all(self, number: int, shape: int, count: int, room: Counts) -> None:
-        first, end = self._home(number)
+        first, end = self.problem.home(number)
         mine = []
         for cell in self.cells:
             if room[cell] and first <= self.problem.tree.starts[self.cell_level][cell] < end:
                 column = self.pods[number, shape, cell] = self._variable(float(min(count, room[cell])))
                 mine.append((column, 1.0))
         self.rows.add(mine, lower=count, upper=count)
-
-    def _home(self, number: int) -> tuple[int, int]:
-        """The positions to which members that run already bind a part or one around it."""
-        first, end = 0, self.problem.tree.size
-        while number >= 0:
-            part = self.problem.parts[number]
-            if part.home is not None and part.required is not None:
-                low, high = self.problem.tree.bounds(part.required, part.home)
-                first, end = max(first, low), min(end, high)
-            number = part.parent
-        return first, end
 
     def _respect_room(self, room: dict[int, Counts]) -> None:
         problem = self.problem

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayplan.engine.gangs import program
-from bayplan.engine.gangs.equal_pods import Layer, Wish, place_equal
+from bayplan.engine.gangs.equal_pods import Wish, place_equal
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
     NOWHERE,
@@ -26,28 +26,57 @@ from bayplan.engine.gangs.problem import (
     Solution,
     Spots,
     Status,
-    domains_used,
     infeasible,
+    wished_domains,
 )
+from bayplan.engine.gangs.slices import Layer
 
 # Required domains that an exact search looks into one by one, the tightest first.
 MOST_DOMAINS = 12
 
 
 def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = program.SECONDS) -> Solution:
-    """The best placement that can be found. `layers` are slices of the pods of a gang without parts inside."""
+    """The best placement that can be found. `layers` are slices of the pods of a gang of equal pods without parts inside."""
     if not any(problem.totals[0]):
         return Solution(Status.OPTIMAL, _nothing(problem), bound="there is nothing to place")
     if not problem.tree.size:
         return infeasible("no node carries all labels of the topology")
-    too_little = _shortage(problem)
-    if too_little:
-        return infeasible(too_little)
-    if len(problem.shapes) == 1 and _is_one_group(problem):
+    impossible = _shortage(problem) or _crowd(problem)
+    if impossible:
+        return infeasible(impossible)
+    one_shape = len(problem.shapes) == 1
+    if one_shape and _is_one_group(problem):
         return _of_equal_pods(problem, layers)
-    if len(problem.shapes) == 1:
-        return _of_groups(problem, seconds)
-    return _of_shapes(problem, seconds)
+    assert not layers
+    least = _fewest_domains(problem)
+    packed = pack(problem) if one_shape else None
+    if packed is not None and packed.status is Status.INFEASIBLE:
+        return packed
+    if packed is not None and packed.found and wished_domains(problem, packed) == least:
+        return replace(packed, status=Status.OPTIMAL, bound=_bound_text("groups packed", least))
+    exact = _exact(problem, seconds)
+    if packed is None or not packed.found or exact.status is Status.INFEASIBLE:
+        return _judged(problem, exact, least)
+    if exact.found and wished_domains(problem, exact) <= wished_domains(problem, packed):
+        return _judged(problem, exact, least)
+    if exact.found:
+        least = max(least, wished_domains(problem, exact) - exact.gap)
+    gap = wished_domains(problem, packed) - least
+    return _judged(problem, replace(packed, bound=f"groups packed; {exact.bound}", gap=gap), least)
+
+
+def _judged(problem: Problem, solution: Solution, least: int) -> Solution:
+    """A solution that meets the bound is optimal, whoever found it."""
+    if solution.status is not Status.FEASIBLE:
+        return solution
+    gap = min(solution.gap, wished_domains(problem, solution) - least)
+    if gap > 0:
+        return replace(solution, gap=gap)
+    return replace(solution, status=Status.OPTIMAL, gap=0, bound=_bound_text(solution.bound, least))
+
+
+def _bound_text(how: str, least: int) -> str:
+    return f"{how}; no fewer than {least} preferred domains hold all pods" if least else f"{how}; nothing was preferred"
 
 
 def _nothing(problem: Problem) -> tuple[tuple[Spots, ...], ...]:
@@ -56,16 +85,38 @@ def _nothing(problem: Problem) -> tuple[tuple[Spots, ...], ...]:
 
 def _shortage(problem: Problem) -> str:
     """A part that no domain of its level holds, counted for each shape alone; an empty text if there is none."""
+    known: dict[tuple[int, int, tuple[int, int]], int] = {}
     for number, part in enumerate(problem.parts):
         level = part.required if part.required is not None else WHOLE_TREE
         for shape in problem.shapes:
+            key = (shape, level, problem.home(number))
+            if key not in known:
+                known[key] = _most_in_one(problem, number, shape, level)
             wanted = problem.totals[number][shape]
-            room = problem.tree.sums(problem.slots[shape], level) if level != WHOLE_TREE else problem.slots[shape]
-            most = int(room.sum() if level == WHOLE_TREE else room.max(initial=0))
-            if most < wanted:
-                who = f"group {part.name}" if part.name else "the gang"
-                return f"{who} needs {wanted} slots{_in_one(problem, level)}, the most there are is {most}"
+            if known[key] < wanted:
+                where = _in_one(problem, level) if part.home is None else _at_home(problem, number)
+                return f"{_name(problem, number)} needs {wanted} slots{where}, the most there are is {known[key]}"
     return ""
+
+
+def _most_in_one(problem: Problem, number: int, shape: int, level: int) -> int:
+    slots = _slots_at_home(problem, number, shape)
+    return int(slots.sum()) if level == WHOLE_TREE else int(problem.tree.sums(slots, level).max(initial=0))
+
+
+def _slots_at_home(problem: Problem, number: int, shape: int) -> Counts:
+    """The slots that a part may use: all, or those beside its running members."""
+    first, end = problem.home(number)
+    if end - first == problem.tree.size:
+        return problem.slots[shape]
+    slots = np.zeros_like(problem.slots[shape])
+    slots[first:end] = problem.slots[shape][first:end]
+    return slots
+
+
+def _name(problem: Problem, number: int) -> str:
+    name = problem.parts[number].name
+    return f"group {name}" if name else "the gang"
 
 
 def _in_one(problem: Problem, level: int) -> str:
@@ -74,6 +125,31 @@ def _in_one(problem: Problem, level: int) -> str:
     if level == problem.tree.node_level:
         return " on one node"
     return f" in one {problem.tree.levels[level]}"
+
+
+def _at_home(problem: Problem, number: int) -> str:
+    part = problem.parts[number]
+    assert part.required is not None
+    assert part.home is not None
+    return f" in {'/'.join(problem.tree.paths[part.required][part.home])}, where members run"
+
+
+def _crowd(problem: Problem) -> str:
+    """Parts that avoid each other inside one domain of the level at which they do; an empty text if there are none."""
+    seen: dict[tuple[int, int], int] = {}
+    for number, part in enumerate(problem.parts):
+        if part.apart is None or part.required is None or not any(problem.totals[number]):
+            continue
+        # The outermost part that requires this level or a lower one holds all inside it in one domain.
+        holder = number
+        outer = part.parent
+        while outer >= 0:
+            level = problem.parts[outer].required
+            holder = outer if level is not None and level >= part.required else holder
+            outer = problem.parts[outer].parent
+        if holder != number and seen.setdefault((part.apart, holder), number) != number:
+            return f"segments apart from each other cannot all be{_in_one(problem, part.required)}"
+    return ""
 
 
 def _is_one_group(problem: Problem) -> bool:
@@ -89,8 +165,9 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         preferred=gang.preferred,
         layers=layers,
         spread=problem.spread,
+        used=frozenset(gang.used),
     )
-    found = place_equal(problem.tree, problem.slots[shape], wish)
+    found = place_equal(problem.tree, _slots_at_home(problem, 0, shape), wish)
     if found.counts is None:
         slices = f" in slices of {layers[0].size}" if layers else ""
         level = _in_one(problem, wish.required)
@@ -116,38 +193,25 @@ def _divided(problem: Problem, shape: int, counts: Counts) -> tuple[tuple[Spots,
     return tuple(tuple(each) for each in placed)
 
 
-def _of_groups(problem: Problem, seconds: float) -> Solution:
-    packed = pack(problem)
-    if packed.status is Status.INFEASIBLE:
-        return packed
-    wishes = [number for number, part in enumerate(problem.parts) if part.preferred is not None]
-    if packed.found:
-        if not wishes:
-            return replace(packed, status=Status.OPTIMAL, bound="groups packed; nothing was preferred")
-        used, least = domains_used(problem, packed, 0), _fewest_domains(problem)
-        if wishes == [0] and used == least:
-            return replace(
-                packed, status=Status.OPTIMAL, bound=f"no fewer than {least} preferred domains hold all pods"
-            )
-    exact = _exact(problem, seconds)
-    if exact.found or exact.status is Status.INFEASIBLE or not packed.found:
-        return exact
-    gap = domains_used(problem, packed, 0) - _fewest_domains(problem)
-    return replace(packed, bound=f"groups packed; {exact.bound}", gap=max(gap, 0))
-
-
-def _of_shapes(problem: Problem, seconds: float) -> Solution:
-    return _exact(problem, seconds)
-
-
 def _fewest_domains(problem: Problem) -> int:
-    """A bound: so many preferred domains hold all pods if groups did not matter; 0 if nothing is preferred."""
-    gang, shape = problem.parts[0], problem.shapes[0]
-    if gang.preferred is None:
-        return 0
-    required = gang.required if gang.required is not None else WHOLE_TREE
-    wish = Wish(problem.totals[0][shape], required, gang.preferred)
-    return place_equal(problem.tree, problem.slots[shape], wish).domains
+    """A bound: so many preferred domains hold the pods of all parts that prefer, each part and each shape by itself."""
+    known: dict[tuple[object, ...], int] = {}
+    total = 0
+    for number, part in enumerate(problem.parts):
+        if part.preferred is None or not any(problem.totals[number]):
+            continue
+        key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.used)
+        if key not in known:
+            known[key] = max(_fewest_of(problem, number, shape) for shape in problem.shapes)
+        total += known[key]
+    return total
+
+
+def _fewest_of(problem: Problem, number: int, shape: int) -> int:
+    """So many preferred domains a part's pods of one shape need; at least one, even if they have no place."""
+    part = problem.parts[number]
+    wish = Wish(problem.totals[number][shape], problem.required(number), part.preferred, used=frozenset(part.used))
+    return max(1, place_equal(problem.tree, _slots_at_home(problem, number, shape), wish).domains)
 
 
 def _exact(problem: Problem, seconds: float) -> Solution:
@@ -159,10 +223,10 @@ def _exact(problem: Problem, seconds: float) -> Solution:
     domains = list(_promising(problem))
     for inside in domains[:MOST_DOMAINS]:
         part = program.solve(inside, seconds / MOST_DOMAINS)
-        if part.found and (not best.found or domains_used(problem, part, 0) < domains_used(problem, best, 0)):
-            best = replace(part, status=Status.FEASIBLE, bound="exact inside the domains that were looked into")
-            if domains_used(problem, best, 0) <= 1:
-                break
+        if part.found and (not best.found or wished_domains(problem, part) < wished_domains(problem, best)):
+            # What is not proven about the other domains may be a gap as large as the answer.
+            bound = "exact inside the domains that were looked into"
+            best = replace(part, status=Status.FEASIBLE, bound=bound, gap=wished_domains(problem, part))
     return best
 
 
