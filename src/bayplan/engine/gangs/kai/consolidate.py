@@ -138,7 +138,10 @@ def _movable(job: Job, books: Books) -> bool:
 
 def _running(job: Job, books: Books) -> list[Task]:
     """Tasks that hold something on a node and are not already being moved."""
-    return [task for task in job.tasks if books.status(task) in (Status.RUNNING, Status.BINDING)]
+    known = {pod_set.name for pod_set in job.tree.all_pod_sets()}
+    return [
+        task for task in job.tasks if books.status(task) in (Status.RUNNING, Status.BINDING) and task.pod_set in known
+    ]
 
 
 def _tasks_to_move(job: Job, books: Books) -> list[Task]:
@@ -146,8 +149,9 @@ def _tasks_to_move(job: Job, books: Books) -> list[Task]:
     running = tasks_in_order(_running(job, books))[::-1]
     pod_sets = pod_sets_in_order(list(job.tree.all_pod_sets()), job, books)[::-1]
     of_pod_set = {each.name: [task for task in running if task.pod_set == each.name] for each in pod_sets}
-    if any(len(of_pod_set[each.name]) > each.min_available for each in pod_sets):
-        return of_pod_set[pod_sets[0].name][:1]
+    for each in pod_sets:
+        if len(of_pod_set[each.name]) > each.min_available:
+            return of_pod_set[each.name][:1]
     return [task for each in pod_sets for task in of_pod_set[each.name]]
 
 

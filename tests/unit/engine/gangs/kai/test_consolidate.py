@@ -79,3 +79,17 @@ def test_a_job_with_pods_to_spare_is_never_moved_as_a_whole() -> None:
 
 def test_a_pod_on_a_node_that_nobody_knows_is_left_alone() -> None:
     assert after_consolidation(cluster("z1/r1: 4, z1/r2: 4", job("odd", None, 4, on="gone"), job("big", None, 8))) == {}
+
+
+def test_a_pod_of_a_sub_group_that_its_job_does_not_have_is_left_alone() -> None:
+    odd = job("odd", None, 4, on="n1")
+    odd = replace(odd, tasks=tuple(replace(task, pod_set="lost") for task in odd.tasks))
+    assert after_consolidation(cluster("z1/r1: 4, z1/r2: 4", odd, job("big", None, 8))) == {}
+
+
+def test_a_job_that_needs_no_pod_at_all_is_moved_pod_by_pod() -> None:
+    idler = job("idler", None, 4, minimum=0, on="n1")
+    assert after_consolidation(cluster("z1/r1: 4, z1/r2: 4", idler, job("big", None, 8))) == {
+        "idler-00": "n0",
+        "big-00": "n1",
+    }
