@@ -16,9 +16,9 @@ from bayplan.engine.gangs.kai.rounds import Action, Outcome, run_round
 from bayplan.engine.gangs.kai.subset_nodes import Asker, subset_nodes
 from bayplan.engine.gangs.kai.tree import ROOT, Domain, TopologyTree
 from bayplan.kube.podgroup_v2alpha2 import PodGroupSpec, SubGroup, SubGroupSet, sub_group_tree, sub_groups_problem
-from tests.conformance.conftest import NotBuiltYet
 from tests.conformance.kai_cases import (
     RecordedRun,
+    domain_problem,
     job_of,
     node_of,
     placement_problem,
@@ -27,6 +27,7 @@ from tests.conformance.kai_cases import (
     scenario_problem,
     sub_group_set,
 )
+from tests.conformance.own_search import placed_by_bayplan
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
@@ -88,12 +89,18 @@ def test_own_search_keeps_jobs_as_close_together(conformance: Conformance) -> No
 
 
 def own_search_problem(case: Case) -> str | None:
-    raise NotBuiltYet
+    run = recorded_run(case)
+    return domain_problem(run, placed_by_bayplan(run.cluster, may_move="consolidation" in run.actions))
 
 
 @pytest.mark.fixture_files("kai/scenarios", label="bayplan")
 def test_own_search_in_end_to_end_scenarios(conformance: Conformance) -> None:
-    conformance.check_each(own_search_problem)
+    conformance.check_each(own_scenario_problem)
+
+
+def own_scenario_problem(case: Case) -> str | None:
+    cluster = recorded_scenario(case)
+    return scenario_problem(case, cluster, placed_by_bayplan(cluster, may_move=False))
 
 
 # -- sub-groups -------------------------------------------------------------------------------------------------------
