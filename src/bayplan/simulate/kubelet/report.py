@@ -14,13 +14,15 @@ import msgspec
 
 from bayplan.cluster import inventory
 from bayplan.cluster.inventory import cpu_list
+from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, MEMORY
 from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
 from bayplan.kube.core_v1 import Metadata, Node, NodeSpec, NodeStatus, Taint
 from bayplan.kube.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
-from bayplan.simulate.kubelet.answer import FreeState
+from bayplan.simulate.kubelet.answer import AdmittedPod, FreeState, MemoryBlock
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine, MachineZone
+from bayplan.simulate.kubelet.pod_level import memory_of_pod
 
 Holdings = dict[str, dict[int, int]]
 """Resource to zone id to amount; CPUs in milli."""
@@ -86,12 +88,21 @@ class NodeAgent:
             for device in sorted({name for each in containers for name in each.devices.get(resource, ())}):
                 for zone in self._zone_of_device[resource, device]:
                     add(resource, zone, 1)
-        for container in containers:
-            for block in container.memory:
-                share, rest = divmod(block.size, len(block.zones))
-                for position, zone in enumerate(block.zones):
-                    add(block.type, zone, share + (rest if position == 0 else 0))
+        for block in self._memory_of(self.kubelet.pods[key]):
+            share, rest = divmod(block.size, len(block.zones))
+            for position, zone in enumerate(block.zones):
+                add(block.type, zone, share + (rest if position == 0 else 0))
         return held
+
+    def _memory_of(self, pod: AdmittedPod) -> list[MemoryBlock]:
+        """What a pod's containers hold; of a pod that is served as a whole, that whole, for their parts may overlap."""
+        blocks = [block for container in pod.containers for block in container.memory]
+        settings = self.kubelet.configuration.settings
+        by_scope = settings.policy is not Policy.NONE and settings.scope is Scope.POD
+        if not blocks or pod.request.pod_level is None or not by_scope:
+            return blocks
+        zones = blocks[0].zones
+        return [MemoryBlock(name, amount, zones) for name, amount in memory_of_pod(pod.request).items()]
 
     def zones_by_container(self, key: str) -> dict[str, list[int]]:
         """The zones in which each container of a pod holds something; containers that hold nothing are left out."""
