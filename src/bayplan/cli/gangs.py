@@ -6,9 +6,12 @@ is an answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from difflib import get_close_matches
 
+import click
 import msgspec
 
 from bayplan.cli.options import Session
@@ -34,38 +37,32 @@ from bayplan.scheduling.shortfall import shortfall_of
 ALL_SLOTS = 1_000_000
 AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
 
+KINDS = ("podgroup", "podgroups", "pg")
+
 PodGroup = podgroup_v1alpha1.PodGroup | podgroup_v2alpha2.PodGroup
 
 
-@dataclass(frozen=True)
-class WrittenGang:
-    """A gang and the object that it was read from, for messages about it."""
-
-    gang: Gang
-    at: ObjectPath
-    created: str = ""
+def pod_groups(objects: ObjectSet) -> list[PodGroup]:
+    """Everything that describes a gang."""
+    return [*objects.gangs, *objects.kai_gangs]
 
 
-def gangs_in(objects: ObjectSet, pods: Sequence[Pod], namespace: str | None) -> list[WrittenGang]:
-    """The gangs of a set of objects; members of KAI's PodGroups are looked for among `pods`."""
-    found = []
-    for written in (*objects.gangs, *objects.kai_gangs):
-        try:
-            found.append(written_gang(written, pods, namespace))
-        except InvalidObject as error:
-            raise objects.naming_the_file(error, written) from None
-    return found
+@contextmanager
+def naming_the_file(objects: ObjectSet, written: PodGroup) -> Iterator[None]:
+    """Whatever turns out to be wrong with a gang is said with the file that it came from."""
+    try:
+        yield
+    except InvalidObject as error:
+        raise objects.naming_the_file(error, written) from None
 
 
-def written_gang(written: PodGroup, pods: Sequence[Pod], namespace: str | None = None) -> WrittenGang:
-    """The gang of a PodGroup, in the namespace given if it names none."""
+def gang_in(written: PodGroup, pods: Sequence[Pod], namespace: str | None = None) -> Gang:
+    """The gang of a PodGroup, in the namespace given if it names none; members of KAI's are looked for among `pods`."""
     metadata = written.metadata
     metadata = metadata if metadata.namespace else msgspec.structs.replace(metadata, namespace=namespace or "default")
     if isinstance(written, podgroup_v1alpha1.PodGroup):
-        gang = gang_of(msgspec.structs.replace(written, metadata=metadata))
-    else:
-        gang = gang_of_kai(msgspec.structs.replace(written, metadata=metadata), pods)
-    return WrittenGang(gang, ObjectPath(f"PodGroup {gang.name}"), metadata.creation_timestamp or "")
+        return gang_of(msgspec.structs.replace(written, metadata=metadata))
+    return gang_of_kai(msgspec.structs.replace(written, metadata=metadata), pods)
 
 
 class GangPlacer:
@@ -76,13 +73,13 @@ class GangPlacer:
         self._answers = answers
         self._schedulers: dict[str, GangScheduler] = {}
 
-    def place(self, written: WrittenGang, waited: float = 0.0) -> GangOutcome:
+    def place(self, gang: Gang, waited: float = 0.0) -> GangOutcome:
         """Decide about a gang and take its seats. Raises `InvalidObject` if it is wrong in itself."""
-        session, gang = self._session, written.gang
+        session = self._session
         tree = session.trees.get(gang.topology)
         wrong = problem_of(gang, tree, session.trees.names)
         if wrong or tree is None:
-            raise InvalidObject(written.at, wrong)
+            raise InvalidObject(ObjectPath(f"PodGroup {gang.name}"), wrong)
         if not gang.pods:
             return _running(session, tree, gang)
         scheduler = self._scheduler(gang)
@@ -156,18 +153,24 @@ def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:
 
 
 def find_gang(session: Session, name: str, namespace: str | None) -> PodGroup | None:
-    """The PodGroup of the dump called NAME, NAMESPACE/NAME or podgroup/NAME; None if there is none."""
+    """The PodGroup of the dump called NAME, NAMESPACE/NAME or podgroup/NAME; None if a pod must be meant."""
     kind, _, rest = name.partition("/")
-    if rest and kind in ("podgroup", "podgroups", "pg"):
-        name = rest
-    asked = name if "/" in name else f"{namespace}/{name}" if namespace else ""
-    for written in (*session.objects.gangs, *session.objects.kai_gangs):
-        key = f"{written.metadata.namespace or 'default'}/{written.metadata.name}"
-        if key == asked or (not asked and written.metadata.name == name):
-            return written
-    return None
-
-
-def members_of(gangs: Sequence[WrittenGang]) -> set[str]:
-    """The names of all pods that belong to a gang."""
-    return {pod_key(pod) for written in gangs for pod in written.gang.pods}
+    certain = bool(rest) and kind in KINDS
+    name = rest if certain else name
+    by_name = {
+        f"{each.metadata.namespace or 'default'}/{each.metadata.name}": each for each in pod_groups(session.objects)
+    }
+    if "/" in name or namespace:
+        wanted = [name if "/" in name else f"{namespace}/{name}"]
+    else:
+        wanted = [key for key in by_name if key.partition("/")[2] == name]
+    found = [key for key in wanted if key in by_name]
+    if certain and not found:
+        close = get_close_matches(wanted[0] if wanted else name, by_name, n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(by_name)}"
+        raise click.ClickException(f"there is no PodGroup '{name}' in the dump{hint}")
+    if len(found) > 1:
+        raise click.ClickException(f"PodGroup '{name}' is in several namespaces: {', '.join(found)}; choose with -n")
+    if not found or (not certain and any(pod_key(pod) == found[0] for pod in session.objects.pods)):
+        return None
+    return by_name[found[0]]

@@ -70,7 +70,7 @@ def place(
     answers = ClassAnswers(session.state)
     gangs, pods = place_gangs(session, work, namespace, answers)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
-    all_fit = all(outcome.decision.placed for outcome in (*gangs, *outcomes))
+    all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
     if output in ("json", "yaml"):
         print_document(placement_list_with_gangs(gangs, outcomes), output)
     elif gangs:
@@ -91,4 +91,4 @@ def _draw(session: Session, work: ObjectSet, namespace: str | None) -> int:
     if len(gangs) != 1:
         raise click.UsageError(f"-o svg draws one gang, and -f holds {len(gangs)} PodGroups; 'numa' draws a node")
     click.echo(topology_svg(map_of_gang(session, gangs[0])))
-    return 0 if gangs[0].decision.placed else 1
+    return 0 if gangs[0].good else 1

@@ -12,7 +12,7 @@ from time import monotonic
 import click
 import msgspec
 
-from bayplan.cli.gangs import GangPlacer, gangs_in, members_of
+from bayplan.cli.gangs import GangPlacer, gang_in, naming_the_file, pod_groups
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cluster.state import pod_key
@@ -73,12 +73,17 @@ def place_gangs(
     session: Session, work: ObjectSet, namespace: str | None, answers: ClassAnswers
 ) -> tuple[list[GangOutcome], list[Pod]]:
     """Decide for each gang of `-f` and take all its seats before the next one is asked; and the pods that are in none."""
-    in_dump = [pod for pod in session.objects.pods if pod_key(pod) not in {pod_key(each) for each in work.pods}]
-    gangs = gangs_in(work, [*work.pods, *(in_dump if work.kai_gangs else ())], namespace)
-    members = members_of(gangs)
+    known = {pod_key(pod) for pod in work.pods}
+    pods = [*work.pods, *(pod for pod in session.objects.pods if work.kai_gangs and pod_key(pod) not in known)]
     placer = GangPlacer(session, answers)
+    outcomes: list[GangOutcome] = []
+    members: set[str] = set()
     with working("placing gangs"):
-        outcomes = [placer.place(gang) for gang in gangs]
+        for written in pod_groups(work):
+            with naming_the_file(work, written):
+                gang = gang_in(written, pods, namespace)
+                outcomes.append(placer.place(gang))
+            members |= {pod_key(pod) for pod in gang.pods}
     return outcomes, [pod for pod in work.pods if pod_key(pod) not in members]
 
 

@@ -80,20 +80,17 @@ def why(
 
 
 def _about_gang(session: Session, found: PodGroup, now: datetime, output: str) -> int:
-    from bayplan.cli.gangs import GangPlacer, written_gang
+    from bayplan.cli.gangs import GangPlacer, gang_in, naming_the_file
     from bayplan.cli.standing import seconds_since
     from bayplan.explain.gang_document import gang_explanation
     from bayplan.explain.gang_text import gang_text
     from bayplan.explain.standing import pending_for
-    from bayplan.kube.errors import InvalidObject
     from bayplan.scheduling.answers import ClassAnswers
 
     waited = seconds_since(found.metadata.creation_timestamp, now)
-    try:
-        written = written_gang(found, session.objects.pods)
-        outcome = GangPlacer(session, ClassAnswers(session.state)).place(written, float(waited or 0))
-    except InvalidObject as error:
-        raise session.objects.naming_the_file(error, found) from None
+    with naming_the_file(session.objects, found):
+        gang = gang_in(found, session.objects.pods)
+        outcome = GangPlacer(session, ClassAnswers(session.state)).place(gang, float(waited or 0))
     if output == "text":
         print_answer(gang_text(outcome, pending_for(waited)), good=outcome.good)
     else:

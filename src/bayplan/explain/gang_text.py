@@ -34,7 +34,7 @@ def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[Outcome], *, wide: b
     """What `bayplan place` prints for gangs, and for pods that belong to none."""
     if len(gangs) == 1 and not pods:
         return gang_text(gangs[0], wide=wide)
-    fit = sum(gang.decision.placed for gang in gangs)
+    fit = sum(gang.good for gang in gangs)
     parts = [f"{fit} of {count(len(gangs), 'gang')} {'fits' if fit == 1 else 'fit'}"]
     if pods:
         parts[0] += f", {sum(pod.decision.placed for pod in pods)} of {count(len(pods), 'other pod')}"
@@ -47,6 +47,8 @@ def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> 
     """One gang. `status` says how it stands: `is Pending for 4m`."""
     if outcome.running and not outcome.seats:
         return f"{outcome.name} runs: {place_phrase(outcome.levels, outcome.running)}"
+    if outcome.decision.problem:
+        return f"{outcome.name} is not placed: {outcome.decision.problem}."
     if not outcome.seats:
         return "\n".join([_refused_line(outcome, status), *_why_lines(outcome)])
     lines = [fitting_line(outcome, status), ""]
@@ -63,6 +65,8 @@ def fitting_line(outcome: GangOutcome, status: str = "") -> str:
     known = decision.status.value
     if decision.status is Status.FEASIBLE and decision.gap:
         known += f", at most {count(decision.gap, 'domain')} more than needed"
+    known += f", {count(len(decision.left_out), 'pod')} left out" if decision.left_out else ""
+    known += f", without {' and '.join(decision.relaxed)}" if decision.relaxed else ""
     if decision.waits:
         return f"{outcome.name} waits for a better place than {where} ({known})"
     return f"{outcome.name} {f'{status}: it fits now' if status else 'fits'}: {where} ({known})"
@@ -75,8 +79,6 @@ def refusal_sentence(outcome: GangOutcome) -> str:
 
 def _refused_line(outcome: GangOutcome, status: str) -> str:
     decision = outcome.decision
-    if decision.problem:
-        return f"{outcome.name} is not placed: {decision.problem}."
     unsure = decision.status is Status.LIMIT_REACHED
     return (
         f"{outcome.name} {status or ('may or may not fit' if unsure else 'does not fit')}: {refusal_sentence(outcome)}."
@@ -153,7 +155,7 @@ def _room_lines(outcome: GangOutcome) -> list[str]:
 def _remarks(outcome: GangOutcome) -> list[str]:
     decision = outcome.decision
     told = [(LEAD, in_short(decision.bound, outcome.levels))]
-    told += [("waits     ", decision.waits)] if decision.waits else []
+    told += [("patience  ", decision.waits)] if decision.waits else []
     told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
     told += [("left out  ", hostlist(decision.left_out, WIDTH - 20))] if decision.left_out else []
     return [
@@ -169,10 +171,12 @@ def _remarks(outcome: GangOutcome) -> list[str]:
 def _why_lines(outcome: GangOutcome) -> list[str]:
     lines = []
     for shape in outcome.shapes:
-        lines.append(f"  asks for  {count(shape.pods, 'pod')}: {listing(shape.request.total)}  ({shape.described})")
+        lines.append(
+            f"  asks for  {count(shape.pods, 'pod')}: {listing(shape.request.total) or 'nothing'}  ({shape.described})"
+        )
         lines += stage_lines(outcome.nodes, shape.stages)
         lines += ["", *room_table(outcome.levels, shape), ""]
-    if outcome.decision.status is Status.INFEASIBLE and not outcome.decision.problem:
+    if outcome.decision.status is Status.INFEASIBLE:
         lines.append("Proven: there is no place for it as long as nothing else changes.")
     elif outcome.decision.status is Status.LIMIT_REACHED:
         lines.append("Not proven: the search came to its limit before it had looked everywhere.")

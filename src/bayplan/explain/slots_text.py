@@ -89,12 +89,8 @@ def slots_text(counted_slots: SlotCount) -> str:
     """The answer, every level, and the domains of the level that was asked about."""
     levels = short_levels(counted_slots.levels)
     asked = f"{listing(counted_slots.request.total) or 'nothing'}  ({counted_slots.described})"
-    lines = [
-        counted_slots.answer,
-        f"  each pod asks for  {asked}",
-        f"  {counted(counted_slots.slots, 'slot')} in all",
-        "",
-    ]
+    in_all = counted(counted_slots.slots, "slot")
+    lines = [counted_slots.answer, f"  each pod asks for  {asked}; {in_all} in all", ""]
     rows = [
         (short, str(room.domains), str(room.holding_all), str(gangs), str(room.most), best_in(room))
         for short, room, gangs in zip(levels, counted_slots.rooms, counted_slots.gangs, strict=True)

@@ -15,20 +15,39 @@ import msgspec
 
 from bayplan import __version__
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.kube import topology_v1alpha2
+from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2, topology_levels, topology_v1alpha2
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 KEY = "bayplan"
 # Annotations by which scheduling can be asked for or is recorded; all others may hold anything, even whole manifests.
-KEPT_ANNOTATIONS = ("bayplan.io/", "kai.scheduler/", "kueue.x-k8s.io/", "volcano.sh/", "scheduling.k8s.io/")
+KEPT_ANNOTATIONS = (
+    "bayplan.io/",
+    "kai.scheduler/",
+    "kueue.x-k8s.io/",
+    "volcano.sh/",
+    "scheduling.k8s.io/",
+    "pod-group-name",  # KAI's
+)
 
 _KINDS: dict[type, tuple[str, str]] = {
     Node: ("v1", "Node"),
     Pod: ("v1", "Pod"),
     NodeResourceTopology: (f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}", "NodeResourceTopology"),
+    # Kueue's and KAI's are alike; which one it was makes no difference.
+    topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
+    podgroup_v1alpha1.PodGroup: (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND),
+    podgroup_v2alpha2.PodGroup: (f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[-1]}", "PodGroup"),
 }
+_Thing = (
+    Node
+    | Pod
+    | NodeResourceTopology
+    | topology_levels.Topology
+    | podgroup_v1alpha1.PodGroup
+    | podgroup_v2alpha2.PodGroup
+)
 
 
 class Recorded(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,7 +65,8 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
 def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
     """The objects and decisions as one document."""
-    things: list[Node | Pod | NodeResourceTopology] = [*objects.nodes, *objects.topologies, *objects.pods]
+    things: list[_Thing] = [*objects.nodes, *objects.topologies, *objects.pods]
+    things += [*objects.levels, *objects.gangs, *objects.kai_gangs]
     return {
         "apiVersion": "v1",
         "kind": "List",
@@ -79,7 +99,7 @@ def differences(first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str,
     return lines
 
 
-def _object(thing: Node | Pod | NodeResourceTopology) -> Document:
+def _object(thing: _Thing) -> Document:
     api_version, kind = _KINDS[type(thing)]
     reduced = msgspec.structs.replace(thing, metadata=_without_foreign_annotations(thing.metadata))
     return {"apiVersion": api_version, "kind": kind, **_without_nulls(msgspec.to_builtins(reduced))}

@@ -139,7 +139,7 @@ class _Picture:
         else:
             fill = NEVER if not most else NONE_FREE if not value else ALL_FREE if value >= most else SOME_FREE
             self.canvas.box((x, y), size, fill, radius=3, hint=words)
-        text = str(pods) if pods else str(value) if most else "–"
+        text = str(pods) if pods else str(value) if most else "-"
         ink = GANG if pods else INK if value else DIM
         self.canvas.text(x + CELL_WIDTH / 2, y + 13.5, text, fill=ink, size=TINY, bold=bool(pods), anchor="middle")
 

@@ -60,10 +60,10 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
     [
         (
             ["plce"],
-            "error: no command 'plce'; there are place, why, numa, simulate, snapshot, replay. See 'bayplan --help'.",
+            "error: no command 'plce'; there are place, why, numa, topology, slots, simulate, snapshot, replay. See",
         ),
         (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
-        (["why"], "error: Missing argument 'POD'. See 'bayplan why --help'."),
+        (["why"], "error: Missing argument 'POD|PODGROUP'. See 'bayplan why --help'."),
         (["numa", "n", "--colour"], "error: No such option"),
         (["numa", "n", "-o", "png"], "error: Invalid value for '-o' / '--output': 'png' is not one of"),
     ],

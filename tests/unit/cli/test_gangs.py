@@ -1,0 +1,252 @@
+"""`bayplan place` and `bayplan why` for whole gangs, on the cluster of examples/gangs."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
+from tests.unit.cli.gang_files import CLUSTER, GANGS, gang_file, kai_gang
+
+BLOCK, RACK = "example.com/block", "example.com/rack"
+
+
+@pytest.mark.parametrize(
+    "gang, code, answer",
+    [
+        ("pretrain", 0, "ml/pretrain fits: block b2, 2 racks, 8 nodes (optimal)"),
+        ("segments", 0, "ml/pipeline fits: block b1, 3 racks, 6 nodes (optimal)"),
+        (
+            "too-large",
+            1,
+            "ml/too-large does not fit: the gang needs 40 slots in one block, the most there are is 32.",
+        ),
+    ],
+)
+def test_the_first_line_is_the_answer(bayplan: Bayplan, gang: str, code: int, answer: str) -> None:
+    result = bayplan("place", "-f", GANGS / f"{gang}.yaml", cluster=CLUSTER)
+    assert (result.code, result.answer, result.err) == (code, answer, "")
+
+
+def test_seats_are_told_rack_by_rack_and_the_room_before_and_after(bayplan: Bayplan) -> None:
+    out = bayplan("place", "-f", GANGS / "pretrain.yaml", cluster=CLUSTER).out
+    assert out.splitlines()[2:] == [
+        "  rack   pods  ranks  nodes",
+        "  b2/r1     8  0-7    b2-r1-n[1-4]",
+        "  b2/r2     8  8-15   b2-r2-n[1-2,4-5]",
+        "",
+        "  largest gang of                         in one block  in one rack  on one node",
+        "  cpu 16  memory 160Gi  nvidia.com/gpu 4       32 → 20        8 → 8        2 → 2",
+        "",
+        "  rests on  equal pods: counted exactly",
+    ]
+
+
+def test_groups_stay_in_their_racks(bayplan: Bayplan) -> None:
+    result = bayplan("place", "-f", GANGS / "sub-groups.yaml", "-o", "json", cluster=CLUSTER)
+    (gang,) = json.loads(result.out)["gangs"]
+    racks: dict[str, set[tuple[str, ...]]] = {}
+    for seat in gang["seats"]:
+        racks.setdefault(seat["group"][-1], set()).add(tuple(seat["domain"]))
+    assert (result.code, gang["status"], gang["preferredDomains"]) == (0, "optimal", 2)
+    assert {replica: len(used) for replica, used in racks.items()} == {"0": 1, "1": 1, "2": 1}
+
+
+def test_wide_shows_every_seat_with_its_zones(bayplan: Bayplan) -> None:
+    lines = bayplan("place", "-f", GANGS / "segments.yaml", "-o", "wide", cluster=CLUSTER).out.splitlines()
+    assert lines[2].split() == ["rank", "pod", "node", "NUMA", "zones", "rack", "segment"]
+    assert lines[7].split() == ["4", "ml/pipeline-4", "b1-r2-n1", "0", "b1/r2", "1"]
+    assert lines[8].split() == ["5", "ml/pipeline-5", "b1-r2-n1", "1", "b1/r2", "1"]
+
+
+def test_a_refusal_tells_the_room_of_every_level_and_what_became_of_the_nodes(bayplan: Bayplan) -> None:
+    out = bayplan("place", "-f", GANGS / "too-large.yaml", cluster=CLUSTER).out
+    assert "   40 in the tree         3 no label example.com/block 2, example.com/rack 1" in out
+    assert "   27 in one zone         2 fragmented: b1-r2-n2, b2-r3-n5" in out
+    assert "  block        2         0         32  b2" in out
+    assert out.endswith("Proven: there is no place for it as long as nothing else changes.\n")
+
+
+def test_every_gang_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods: Path) -> None:
+    files = [GANGS / "pretrain.yaml", GANGS / "too-large.yaml", pods / "web.yaml"]
+    result = bayplan("place", *(part for file in files for part in ("-f", file)), cluster=CLUSTER)
+    assert (result.code, result.answer) == (1, "1 of 2 gangs fits, 1 of 1 other pod")
+    assert "the most there are is 20." in result.out
+
+
+@pytest.mark.parametrize(
+    "fields, answer",
+    [
+        (["size: 40", "minimum: 20", f"required: {BLOCK}"], "(optimal, 8 pods left out)"),
+        (
+            ["size: 20", f"required: {BLOCK}", f"segments: [{{size: 10, level: {RACK}, preferred: true}}]"],
+            "(optimal, without slices of 10)",
+        ),
+        (
+            ["size: 16", f"preferred: {RACK}", "patience: {domains: 1, seconds: 300}"],
+            "waits for a better place than block b2, 2 racks, 8 nodes (optimal)",
+        ),
+    ],
+)
+def test_what_was_given_up_is_in_the_first_line(
+    bayplan: Bayplan, tmp_path: Path, fields: list[str], answer: str
+) -> None:
+    assert bayplan("place", "-f", gang_file(tmp_path, *fields), cluster=CLUSTER).answer.endswith(answer)
+
+
+def test_a_gang_with_a_gate_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_path: Path) -> None:
+    gated = "{spec: {containers: [{name: c}], schedulingGates: [{name: example.com/quota}]}}"
+    result = bayplan("place", "-f", gang_file(tmp_path, "size: 2", pod=gated), cluster=CLUSTER)
+    assert result.code == 1
+    assert result.out == "ml/g is not placed: pod ml/g-0 waits for scheduling gate example.com/quota.\n"
+
+
+def test_json_and_yaml_say_the_same(bayplan: Bayplan) -> None:
+    as_json, as_yaml = (
+        bayplan("place", "-f", GANGS / "pretrain.yaml", "-o", form, cluster=CLUSTER).out for form in ("json", "yaml")
+    )
+    document = json.loads(as_json)
+    assert document == yaml.safe_load(as_yaml)
+    (gang,) = document["gangs"]
+    assert (document["items"], gang["gang"], gang["fits"], gang["restsOn"]) == (
+        [],
+        "ml/pretrain",
+        True,
+        "equal pods: counted exactly",
+    )
+    assert gang["seats"][0] == {
+        "rank": 0,
+        "pod": "ml/pretrain-0",
+        "node": "b2-r1-n1",
+        "domain": ["b2", "r1"],
+        "group": None,
+        "segment": None,
+        "containers": [],
+    }
+    assert [room["most"] for room in gang["shapes"][0]["roomAfter"]] == [20, 8, 2]
+
+
+def test_the_picture_marks_the_nodes_of_the_gang(bayplan: Bayplan) -> None:
+    result = bayplan("place", "-f", GANGS / "pretrain.yaml", "-o", "svg", cluster=CLUSTER)
+    titles = [element.text or "" for element in ET.fromstring(result.out).iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[0] == "ml/pretrain fits: block b2, 2 racks, 8 nodes (optimal)"
+    assert sum(title.endswith("2 pods of the gang") for title in titles) == 8
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        (["size: 2", "required: example.com/rak"], 'required: "example.com/rak" is not a level; the topology has'),
+        (["size: 2", "minimum: 9"], "minimum: 9 is not between 0 and the size 2"),
+        (["size: 7", f"segments: [{{size: 2, level: {RACK}}}]"], "segments: size 2 does not divide 7"),
+        (["groups: [{name: a, size: 1}, {name: a, size: 1}]"], 'groups: "a" is the name of two groups'),
+        (["sise: 2"], "spec: object contains unknown field sise"),
+        (["size: 0"], "the gang has no pods"),
+        (["size: 1", "placement: everywhere"], 'spec.placement: "everywhere" must be one of binpack, spread'),
+    ],
+)
+def test_a_gang_that_is_wrong_in_itself_is_an_error(
+    bayplan: Bayplan, tmp_path: Path, fields: list[str], message: str
+) -> None:
+    file = gang_file(tmp_path, *fields)
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"error: PodGroup ml/g ({file}): {message}")
+
+
+@pytest.mark.parametrize(
+    "topology, cluster, message",
+    [
+        ("netwrk", CLUSTER, 'topology: "netwrk" does not exist; there are network'),
+        ("network", EXAMPLES / "cluster", 'topology: "network" does not exist; the cluster has no Topology'),
+    ],
+)
+def test_a_topology_that_does_not_exist_is_an_error(
+    bayplan: Bayplan, tmp_path: Path, topology: str, cluster: Path, message: str
+) -> None:
+    result = bayplan("place", "-f", gang_file(tmp_path, "size: 1", topology=topology), cluster=cluster)
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_a_gang_with_a_pod_that_is_there_already_is_an_error(bayplan: Bayplan, tmp_path: Path) -> None:
+    running = kai_gang(tmp_path, pods=1, on="login-1").rename(tmp_path / "running.yaml")
+    result = bayplan("place", "-f", kai_gang(tmp_path, pods=1), "--cluster", running, cluster=CLUSTER)
+    assert (result.code, result.out) == (2, "")
+    assert "Pod ml/k-0 (" in result.err
+    assert "is already on node login-1" in result.err
+
+
+# -- KAI's PodGroups -------------------------------------------------------------------------------------------------------
+
+
+def test_kai_gang_with_its_pods_is_placed_as_one(bayplan: Bayplan, tmp_path: Path) -> None:
+    spec = f"minMember: 3, topologyConstraint: {{topology: network, requiredTopologyLevel: {RACK}}}"
+    result = bayplan("place", "-f", kai_gang(tmp_path, pods=3, spec=spec), cluster=CLUSTER)
+    assert (result.code, result.answer.partition(":")[0]) == (0, "ml/k fits")
+    assert "of 3 pods fit" not in result.out
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("subGroups: [{name: a, parent: b}, {name: b, parent: a}]", "cycle detected in subgroups"),
+        ("subGroups: [{name: a}, {name: a}]", "subgroup <a> already exists"),
+        ("subGroups: [{name: a}]", 'pod ml/k-0 belongs to "z", which holds no pods; there are a'),
+    ],
+)
+def test_kai_sub_groups_that_make_no_sense_are_an_error(
+    bayplan: Bayplan, tmp_path: Path, spec: str, message: str
+) -> None:
+    result = bayplan("place", "-f", kai_gang(tmp_path, pods=1, spec=spec, label="z"), cluster=CLUSTER)
+    assert result.code == 2
+    assert f"spec.subGroups: {message}" in result.err
+
+
+# -- why -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["finetune", "ml/finetune", "podgroup/finetune", "pg/ml/finetune"])
+def test_why_explains_a_gang_of_the_dump(bayplan: Bayplan, name: str) -> None:
+    result = bayplan("why", name, cluster=CLUSTER)
+    assert (result.code, result.answer) == (
+        1,
+        "ml/finetune is Pending: the gang needs 9 slots in one rack, the most there are is 8.",
+    )
+    assert "  rack         8         0          8  b2/r1" in result.out
+
+
+def test_why_as_a_document(bayplan: Bayplan) -> None:
+    document = json.loads(bayplan("why", "ml/finetune", "-o", "json", cluster=CLUSTER).out)
+    assert (document["kind"], document["runs"], document["now"]["status"]) == ("GangExplanation", False, "infeasible")
+    (shape,) = document["now"]["shapes"]
+    assert shape["room"][1] == {"level": RACK, "domains": 8, "holdAll": 0, "most": 8, "in": ["b2", "r1"]}
+    assert sum(cause["count"] for cause in shape["causes"]) == 13
+
+
+def test_why_says_where_a_running_gang_is(bayplan: Bayplan, tmp_path: Path) -> None:
+    spec = f"topologyConstraint: {{topology: network, requiredTopologyLevel: {RACK}}}"
+    running = kai_gang(tmp_path, pods=2, on="b1-r1-n3", spec=spec)
+    result = bayplan("why", "podgroup/k", "--cluster", running, cluster=CLUSTER)
+    assert (result.code, result.out) == (0, "ml/k runs: block b1, rack r1, node b1-r1-n3\n")
+
+
+def test_why_tells_where_a_waiting_gang_would_fit(bayplan: Bayplan, tmp_path: Path) -> None:
+    waiting = kai_gang(tmp_path, pods=2)
+    result = bayplan("why", "k", "--cluster", waiting, cluster=CLUSTER)
+    assert (result.code, result.answer.partition(" (")[0]) == (0, "ml/k is Pending: it fits now: node b1-r1-n1")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["pg/finetun"], "there is no PodGroup 'finetun' in the dump"),
+        (["finetune", "--node", "login-1"], "--node asks about one pod, and this is a gang"),
+    ],
+)
+def test_what_why_cannot_answer(bayplan: Bayplan, arguments: list[str], message: str) -> None:
+    result = bayplan("why", *arguments, cluster=CLUSTER)
+    assert result.code == 2
+    assert message in result.err
