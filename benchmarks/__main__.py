@@ -7,12 +7,13 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import commands, engine, gangs, placement, replay, simulation, virtual_kubelet
+from benchmarks import commands, engine, gangs, placement, replay, simulation, slots, virtual_kubelet
 
 GROUPS = {
     "engine": engine.run,
     "placement": placement.run,
     "replay": replay.run,
+    "slots": slots.run,
     "gangs": gangs.run,
     "virtual-kubelet": virtual_kubelet.run,
     "simulation": simulation.run,

@@ -84,7 +84,7 @@ def _numbers(rows: Rows) -> NDArray[np.intp]:
 def _of_one(state: ClusterState, pod: PodClass, assumptions: Assumptions, row: int, most: int) -> int | None:
     """The count of one node if it is regular and amounts decide."""
     columns, seen = state.columns, reports_of(state)
-    if seen.irregular[row] or (seen.distributing[row] and columns.policy[row] == Policy.NONE):
+    if seen.irregular[row] or (seen.distributing[row] and int(columns.policy[row]) == Policy.NONE):
         return None
     names, amounts = _asked_of_node(pod)
     asked = list(zip(columns.indexes(names).tolist(), amounts[:, 0].tolist(), strict=True))

@@ -24,15 +24,14 @@ def slots_of_one(
 
     `asked` is what each pod takes of the node in sum, as (resource index, amount).
     """
-    free = columns.free[:, row]
-    limit = max(min(most, *(int(free[index] // amount) for index, amount in asked)), 0)
-    topology = columns.topology[row]
+    free = columns.free[:, row].tolist()
+    limit = int(max(min(most, *(free[index] // amount for index, amount in asked)), 0))
+    topology, policy, scope = int(columns.topology[row]), int(columns.policy[row]), int(columns.scope[row])
     if demand.nothing_to_align or topology == NO_TOPOLOGY or not limit:
         return limit
     if topology != TOPOLOGY_USABLE:
         return 0
-    policy = columns.policy[row]
-    by_pod = demand.scope_matters and columns.scope[row] == Scope.POD and policy != Policy.NONE
+    by_pod = demand.scope_matters and scope == Scope.POD and policy != Policy.NONE
     if columns.cpu_group[row] != 1 or demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
         return None
     steps = (demand.pod_step,) if by_pod else demand.container_steps
@@ -46,10 +45,14 @@ def slots_of_one(
 def _in_single_zones(columns: Columns, wanted: list[Wants], row: int, limit: int) -> int:
     """Pod after pod, each step in the lowest zone that holds it."""
     zones = int(columns.zone_count[row])
+    if not wanted:
+        return limit
+    if len(wanted) == 1:
+        # Every zone holds as many as its scarcest resource does.
+        times = [_times(columns, index, want, row, limit)[:zones] for index, want in wanted[0]]
+        return int(min(limit, sum(map(min, zip(*times, strict=True)))))
     left = {index: columns.zone_available[index, :zones, row].tolist() for wants in wanted for index, _ in wants}
     total = {index: columns.zone_total[index, :zones, row].tolist() for wants in wanted for index, _ in wants}
-    if len(wanted) == 1:
-        return min(limit, sum(_times(wanted[0], left, total, zone, limit) for zone in range(zones)))
     for count in range(limit):
         for wants in wanted:
             for zone in range(zones):
@@ -62,8 +65,8 @@ def _in_single_zones(columns: Columns, wanted: list[Wants], row: int, limit: int
     return limit
 
 
-def _times(wants: Wants, left: dict[int, list[float]], total: dict[int, list[float]], zone: int, limit: int) -> int:
-    """How often one zone holds what one step wants."""
-    return min(
-        int(left[index][zone] // want) if want else limit if total[index][zone] > 0 else 0 for index, want in wants
-    )
+def _times(columns: Columns, index: int, want: int, row: int, limit: int) -> list[float]:
+    """How often each zone holds an amount; zero devices are at home wherever there is one, used or not."""
+    if want:
+        return [left // want for left in columns.zone_available[index, :, row].tolist()]
+    return [limit if total > 0 else 0 for total in columns.zone_total[index, :, row].tolist()]

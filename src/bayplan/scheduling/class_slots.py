@@ -64,10 +64,16 @@ class ClassSlots:
             return None
         changed = np.union1d(nodes, usage) if len(nodes) else usage
         if len(changed) == 1:
-            self._count(slice(int(changed[0]), int(changed[0]) + 1), self._counted_to)
+            self._count_one(int(changed[0]))
         elif len(changed):
             self._count(changed, self._counted_to)
         return changed
+
+    def _count_one(self, row: int) -> None:
+        """The common case: one placement since the last question."""
+        passes = self._answer.blocked[row] == PASSES
+        rows = slice(row, row + 1)
+        self._counts[rows] = slots(self._state, self._pod, self._assumptions, rows, self._counted_to) if passes else 0
 
     def _count(self, rows: Rows, most: int) -> None:
         passing = self._answer.blocked[rows] == PASSES
