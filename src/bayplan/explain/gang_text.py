@@ -179,7 +179,7 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
     if outcome.decision.status is Status.INFEASIBLE:
         lines.append("Proven: there is no place for it as long as nothing else changes.")
     elif outcome.decision.status is Status.LIMIT_REACHED:
-        lines.append("Not proven: the search came to its limit before it had looked everywhere.")
+        lines.append("Not proven: bayplan cannot tell whether there is a place for it.")
     return lines
 
 

@@ -1,6 +1,7 @@
 """`bayplan place` and `bayplan why` for whole gangs, on the cluster of examples/gangs."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -28,6 +29,21 @@ BLOCK, RACK = "example.com/block", "example.com/rack"
 def test_the_first_line_is_the_answer(bayplan: Bayplan, gang: str, code: int, answer: str) -> None:
     result = bayplan("place", "-f", GANGS / f"{gang}.yaml", cluster=CLUSTER)
     assert (result.code, result.answer, result.err) == (code, answer, "")
+
+
+DOCUMENTED = re.findall(
+    r"```\n\$ bayplan (.*? examples/gangs/cluster\.yaml.*?)\n(.*?)```",
+    (EXAMPLES.parent / "docs" / "commands.md").read_text(),
+    re.DOTALL,
+)
+
+
+@pytest.mark.parametrize("line, output", DOCUMENTED)
+def test_the_documentation_shows_what_the_commands_say(
+    bayplan: Bayplan, monkeypatch: pytest.MonkeyPatch, line: str, output: str
+) -> None:
+    monkeypatch.chdir(EXAMPLES.parent)
+    assert bayplan(*line.split(), cluster=None).out == output
 
 
 def test_seats_are_told_rack_by_rack_and_the_room_before_and_after(bayplan: Bayplan) -> None:
