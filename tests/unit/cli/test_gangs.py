@@ -32,7 +32,7 @@ def test_the_first_line_is_the_answer(bayplan: Bayplan, gang: str, code: int, an
 
 
 DOCUMENTED = re.findall(
-    r"```\n\$ bayplan (.*? examples/gangs/cluster\.yaml.*?)\n(.*?)```",
+    r"```\n\$ bayplan ([^\n]* examples/gangs/cluster\.yaml[^\n]*)\n(.*?)```",
     (EXAMPLES.parent / "docs" / "commands.md").read_text(),
     re.DOTALL,
 )
