@@ -53,17 +53,13 @@ class Part:
 
 
 class Mixes(Protocol):
-    """What nodes say about several shapes at once, beyond their sums."""
+    """What nodes say about several shapes at once, beyond their sums (`engine/mixes.py`)."""
 
-    @property
-    def gave_up(self) -> bool:
-        """True if a mix counted as refused because there were too many orders to try."""
+    gave_up: bool
+    """True if a mix counted as refused because there were too many orders to try."""
 
-    def admits(self, position: int, counts: tuple[int, ...]) -> bool:
-        """Whether a node's kubelet would admit so many pods of each shape, one after another in some order."""
-
-    def like(self, position: int) -> Sequence[int]:
-        """The positions, this one included, of which the same is true because nodes there are in the same state."""
+    def refused(self, position: int, counts: tuple[int, ...]) -> tuple[tuple[int, ...], Sequence[int]] | None:
+        """None if a kubelet admits so many pods of each shape; else a smallest mix that it refuses, and where that is so."""
 
 
 @dataclass(frozen=True)

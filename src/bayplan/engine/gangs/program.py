@@ -10,7 +10,6 @@ into zones, `Problem.mixes` is asked afterwards, and a mix it refuses is cut off
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, within
+from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, wished_domains, within
 
 MOST_ROUNDS = 40
 SECONDS = 2.0
@@ -37,12 +36,11 @@ def solve(problem: Problem, seconds: float = SECONDS) -> Solution:
     program.build()
     for _ in range(MOST_ROUNDS):
         solution = program.run(max(seconds - program.seconds, 0.0))
-        refused = dict(_refused_mixes(problem, solution)) if solution.found and problem.mixes is not None else {}
+        refused = _refused_mixes(problem, solution) if solution.found and problem.mixes is not None else {}
         if not refused:
             return _if_sure(problem, solution)
-        for counts, positions in refused.items():
-            for position in positions:
-                program.cut_off(position, counts)
+        for position, counts in refused:
+            program.cut_off(position, counts)
     return Solution(Status.LIMIT_REACHED, bound=f"every one of {MOST_ROUNDS} exact answers had a mix no kubelet admits")
 
 
@@ -51,24 +49,24 @@ def _if_sure(problem: Problem, solution: Solution) -> Solution:
     if problem.mixes is None or not problem.mixes.gave_up:
         return solution
     if solution.found:
-        return replace(solution, status=Status.FEASIBLE)
+        return replace(solution, status=Status.FEASIBLE, gap=wished_domains(problem, solution))
     return Solution(Status.LIMIT_REACHED, bound=f"{solution.bound}; not every order of pods on a node was tried")
 
 
-def _refused_mixes(problem: Problem, solution: Solution) -> Iterator[tuple[Mix, list[int]]]:
-    """Mixes of shapes that a kubelet does not take together, and all positions where it is the same."""
+def _refused_mixes(problem: Problem, solution: Solution) -> dict[tuple[int, Mix], None]:
+    """Mixes of shapes that kubelets do not take together, by position: those of the solution, and the same on equal nodes."""
     assert problem.mixes is not None
     together = np.zeros((len(problem.slots), problem.tree.size), dtype=np.int64)
     for placed in solution.placed:
         for shape, spots in enumerate(placed):
             together[shape, spots.positions] += spots.counts
-    refused: dict[Mix, set[int]] = {}
+    refused: dict[tuple[int, Mix], None] = {}
     for position in np.flatnonzero((together > 0).sum(axis=0) > 1):
-        counts = tuple(int(count) for count in together[:, position])
-        known = refused.setdefault(counts, set())
-        if int(position) not in known and not problem.mixes.admits(int(position), counts):
-            known.update(problem.mixes.like(int(position)))
-    return ((counts, sorted(positions)) for counts, positions in refused.items() if positions)
+        answer = problem.mixes.refused(int(position), tuple(int(count) for count in together[:, position]))
+        if answer is not None:
+            smallest, positions = answer
+            refused |= dict.fromkeys((each, smallest) for each in positions)
+    return refused
 
 
 @dataclass

@@ -1,0 +1,185 @@
+"""Mixes: whether a node's kubelet admits pods of several classes together, and in which order they have to come.
+
+Slots (`engine/slots.py`) count equal pods. Where different pods meet on a node with zones, neither slots nor sums are enough: a small pod
+in the wrong zone keeps a large one out. And the order matters, because a kubelet takes the lowest zone that fits and never moves anybody. So the
+question is whether there is *some* order in which each pod in turn is admitted, and the answer is that order, for whoever binds the
+pods. Large pods first is tried first and nearly always right: by amounts per zone if they decide, else by replaying the kubelet.
+
+A refusal names a smallest mix that is refused already and all nodes in the same state, so that a search does not meet it again elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from bayplan.cluster.columns import NO_TOPOLOGY
+from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.cluster.tree import Tree
+from bayplan.engine.admission import relevant_wants
+from bayplan.engine.demand import demand_of
+from bayplan.engine.kubelet import NodeKnowledge, admit
+from bayplan.engine.one_node import lowest_zone_that_holds
+from bayplan.engine.placement import knowledge_of
+from bayplan.engine.slots_replay import _listed, after
+from bayplan.engine.slots_reports import reports_of
+
+Mix = tuple[int, ...]
+"""How many pods of each class."""
+Order = tuple[int, ...]
+"""Classes by number, one entry per pod."""
+
+# Admissions that are replayed for one question; a mix whose orders are not all tried by then counts as refused.
+MOST_ADMISSIONS = 300
+
+
+def needs_mixes(state: ClusterState, classes: Sequence[PodClass]) -> bool:
+    """False if sums per node say everything about these classes together."""
+    zones = state.columns.everywhere("topology") != NO_TOPOLOGY
+    return len(classes) > 1 and (zones or any(pod.host_ports for pod in classes))
+
+
+class NodeMixes:
+    """Answers for the nodes of a tree and some classes of pods, as long as the state stays as it is."""
+
+    def __init__(self, state: ClusterState, tree: Tree, classes: Sequence[PodClass], assumptions: Assumptions) -> None:
+        self._state = state
+        self._tree = tree
+        self._classes = classes
+        self._assumptions = assumptions
+        self._demands = [demand_of(pod.request) for pod in classes]
+        self._largest_first = _largest_first(classes)
+        self._orders: dict[tuple[Hashable, Mix], Order | None] = {}
+        self._keys: dict[int, Hashable] = {}
+        self._positions: dict[Hashable, list[int]] | None = None
+        self.gave_up = False
+
+    def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
+        """None if a kubelet admits so many pods of each class; else a smallest mix that it refuses, and where that is so."""
+        rivals = self._rivals(counts)
+        if rivals is not None:
+            return rivals, range(self._tree.size)
+        if self.order(position, counts) is not None:
+            return None
+        smallest = list(counts)
+        for pod in range(len(counts)):
+            while smallest[pod] and self.order(position, _one_less(smallest, pod)) is None:
+                smallest[pod] -= 1
+        return tuple(smallest), self._like(position)
+
+    def order(self, position: int, counts: Mix) -> Order | None:
+        """An order in which a kubelet admits so many pods of each class; None if there is none."""
+        question = (self._key(position), counts)
+        if question not in self._orders:
+            self._orders[question] = self._find_order(int(self._tree.rows[position]), counts)
+        return self._orders[question]
+
+    def _rivals(self, counts: Mix) -> Mix | None:
+        """Two classes that want the same port of the node."""
+        met = [number for number, count in enumerate(counts) if count]
+        for index, one in enumerate(met):
+            for other in met[index + 1 :]:
+                ports = self._classes[other].host_ports
+                if any(port.conflicts(own) for own in self._classes[one].host_ports for port in ports):
+                    return tuple(int(number in (one, other)) for number in range(len(counts)))
+        return None
+
+    def _find_order(self, row: int, counts: Mix) -> Order | None:
+        simple = tuple(number for number in self._largest_first for _ in range(counts[number]))
+        if self._state.columns.topology[row] == NO_TOPOLOGY or self._fit_by_amounts(row, simple):
+            return simple
+        node = knowledge_of(self._state, row, self._assumptions)
+        if node is None:
+            return None
+        if self._state.freshness.waits_for_reports:
+            # Only what amounts tell may be promised more than once before the node reports.
+            self.gave_up = True
+            return None
+        attempt = _Attempt(self._classes, self._largest_first)
+        found = attempt.order(node, counts)
+        self.gave_up |= found is None and attempt.admissions >= MOST_ADMISSIONS
+        return found
+
+    def _fit_by_amounts(self, row: int, order: Order) -> bool:
+        """True if each step of each pod in turn fits into one zone, on a node where amounts are all that decides."""
+        columns, report = self._state.columns, self._state.reports[row]
+        if report is None or not report.usable or report.settings.policy is Policy.NONE:
+            return False
+        if reports_of(self._state).irregular[row] or columns.cpu_group[row] != 1:
+            return False
+        taken: dict[tuple[int, int], float] = {}
+        for number in order:
+            demand = self._demands[number]
+            by_pod = demand.scope_matters and int(columns.scope[row]) == Scope.POD
+            if demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
+                return False
+            for step in (demand.pod_step,) if by_pod else demand.container_steps:
+                wants = relevant_wants(columns, step.wants, row, self._assumptions)
+                zone = lowest_zone_that_holds(columns, wants, row, taken)
+                if zone is None:
+                    return False
+                for index, want in wants:
+                    taken[index, zone] = taken.get((index, zone), 0.0) + want
+        return True
+
+    def _like(self, position: int) -> Sequence[int]:
+        """The positions of nodes in the same state, this one included."""
+        if self._positions is None:
+            self._positions = {}
+            for each in range(self._tree.size):
+                self._positions.setdefault(self._key(each), []).append(each)
+        return self._positions[self._key(position)]
+
+    def _key(self, position: int) -> Hashable:
+        """Everything about a node that a replay depends on."""
+        key = self._keys.get(position)
+        if key is None:
+            row = int(self._tree.rows[position])
+            columns = self._state.columns
+            kind = reports_of(self._state).kind(row) if self._state.reports[row] is not None else None
+            amounts = (columns.zone_available[:, :, row], columns.free[:, row], columns.allocatable[:, row])
+            seen = (kind, _listed(self._state, row), int(columns.topology[row]), int(columns.policy[row]))
+            key = self._keys[position] = (seen, *(numbers.tobytes() for numbers in amounts))
+        return key
+
+
+class _Attempt:
+    """A search for an order on one node: depth first, large pods first, no state of the node twice."""
+
+    def __init__(self, classes: Sequence[PodClass], largest_first: Sequence[int]) -> None:
+        self.classes = classes
+        self.largest_first = largest_first
+        self.admissions = 0
+        self.seen: set[Hashable] = set()
+
+    def order(self, node: NodeKnowledge, counts: Mix) -> Order | None:
+        if not any(counts):
+            return ()
+        state = (counts, node.free_cpus, repr(node.memory), repr(node.devices))
+        if state in self.seen:
+            return None
+        self.seen.add(state)
+        for number in self.largest_first:
+            if not counts[number] or self.admissions >= MOST_ADMISSIONS:
+                continue
+            self.admissions += 1
+            admission = admit(node, self.classes[number].request)
+            rest = self.order(after(node, admission), _one_less(counts, number)) if admission.admitted else None
+            if rest is not None:
+                return (number, *rest)
+        return None
+
+
+def _one_less(counts: Sequence[int], number: int) -> Mix:
+    return (*counts[:number], counts[number] - 1, *counts[number + 1 :])
+
+
+def _largest_first(classes: Sequence[PodClass]) -> list[int]:
+    """Classes by what they ask for, each resource as a share of the most that any asks."""
+    most: dict[str, int] = {}
+    for pod in classes:
+        for name, amount in pod.request.total.items():
+            most[name] = max(most.get(name, 0), amount)
+    shares = [sum(amount / most[name] for name, amount in pod.request.total.items() if amount) for pod in classes]
+    return sorted(range(len(classes)), key=lambda number: -shares[number])

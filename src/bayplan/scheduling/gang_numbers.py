@@ -1,0 +1,218 @@
+"""A gang as numbers: its groups and segments become parts, its pods become shapes, and the search needs nothing else of it.
+
+    Group -> Outline (parts, and the pods behind them) -> Problem (what each node has room for) -> search
+
+The outline does not depend on what is free. Pods of one class are one shape. A group's segments are parts inside it, one for each
+slice of its ranks; only where a gang is nothing but equal pods they stay a *layer*, which is counted and not searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_request import PODS
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.cluster.tree import Tree
+from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, wished_domains
+from bayplan.engine.gangs.slices import Layer
+from bayplan.engine.mixes import NodeMixes
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.cycle import why_not_yet
+from bayplan.scheduling.gang import Group
+
+Amounts = NDArray[np.float64]
+NO_SUMS: tuple[Amounts, Amounts] = (np.zeros((1, 0)), np.zeros((0, 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class PartPods:
+    """The pods behind a part: by shape, in the order of their ranks, with their group and the number of their segment."""
+
+    group: str
+    by_shape: Mapping[int, Sequence[Pod]]
+    segment: int | None = None
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What of a gang does not depend on what is free. `problem` says why it must not be placed now whatever there is."""
+
+    levels: tuple[str, ...]
+    parts: tuple[Part, ...]
+    pods_of: tuple[PartPods, ...]
+    classes: tuple[PodClass, ...]
+    layers: tuple[Layer, ...]
+    problem: str
+
+    @cached_property
+    def pods(self) -> int:
+        """How many pods wait for a place."""
+        return sum(sum(part.pods) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An outline that was put into the tree, and what came of it. `mixes` knows the order of different pods on a node."""
+
+    outline: Outline
+    problem: Problem
+    solution: Solution
+    mixes: NodeMixes | None = None
+
+    @property
+    def status(self) -> Status:
+        """How much is known about the answer."""
+        return self.solution.status
+
+    @property
+    def domains(self) -> int:
+        """How many preferred domains the groups use in sum."""
+        return wished_domains(self.problem, self.solution)
+
+
+def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
+    """The parts and shapes of a gang, or of the part of it that is to start."""
+    classes: dict[PodClass, int] = {}
+    problem = ""
+    for group in whole.every_group():
+        for pod in group.pods:
+            pod_class = state.classes.of(pod)
+            reason = "" if problem else why_not_yet(pod, pod_class)
+            problem = f"pod {pod_key(pod)} {reason}" if reason else problem
+            classes.setdefault(pod_class, len(classes))
+    reader = _Reader(state, tree, classes)
+    in_layers = len(classes) <= 1 and not whole.groups
+    reader.read(replace(whole, slices=()) if in_layers else whole, -1)
+    return Outline(
+        tree.levels,
+        tuple(reader.parts),
+        tuple(reader.pods_of),
+        tuple(classes),
+        tuple(reader.layer(each.level, each.size, each.apart) for each in whole.slices) if in_layers else (),
+        problem or reader.problem,
+    )
+
+
+@dataclass
+class _Reader:
+    """Reads groups into parts, parents first."""
+
+    state: ClusterState
+    tree: Tree
+    classes: Mapping[PodClass, int]
+    parts: list[Part] = field(default_factory=list)
+    pods_of: list[PartPods] = field(default_factory=list)
+    problem: str = ""
+    avoiding: int = 0
+
+    def layer(self, level: str, size: int, apart: bool) -> Layer:  # noqa: FBT001 - a field of the segments
+        return Layer(self.number(level), size, apart)
+
+    def number(self, label: str) -> int:
+        number = self.tree.level_number(label)
+        assert number is not None, label  # gang_checks.py has made sure
+        return number
+
+    def read(self, group: Group, parent: int) -> None:
+        number = len(self.parts)
+        standing = self._standing(group)
+        required = None if group.required is None else self.number(group.required)
+        preferred = None if group.preferred is None else self.number(group.preferred)
+        own = () if group.slices else group.pods
+        part = Part(
+            group.name,
+            parent,
+            self._counts(own),
+            required,
+            preferred,
+            home=self._home(group, required, standing),
+            used=() if preferred is None else tuple(sorted({self._domain(preferred, at) for at in standing})),
+        )
+        self._add(part, PartPods(group.name, self._by_shape(own)))
+        if group.slices:
+            layers = [self.layer(each.level, each.size, each.apart) for each in group.slices]
+            sets = {depth: self.avoiding + depth for depth, layer in enumerate(layers) if layer.apart}
+            self.avoiding += len(layers)
+            self._cut(group, layers, sets, number, 0, group.pods)
+        for inner in group.groups:
+            self.read(inner, number)
+
+    def _cut(
+        self,
+        group: Group,
+        layers: Sequence[Layer],
+        sets: Mapping[int, int],
+        parent: int,
+        first: int,
+        pods: Sequence[Pod],
+        depth: int = 0,
+    ) -> None:
+        """Cut a run of a group's pods, which begins at rank `first`, into segments of a layer, and these into those of the next."""
+        layer = layers[depth]
+        lowest = depth + 1 == len(layers)
+        for begin in range(0, len(pods), layer.size):
+            slice_ = pods[begin : begin + layer.size]
+            segment = (first + begin) // layer.size
+            name = f"{group.name} segment {segment}".strip()
+            number = len(self.parts)
+            own = slice_ if lowest else ()
+            part = Part(name, parent, self._counts(own), layer.level, apart=sets.get(depth))
+            self._add(part, PartPods(group.name, self._by_shape(own), segment if lowest else None))
+            if not lowest:
+                self._cut(group, layers, sets, number, first + begin, slice_, depth + 1)
+
+    def _add(self, part: Part, pods: PartPods) -> None:
+        self.parts.append(part)
+        self.pods_of.append(pods)
+
+    def _by_shape(self, pods: Sequence[Pod]) -> dict[int, list[Pod]]:
+        by_shape: dict[int, list[Pod]] = {}
+        for pod in pods:
+            by_shape.setdefault(self.classes[self.state.classes.of(pod)], []).append(pod)
+        return by_shape
+
+    def _counts(self, pods: Sequence[Pod]) -> tuple[int, ...]:
+        by_shape = self._by_shape(pods)
+        return tuple(len(by_shape.get(shape, ())) for shape in range(len(self.classes)))
+
+    # -- members that run already -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _position_of(self) -> dict[str, int]:
+        return {self.state.names[row]: position for position, row in enumerate(self.tree.rows)}
+
+    def _standing(self, group: Group) -> list[int]:
+        """The positions where members of a group, or of groups inside it, run."""
+        nodes = [pod.spec.node_name for each in group.every_group() for pod in each.running]
+        return [self._position_of[node] for node in nodes if node in self._position_of] if nodes else []
+
+    def _domain(self, level: int, position: int) -> int:
+        return int(self.tree.domain_at[level][position])
+
+    def _home(self, group: Group, required: int | None, standing: Sequence[int]) -> int | None:
+        """The domain that running members bind a group to."""
+        if required is None or not standing:
+            return None
+        first, *others = sorted({self._domain(required, at) for at in standing})
+        if others:
+            one, other = ("/".join(self.tree.paths[required][domain]) for domain in (first, others[0]))
+            who = f'group "{group.name}": ' if group.name else ""
+            self.problem = f"{who}members run in {one} and in {other}, but {group.required} is required to be one"
+        return first
+
+
+# -- what is free ----------------------------------------------------------------------------------------------------------
+
+
+def node_sums(state: ClusterState, tree: Tree, classes: Sequence[PodClass]) -> tuple[Amounts, Amounts]:
+    """What pods of each class take of a node in sum, and what each position has, for the resources that any asks for."""
+    names = sorted({name for pod in classes for name, amount in pod.request.total.items() if amount} | {PODS})
+    amounts = np.array([[float({**pod.request.total, PODS: 1}.get(name, 0)) for name in names] for pod in classes])
+    free = np.stack([state.columns.free[state.columns.resource(name)][tree.rows] for name in names])
+    return amounts, free

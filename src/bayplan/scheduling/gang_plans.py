@@ -1,0 +1,215 @@
+"""Plans: which part of a gang starts, if not all of it can. In comes a gang and a way to try, out goes the best part that has a place.
+
+Three things may be given up, in this order: segments that are only wished for, members beyond a group's minimum, groups beyond the
+minimum of groups. So as many groups as possible start (of equally many those in the fewest preferred domains); then they grow
+beyond their minimum, group after group, lowest ranks first, each as far as it can; then segments are kept if that is still possible.
+
+Equal groups are interchangeable, so of fifty replicas of which forty must start there are eleven plans, not billions.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count, groupby
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import pod_key
+from bayplan.engine.gangs.problem import Status
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.gang import Group
+from bayplan.scheduling.gang_numbers import Tried
+
+# Ways to leave groups out that are tried; beyond that only the largest groups are left out, one after another.
+MOST_CHOICES = 100
+
+
+FOUND = (Status.OPTIMAL, Status.FEASIBLE)
+
+Attempt = Callable[[Group], Tried]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The part of a gang that was tried and what came of it; not `complete` if other parts would have had to be tried."""
+
+    whole: Group
+    tried: Tried
+    complete: bool = True
+
+    @property
+    def found(self) -> bool:
+        """True if this part has a place."""
+        return self.tried.status in FOUND
+
+    def left_out(self, whole: Group) -> tuple[str, ...]:
+        """The pods of the whole gang that are not in this part."""
+        return tuple(sorted(_names(whole) - _names(self.whole)))
+
+    def relaxed(self, whole: Group) -> tuple[str, ...]:
+        """The wishes of groups of this part that were given up."""
+        kept = {group.name: group for group in self.whole.every_group()}
+        return tuple(
+            f"slices of {each.size}"
+            for group in whole.every_group()
+            if group.name in kept
+            for each in group.slices
+            if each not in kept[group.name].slices
+        )
+
+
+def _names(whole: Group) -> set[str]:
+    return {pod_key(pod) for group in whole.every_group() for pod in group.pods}
+
+
+def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt) -> Outcome:
+    """The largest part of a gang that has a place; if there is none, what was said of the smallest part."""
+    everything = Outcome(whole, attempt(whole))
+    if everything.found or not _is_optional(whole):
+        return everything
+    outcome = _most_groups(_least(whole), class_of, attempt)
+    if outcome.found:
+        outcome = _grown(outcome, whole, attempt)
+        with_wishes = _with_wished_slices(outcome.whole, whole)
+        if with_wishes != outcome.whole:
+            tried = attempt(with_wishes)
+            outcome = replace(outcome, whole=with_wishes, tried=tried) if tried.status in FOUND else outcome
+    return outcome
+
+
+def _is_optional(whole: Group) -> bool:
+    """True if anything may be given up."""
+    return any(
+        group.least < len(group.pods)
+        or (group.minimum_groups is not None and group.minimum_groups < len(group.groups))
+        or not all(each.required for each in group.slices)
+        for group in whole.every_group()
+    )
+
+
+def _least(group: Group) -> Group:
+    """The group with its minimum of members and no segments that are only wished for."""
+    return replace(
+        group,
+        pods=group.pods[: group.least],
+        minimum=group.least,
+        slices=tuple(each for each in group.slices if each.required),
+        groups=tuple(_least(inner) for inner in group.groups),
+    )
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------------
+
+
+def _most_groups(least: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt) -> Outcome:
+    """Of the choices with the most groups that have a place, the one in the fewest preferred domains."""
+    tried: list[Outcome] = []
+    choices = _choices(least, class_of)
+    for _, equally_many in groupby(choices, key=_number_of_groups):
+        found: list[Outcome] = []
+        for choice in equally_many:
+            if len(tried) == MOST_CHOICES:
+                return _without_the_largest(least, attempt)
+            tried.append(Outcome(choice, attempt(choice)))
+            found += tried[-1:] if tried[-1].found else []
+        if found:
+            return min(found, key=lambda outcome: outcome.tried.domains)
+    unsure = any(outcome.tried.status is Status.LIMIT_REACHED for outcome in tried)
+    return replace(tried[-1], complete=not unsure)
+
+
+def _choices(least: Group, class_of: Callable[[Pod], PodClass]) -> Iterator[Group]:
+    """Every way to leave groups out, those with the most groups first; of ways that differ only in names one."""
+    order = count()
+    waiting = [(-_number_of_groups(least), next(order), least)]
+    known = {_kind(least, class_of)}
+    while waiting:
+        _, _, choice = heapq.heappop(waiting)
+        yield choice
+        for fewer in _one_group_less(choice):
+            kind = _kind(fewer, class_of)
+            if kind not in known:
+                known.add(kind)
+                heapq.heappush(waiting, (-_number_of_groups(fewer), next(order), fewer))
+
+
+def _one_group_less(group: Group) -> Iterator[Group]:
+    for index, inner in enumerate(group.groups):
+        before, behind = group.groups[:index], group.groups[index + 1 :]
+        if group.minimum_groups is not None and group.minimum_groups < len(group.groups):
+            yield replace(group, groups=(*before, *behind))
+        for smaller in _one_group_less(inner):
+            yield replace(group, groups=(*before, smaller, *behind))
+
+
+def _without_the_largest(least: Group, attempt: Attempt) -> Outcome:
+    """There are too many choices to try them all: leave out one large group after another, until the rest has a place."""
+    choice, outcome = least, Outcome(least, attempt(least), complete=False)
+    while not outcome.found:
+        smaller = min(_one_group_less(choice), key=_number_of_pods, default=None)
+        if smaller is None:
+            break
+        choice, outcome = smaller, Outcome(smaller, attempt(smaller), complete=False)
+    return outcome
+
+
+def _number_of_groups(group: Group) -> int:
+    return sum(1 for _ in group.every_group())
+
+
+def _number_of_pods(group: Group) -> int:
+    return sum(len(each.pods) for each in group.every_group())
+
+
+def _kind(group: Group, class_of: Callable[[Pod], PodClass]) -> Hashable:
+    """Everything about a group but names; groups inside in any order."""
+    return (
+        tuple(id(class_of(pod)) for pod in group.pods),
+        (group.required, group.preferred, group.minimum, group.minimum_groups, group.slices),
+        tuple(pod.spec.node_name for pod in group.running),
+        frozenset(_counted(_kind(inner, class_of) for inner in group.groups).items()),
+    )
+
+
+def _counted(kinds: Iterator[Hashable]) -> dict[Hashable, int]:
+    counted: dict[Hashable, int] = {}
+    for kind in kinds:
+        counted[kind] = counted.get(kind, 0) + 1
+    return counted
+
+
+# -- members and segments ----------------------------------------------------------------------------------------------------
+
+
+def _grown(outcome: Outcome, whole: Group, attempt: Attempt) -> Outcome:
+    """Groups take members beyond their minimum, in whole segments, one group after another, as many as have a place."""
+    originals = {group.name: group for group in whole.every_group()}
+    for name in [group.name for group in outcome.whole.every_group()]:
+        original = originals[name]
+        unit = next((each.size for each in original.slices if each.required), 1)
+        low, high = 0, (len(original.pods) - original.least) // unit
+        middle = high  # all of them is the likeliest
+        while low < high:
+            larger = _with_pods(outcome.whole, name, original.pods[: original.least + middle * unit])
+            tried = attempt(larger)
+            if tried.status in FOUND:
+                low, outcome = middle, replace(outcome, whole=larger, tried=tried)
+            else:
+                high = middle - 1
+            middle = (low + high + 1) // 2
+    return outcome
+
+
+def _with_pods(group: Group, name: str, pods: tuple[Pod, ...]) -> Group:
+    inner = tuple(_with_pods(each, name, pods) for each in group.groups)
+    return replace(group, groups=inner, pods=pods if group.name == name else group.pods)
+
+
+def _with_wished_slices(group: Group, original: Group) -> Group:
+    """The group with all segments that were asked for, where they divide the members it has now."""
+    originals = {each.name: each for each in original.every_group()}
+    slices = originals[group.name].slices
+    divides = all(len(group.pods) % each.size == 0 for each in slices)
+    inner = tuple(_with_wished_slices(each, originals[each.name]) for each in group.groups)
+    return replace(group, groups=inner, slices=slices if divides else group.slices)

@@ -1,0 +1,243 @@
+"""Gangs placed by trying everything: slow, plain, and written without a look at the engine, to hold the engine's answers against.
+
+Pods go one by one, each to every node. Nothing is counted in domains or bounded in advance; only what is wrong already is not
+continued: a node that no longer holds its pods, a group in two domains, more preferred domains than the best answer so far.
+Good for half a dozen nodes and half a dozen pods.
+
+What nodes hold is asked of virtual kubelets (`admitted_together`), or of plain sums (`fitting_together`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations, product
+
+from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.state import pod_key
+from bayplan.scheduling.gang import Group, Slices
+from bayplan.simulate.kubelet import VirtualKubelet
+
+Amounts = Mapping[str, int]
+Mix = tuple[int, ...]
+"""How many pods of each shape."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node: its labels, and every mix of pods that it holds. Labels that are missing keep it out of the tree."""
+
+    name: str
+    labels: Mapping[str, str]
+    holds: frozenset[Mix]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a gang is placed: nodes, the levels of the topology (widest first), the shape of every pod by its key."""
+
+    places: Sequence[Place]
+    levels: tuple[str, ...]
+    shape_of: Mapping[str, int]
+
+    @property
+    def in_tree(self) -> list[Place]:
+        return [place for place in self.places if all(level in place.labels for level in self.levels)]
+
+    def domain(self, place: Place, level: str) -> tuple[str, ...]:
+        """The path of label values down to a level; a node is its own domain."""
+        path = tuple(place.labels[label] for label in self.levels)
+        return path[: self.levels.index(level) + 1] if level in self.levels else (*path, place.name)
+
+
+# -- what a node holds -----------------------------------------------------------------------------------------------------
+
+
+def fitting_together(free: Amounts, shapes: Sequence[Amounts], most: Mix) -> frozenset[Mix]:
+    """The mixes whose amounts fit into what is free. A resource that nobody of them asks for does not matter."""
+    return frozenset(
+        mix
+        for mix in product(*(range(number + 1) for number in most))
+        if all(
+            sum(count * shape.get(name, 0) for count, shape in zip(mix, shapes, strict=True)) <= free.get(name, 0)
+            for count, shape in zip(mix, shapes, strict=True)
+            if count
+            for name in shape
+            if shape[name]
+        )
+    )
+
+
+def admitted_together(kubelet: VirtualKubelet, shapes: Sequence[PodRequest], most: Mix) -> frozenset[Mix]:
+    """The mixes that a kubelet admits one pod after another in some order. It is left as it was found."""
+    found: set[Mix] = set()
+    seen: set[tuple[Mix, str]] = set()
+
+    def go_on(mix: Mix) -> None:
+        state = (mix, repr(kubelet.free()))
+        if state in seen:
+            return
+        seen.add(state)
+        found.add(mix)
+        for shape, request in enumerate(shapes):
+            if mix[shape] < most[shape] and kubelet.admit("next", request).admitted:
+                key = f"{shape}-{mix[shape]}"
+                kubelet.remove("next")
+                kubelet.admit(key, request)
+                go_on((*mix[:shape], mix[shape] + 1, *mix[shape + 1 :]))
+                kubelet.remove(key)
+
+    go_on((0,) * len(shapes))
+    return frozenset(found)
+
+
+# -- a gang of which everything must be placed -----------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Rule:
+    """A group's, or a segment's, say about where pods stand; `apart` is shared by segments that avoid each other."""
+
+    required: str | None = None
+    preferred: str | None = None
+    apart: list[_Rule] = field(default_factory=list)
+    standing: list[Place] = field(default_factory=list)
+
+    def allows(self, cluster: Cluster, place: Place) -> bool:
+        if self.required is None:
+            return True
+        here = cluster.domain(place, self.required)
+        if any(cluster.domain(other, self.required) != here for other in self.standing):
+            return False
+        others = [other for rule in self.apart if rule is not self for other in rule.standing]
+        return all(cluster.domain(other, self.required) != here for other in others)
+
+    def cost(self, cluster: Cluster) -> int:
+        if self.preferred is None:
+            return 0
+        return len({cluster.domain(place, self.preferred) for place in self.standing})
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A pod: its shape and all rules that it is under."""
+
+    shape: int
+    rules: tuple[_Rule, ...]
+
+
+def fewest_domains(cluster: Cluster, whole: Group) -> int | None:
+    """How few preferred domains all pods of a group can use, summed over the groups that prefer; None if they have no place."""
+    by_name = {place.name: place for place in cluster.in_tree}
+    members: list[_Member] = []
+    rules: list[_Rule] = []
+
+    def read(group: Group, around: tuple[_Rule, ...]) -> None:
+        rule = _Rule(group.required, group.preferred)
+        rules.append(rule)
+        inside = (*around, rule)
+        for pod in group.running:
+            for each in inside if pod.spec.node_name in by_name else ():
+                each.standing.append(by_name[pod.spec.node_name or ""])
+        segments = _segments(group.slices, len(group.pods))
+        rules.extend(chain.from_iterable(segments))
+        for rank, pod in enumerate(group.pods):
+            own = tuple(layer[rank // size.size] for layer, size in zip(segments, group.slices, strict=True))
+            members.append(_Member(cluster.shape_of[pod_key(pod)], (*inside, *own)))
+        for inner in group.groups:
+            read(inner, inside)
+
+    read(whole, ())
+    if any(
+        rule.required and len({cluster.domain(place, rule.required) for place in rule.standing}) > 1 for rule in rules
+    ):
+        return None
+    return _Trial(cluster, members, rules).best()
+
+
+def _segments(slices: Sequence[Slices], pods: int) -> list[list[_Rule]]:
+    """Per layer one rule for each segment."""
+    layers = []
+    for each in slices:
+        layer = [_Rule(each.level) for _ in range(pods // each.size)]
+        for rule in layer if each.apart else ():
+            rule.apart = layer
+        layers.append(layer)
+    return layers
+
+
+class _Trial:
+    """Every way to put members on nodes."""
+
+    def __init__(self, cluster: Cluster, members: list[_Member], rules: list[_Rule]) -> None:
+        self.cluster = cluster
+        self.members = members
+        self.rules = rules
+        self.places = cluster.in_tree
+        shapes = 1 + max(cluster.shape_of.values(), default=0)
+        self.mixes: list[Mix] = [(0,) * shapes] * len(self.places)
+        # Part of a mix that is held may be refused by itself, so a node is given up only if no larger mix is held either.
+        self.on_the_way = [
+            frozenset(chain.from_iterable(product(*(range(count + 1) for count in mix)) for mix in place.holds))
+            for place in self.places
+        ]
+        self.fewest: int | None = None
+
+    def best(self) -> int | None:
+        self._place(0, 0)
+        return self.fewest
+
+    def _place(self, number: int, first: int) -> None:
+        """Member `number` goes to every node from `first` on: equal members need not be tried in two orders."""
+        cost = sum(rule.cost(self.cluster) for rule in self.rules)
+        if self.fewest is not None and cost >= self.fewest:
+            return
+        if number == len(self.members):
+            if all(mix in place.holds for mix, place in zip(self.mixes, self.places, strict=True)):
+                self.fewest = cost
+            return
+        member = self.members[number]
+        equal = number + 1 < len(self.members) and self.members[number + 1] == member
+        for index in range(first, len(self.places)):
+            place, before = self.places[index], self.mixes[index]
+            mix = (*before[: member.shape], before[member.shape] + 1, *before[member.shape + 1 :])
+            if mix not in self.on_the_way[index] or not all(rule.allows(self.cluster, place) for rule in member.rules):
+                continue
+            self.mixes[index] = mix
+            for rule in member.rules:
+                rule.standing.append(place)
+            self._place(number + 1, index if equal else 0)
+            for rule in member.rules:
+                rule.standing.pop()
+            self.mixes[index] = before
+
+
+# -- a gang of which some may stay behind ----------------------------------------------------------------------------------
+
+
+def choices_of_groups(whole: Group) -> Iterator[Group]:
+    """Every way to leave out groups beyond the minimum, at every depth."""
+    least = len(whole.groups) if whole.minimum_groups is None else whole.minimum_groups
+    for number in range(least, len(whole.groups) + 1):
+        for chosen in combinations(whole.groups, number):
+            for inner in product(*(tuple(choices_of_groups(group)) for group in chosen)):
+                yield replace(whole, groups=inner)
+
+
+def with_members(whole: Group, extra: Mapping[str, int]) -> Group:
+    """The group with its minimum and, by name of the group, so many members more; the lowest ranks come first."""
+    return replace(
+        whole,
+        pods=whole.pods[: whole.least + extra.get(whole.name, 0)],
+        minimum=whole.least,
+        groups=tuple(with_members(group, extra) for group in whole.groups),
+    )
+
+
+def with_slices(whole: Group, *, wished: bool) -> Group:
+    """The group with all its segments, or only with those that are required."""
+    return replace(
+        whole,
+        slices=tuple(each for each in whole.slices if wished or each.required),
+        groups=tuple(with_slices(group, wished=wished) for group in whole.groups),
+    )

@@ -1,0 +1,247 @@
+"""Random small clusters with a random gang each, for `exhaustive_gangs.py` to judge. Everything follows from one seed.
+
+Two to six nodes under one to three levels whose values repeat under different parents and contain dots; groups up to three deep, mixed
+shapes, segments, members that run already. `plain_case` counts by sums; `numa_case` puts virtual kubelets with two zones under the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from random import Random
+
+from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.gang import Gang, Group, Slices
+from bayplan.scheduling.gang_cycle import GangScheduler
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.trees import Trees
+from bayplan.simulate.kubelet import KubeletConfiguration, Machine, VirtualKubelet
+from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.scenario.machine_text import machine_of
+from tests.exhaustive_gangs import Cluster, Mix, Place, admitted_together, fitting_together
+from tests.helpers import GI, GPU, Amounts, node, simple_pod
+
+HOSTNAME = "kubernetes.io/hostname"
+TOPOLOGY = "network"
+VALUES = ("r1", "r2", "r10", "a.b", "a", "b.c")
+PLAIN_SHAPES: tuple[dict[str, int], ...] = ({GPU: 1}, {GPU: 2}, {GPU: 1, "cpu": 2}, {"cpu": 3}, {GPU: 3, "cpu": 1})
+
+
+@dataclass
+class Case:
+    """A gang, the cluster it meets, and the same cluster for the exhaustive search."""
+
+    levels: tuple[str, ...]
+    state: ClusterState
+    gang: Gang
+    places: list[Place] = field(default_factory=list)
+    shape_of: dict[str, int] = field(default_factory=dict)
+    kubelets: dict[str, VirtualKubelet] = field(default_factory=dict)
+
+    @cached_property
+    def scheduler(self) -> GangScheduler:
+        trees = Trees(self.state)
+        trees.set(TOPOLOGY, self.levels)
+        return GangScheduler(self.state, trees, default_profile(), ClassAnswers(self.state))
+
+    @property
+    def cluster(self) -> Cluster:
+        return Cluster(self.places, self.levels, self.shape_of)
+
+
+def plain_case(seed: int) -> Case:
+    """Nodes without zones: GPUs, CPUs and pods are only sums. Some nodes are fuller than full."""
+    random = Random(seed)
+    levels = ("block", "rack", "shelf")[: random.randint(1, 3)]
+    names = [f"n{number}" for number in range(random.randint(2, 6))]
+    labels = {name: _labels(random, levels) for name in names}
+    state = ClusterState()
+    free = {}
+    for name in names:
+        amounts = {GPU: random.choice((0, 1, 2, 3, 4, 4)), "cpu": random.choice((0, 2, 4, 8))}
+        amounts["pods"] = random.choice((1, 2, 3, 110, 110))
+        state.set_node(node(name, amounts, labels=labels[name]))
+        free[name] = amounts
+        if random.random() < 0.2:
+            taken = {GPU: random.randint(0, 2), "cpu": random.randint(0, 2)}
+            state.set_pod(simple_pod(taken, f"before-{name}", nodeName=name))
+            free[name] = {key: amount - {**taken, "pods": 1}[key] for key, amount in amounts.items()}
+    shapes = random.sample(PLAIN_SHAPES, random.choice((1, 1, 2, 3)))
+    maker = _GangMaker(random, levels, names, shapes)
+    gang = maker.gang(random.randint(1, 6))
+    for pod in maker.running:
+        state.set_pod(pod)
+        taken = shapes[maker.shape_of[pod_key(pod)]]
+        here = free[pod.spec.node_name or ""]
+        free[pod.spec.node_name or ""] = {key: here[key] - {**taken, "pods": 1}.get(key, 0) for key in here}
+    most = _most(maker.shape_of, gang, len(shapes))
+    places = [
+        Place(name, labels[name], fitting_together(free[name], [{**shape, "pods": 1} for shape in shapes], most))
+        for name in names
+    ]
+    return Case(levels, state, gang, places, maker.shape_of)
+
+
+MACHINES = (
+    "pack:2 numa:1 core:4 pu:1 mem:8Gi gpu:1@numa",
+    "pack:2 numa:1 core:3 pu:2 mem:8Gi gpu:2@numa",
+    "pack:1 numa:2 core:4 pu:1 mem:6Gi",
+)
+NUMA_SHAPES: tuple[dict[str, int | str], ...] = (
+    {"cpu": 1, "memory": "1Gi"},
+    {"cpu": 2, "memory": "2Gi"},
+    {"cpu": 3, "memory": "1Gi"},
+    {"cpu": 2, "memory": "3Gi", GPU: 1},
+    {"cpu": 1, "memory": "5Gi"},
+    {"cpu": 5, "memory": "2Gi"},
+)
+
+
+def numa_case(seed: int) -> Case:
+    """Virtual kubelets of all policies with two zones each, which report everything about themselves."""
+    random = Random(seed)
+    levels = ("block", "rack")[: random.randint(1, 2)]
+    names = [f"n{number}" for number in range(random.randint(2, 4))]
+    kinds = [_kubelet_of(random) for _ in range(random.randint(1, 2))]
+    shapes = random.sample(NUMA_SHAPES, random.choice((1, 2, 2)))
+    requests = [effective_request(simple_pod(shape)) for shape in shapes]
+    labels = {name: _labels(random, levels) for name in names}
+    state = ClusterState()
+    kubelets: dict[str, VirtualKubelet] = {}
+    for name in names:
+        machine, configuration = random.choice(kinds)
+        kubelet = kubelets[name] = VirtualKubelet(machine, configuration)
+        before = [simple_pod(random.choice(NUMA_SHAPES), f"{name}-before-{number}", nodeName=name) for number in (0, 1)]
+        admitted = [
+            pod
+            for pod in before[: random.choice((0, 0, 1, 2))]
+            if kubelet.admit(pod_key(pod), effective_request(pod)).admitted
+        ]
+        agent = NodeAgent(name, kubelet, labels[name])
+        state.set_node(agent.node)
+        state.set_topology(agent.topology(complete=True))
+        for pod in admitted:
+            state.set_pod(pod)
+    maker = _GangMaker(random, levels, [], shapes)
+    gang = maker.gang(random.randint(1, 5))
+    most = _most(maker.shape_of, gang, len(shapes))
+    places = [Place(name, labels[name], admitted_together(kubelets[name], requests, most)) for name in names]
+    return Case(levels, state, gang, places, maker.shape_of, kubelets)
+
+
+def _kubelet_of(random: Random) -> tuple[Machine, KubeletConfiguration]:
+    memory_static = random.random() < 0.6
+    settings = KubeletSettings(
+        policy=random.choice((*Policy, Policy.SINGLE_NUMA_NODE)),
+        scope=random.choice(list(Scope)),
+        cpu_static=True,
+        memory_static=memory_static,
+    )
+    reserved = {0: {"memory": GI}} if memory_static else {}
+    return machine_of(random.choice(MACHINES)), KubeletConfiguration(settings, frozenset({0}), 0, reserved)
+
+
+def _labels(random: Random, levels: Sequence[str]) -> dict[str, str]:
+    """Mostly two values a level, so that domains have several nodes; now and then a label is missing."""
+    values = VALUES[:2] if random.random() < 0.6 else VALUES
+    return {level: random.choice(values) for level in levels if random.random() < 0.98}
+
+
+def _most(shape_of: dict[str, int], gang: Gang, shapes: int) -> Mix:
+    kinds = [shape_of[pod_key(pod)] for pod in gang.pods]
+    return tuple(kinds.count(shape) for shape in range(shapes))
+
+
+class _GangMaker:
+    """Makes one gang; `shape_of` knows its pods, `running` those that have a node already."""
+
+    def __init__(self, random: Random, levels: Sequence[str], nodes: Sequence[str], shapes: Sequence[Amounts]) -> None:
+        self.random = random
+        self.levels = (*levels, HOSTNAME)
+        self.nodes = nodes
+        self.shapes = shapes
+        self.shape_of: dict[str, int] = {}
+        self.running: list[Pod] = []
+        self.groups = 0
+
+    def gang(self, pods: int) -> Gang:
+        depth = self.random.choice((0, 0, 1, 1, 2))
+        whole = replace(self._group(pods, depth), name="")
+        return Gang("default/gang", whole, TOPOLOGY, spread=self.random.random() < 0.1)
+
+    def _group(self, pods: int, depth: int) -> Group:
+        random = self.random
+        name = f"g{self.groups}"
+        self.groups += 1
+        own = 0 if depth and random.random() < 0.7 else random.randint(0, pods)
+        if not depth:
+            own = pods
+        groups = tuple(self._group(share, random.randint(0, depth - 1)) for share in self._shares(pods - own))
+        slices = self._slices(own) if not groups else ()
+        return Group(
+            name=name,
+            pods=self._pods(name, own),
+            groups=groups,
+            required=random.choice(self.levels) if random.random() < 0.5 else None,
+            preferred=random.choice(self.levels) if random.random() < 0.35 else None,
+            minimum=self._minimum(own, slices),
+            minimum_groups=random.randint(0, len(groups)) if groups and random.random() < 0.25 else None,
+            slices=slices,
+            running=self._run(name),
+        )
+
+    def _shares(self, pods: int) -> list[int]:
+        """Up to three groups, among which all pods are divided."""
+        shares: list[int] = []
+        while pods:
+            share = pods if len(shares) == 2 else self.random.randint(1, pods)
+            shares.append(share)
+            pods -= share
+        return shares
+
+    def _pods(self, name: str, number: int) -> tuple[Pod, ...]:
+        """Equal ones, or of all shapes in any order."""
+        mixed = self.random.random() < 0.4
+        shape = self.random.randrange(len(self.shapes))
+        return tuple(
+            self._pod(f"{name}-{rank}", self.random.randrange(len(self.shapes)) if mixed else shape)
+            for rank in range(number)
+        )
+
+    def _pod(self, name: str, shape: int, node_name: str | None = None) -> Pod:
+        pod = simple_pod(self.shapes[shape], name, **({"nodeName": node_name} if node_name else {}))
+        self.shape_of[pod_key(pod)] = shape
+        return pod
+
+    def _run(self, name: str) -> tuple[Pod, ...]:
+        if not self.nodes or self.random.random() < 0.85:
+            return ()
+        at = self.random.choice(self.nodes)
+        pods = [self._pod(f"{name}-runs-{number}", 0, at) for number in range(self.random.choice((1, 1, 2)))]
+        self.running += pods
+        return tuple(pods)
+
+    def _slices(self, pods: int) -> tuple[Slices, ...]:
+        """One or two layers of segments, or none."""
+        random = self.random
+        sizes = [size for size in (1, 2, 3, 4) if pods and pods % size == 0]
+        if not sizes or random.random() < 0.65:
+            return ()
+        size = random.choice(sizes)
+        levels = sorted(random.sample(range(len(self.levels)), random.choice((1, 1, 2))))
+        inner = random.choice([each for each in (1, 2, 3, 4) if size % each == 0])
+        return tuple(
+            Slices(each, self.levels[level], apart=random.random() < 0.3, required=random.random() < 0.8)
+            for each, level in zip((size, inner), levels, strict=False)
+        )
+
+    def _minimum(self, pods: int, slices: Sequence[Slices]) -> int | None:
+        if self.random.random() < 0.7:
+            return None
+        unit = slices[0].size if slices else 1
+        return self.random.randint(0, pods // unit) * unit
