@@ -30,12 +30,14 @@ from bayplan.scheduling.gang import Gang, GangDecision, LevelRoom
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_reader import gang_of, gang_of_kai
+from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
 
 # More pods than any node has places for: whoever asks for the largest gang asks for all slots.
 ALL_SLOTS = 1_000_000
 AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
+IN_STYLE = "{} would place it, but a kubelet there would refuse one of the pods"
 
 KINDS = ("podgroup", "podgroups", "pg")
 
@@ -76,7 +78,8 @@ class GangPlacer:
     def place(self, gang: Gang, waited: float = 0.0) -> GangOutcome:
         """Decide about a gang and take its seats. Raises `InvalidObject` if it is wrong in itself."""
         session = self._session
-        tree = session.trees.get(gang.topology)
+        topology = session.trees.name_for(gang)
+        tree = session.trees.get(topology)
         wrong = problem_of(gang, tree, session.trees.names)
         if wrong or tree is None:
             raise InvalidObject(ObjectPath(f"PodGroup {gang.name}"), wrong)
@@ -88,10 +91,11 @@ class GangPlacer:
         decision = schedule_gang(scheduler, gang, waited)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else []
         if taken is None:
-            decision = GangDecision(gang.name, Status.LIMIT_REACHED, AFTER_ALL)
+            after_all = AFTER_ALL if gang.style == BAYPLAN else IN_STYLE.format(gang.style)
+            decision = GangDecision(gang.name, Status.LIMIT_REACHED, after_all)
         return GangOutcome(
             decision=decision,
-            topology=gang.topology,
+            topology=topology,
             levels=tree.levels,
             nodes=len(session.state.rows),
             shapes=tuple(
@@ -149,7 +153,7 @@ def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:
     nodes = {pod.spec.node_name or "" for group in gang.whole.every_group() for pod in group.running}
     paths: list[Path] = [path_of[node] for node in sorted(nodes) if node in path_of]
     decision = GangDecision(gang.name, Status.OPTIMAL, "every pod has a node")
-    return GangOutcome(decision, gang.topology, tree.levels, len(session.state.rows), (), running=tuple(paths))
+    return GangOutcome(decision, tree.name, tree.levels, len(session.state.rows), (), running=tuple(paths))
 
 
 def find_gang(session: Session, name: str, namespace: str | None) -> PodGroup | None:

@@ -91,6 +91,11 @@ class Gang:
         """All pods that wait for a place, in the order of their ranks."""
         return [pod for group in self.whole.every_group() for pod in group.pods]
 
+    @property
+    def names_levels(self) -> bool:
+        """True if the gang asks for any level of a tree."""
+        return any(group.required or group.preferred or group.slices for group in self.whole.every_group())
+
     @cached_property
     def doubled_pod(self) -> str:
         """A pod that is in the gang twice; an empty text if none is."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import HOSTNAME, Tree, build_tree
+from bayplan.scheduling.gang import Gang
 
 # What a gang without any Topology sees: all nodes side by side.
 NO_LEVELS = ""
@@ -35,6 +36,12 @@ class Trees:
     def names(self) -> list[str]:
         """The Topologies that exist."""
         return [name for name in self._levels if name != NO_LEVELS]
+
+    def name_for(self, gang: Gang) -> str:
+        """The Topology that a gang means: the one it names, or the only one there is if it speaks of levels."""
+        if gang.topology or not gang.names_levels or len(self.names) != 1:
+            return gang.topology
+        return self.names[0]
 
     def get(self, name: str) -> Tree | None:
         """The current tree of a Topology; None if there is no such Topology."""
