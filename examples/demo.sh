@@ -1,5 +1,5 @@
 #!/bin/sh
-# bayplan at work, no Kubernetes needed: 72 simulated nodes under three schedulers, then two questions about a small cluster.
+# bayplan at work, no Kubernetes needed: 72 simulated nodes under three schedulers, two questions about a small cluster, and a gang.
 # `make demo` runs it.
 set -eu
 
@@ -32,6 +32,10 @@ ask bayplan numa telco-1 --cluster examples/cluster -f examples/pods
 bayplan numa telco-1 --cluster examples/cluster -f examples/pods -o svg > "$picture"
 printf '\n   The same as a picture: %s\n' "$picture"
 
+heading "A gang of 16 pods, together in one block and in few racks" \
+    "bayplan place -f examples/gangs/pretrain.yaml --cluster examples/gangs/cluster.yaml"
+ask bayplan place -f examples/gangs/pretrain.yaml --cluster examples/gangs/cluster.yaml
+
 cat <<'NEXT'
 
 -- Try next
@@ -39,6 +43,8 @@ cat <<'NEXT'
    on your own cluster
      kubectl get nodes,pods,noderesourcetopologies -A -o json > cluster.json
      .venv/bin/bayplan place -f your-pod.yaml --cluster cluster.json
+   gangs against a scheduler that does not know them
+     .venv/bin/bayplan simulate examples/scenarios/gangs.yaml
    a scenario of your own: start from examples/scenarios/two-nodes.yaml, see docs/scenarios.md
    where pods would go, and what every plugin says
      .venv/bin/bayplan place -f examples/pods --cluster examples/cluster -o wide
