@@ -65,7 +65,7 @@ properties: setup ## laws that hold for any input
 	$(call banner,property tests)
 	@$(PYTEST) $(PARALLEL) tests/properties
 
-figures: setup ## write what the demo's simulation says into the README
+figures: setup ## write what the commands print into the README and its pictures
 	@$(BIN)/python -m benchmarks.figures
 
 proof: setup ## simulate 200,000 placements and show that no kubelet refuses one (ten minutes)

@@ -1,4 +1,4 @@
-"""Write the simulation's figures and picture into the README, as the command itself prints them: `make figures`.
+"""Write the figures and pictures of the README as the commands themselves print them: `make figures`.
 
 `python -m benchmarks.figures --check` changes nothing and fails if the README says anything else; `make test` runs it.
 """
@@ -12,38 +12,48 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-PICTURE = ROOT / "docs" / "images" / "simulation.svg"
+IMAGES = ROOT / "docs" / "images"
 SCENARIO = "examples/scenarios/demo.yaml"
+CLUSTER, GANGS = "examples/cluster", "examples/gangs"
+PICTURES = {
+    "numa.svg": ("numa", "telco-1", "--cluster", CLUSTER, "-f", "examples/pods", "-o", "svg"),
+    "gang.svg": ("place", "-f", f"{GANGS}/pretrain.yaml", "--cluster", f"{GANGS}/cluster.yaml", "-o", "svg"),
+}
 BEGIN, END = "<!-- figures: begin (make figures) -->\n", "<!-- figures: end -->\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check; 1 if the README is not what the command says."""
+    """Write or check; 1 if the README is not what the commands say."""
     with tempfile.TemporaryDirectory() as folder:
         picture = Path(folder) / "simulation.svg"
         text = simulated(picture)
-        drawn = picture.read_text()
+        drawn = {IMAGES / "simulation.svg": picture.read_text()}
+    for name, arguments_of_picture in PICTURES.items():
+        drawn[IMAGES / name] = printed(*arguments_of_picture)
     before = README.read_text()
     head, _, rest = before.partition(BEGIN)
     _, _, tail = rest.partition(END)
     after = f"{head}{BEGIN}```\n$ bayplan simulate {SCENARIO}\n{text}```\n{END}{tail}"
     if arguments == ["--check"]:
-        stale = [path.name for path, new in ((README, after), (PICTURE, drawn)) if path.read_text() != new]
+        stale = [path.name for path, new in {README: after, **drawn}.items() if path.read_text() != new]
         if stale:
-            sys.stderr.write(f"{', '.join(stale)}: not what the simulation says now; run 'make figures'\n")
+            sys.stderr.write(f"{', '.join(stale)}: not what the commands say now; run 'make figures'\n")
         return 1 if stale else 0
-    README.write_text(after)
-    PICTURE.write_text(drawn)
+    for path, new in {README: after, **drawn}.items():
+        path.write_text(new)
     return 0
 
 
 def simulated(picture: Path) -> str:
     """The comparison as text; the parts about single workloads are left to those who run it."""
-    command = [sys.executable, "-c", "from bayplan.cli.main import main; main()"]
-    arguments = ["simulate", SCENARIO, "--picture", str(picture)]
-    ran = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
-    sections = ran.stdout.split("\n\n")
+    sections = printed("simulate", SCENARIO, "--picture", str(picture)).split("\n\n")
     return "\n\n".join(sections[:3]).rstrip() + "\n"
+
+
+def printed(*arguments: str) -> str:
+    """What a command prints."""
+    command = [sys.executable, "-c", "from bayplan.cli.main import main; main()", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 if __name__ == "__main__":
