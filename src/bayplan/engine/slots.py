@@ -10,6 +10,10 @@ asks node by node as long as amounts decide:
 * containers that are aligned one by one are sent through all nodes in step, pod after pod, lowest zone first.
 
 This gives two bounds per node, what is certain and what is possible. Where they differ, the kubelet is replayed (`slots_replay.py`).
+
+A count is never above the truth, as far as the report tells it. It is below where the filter refuses what a kubelet would take (1 in 1,000
+random nodes, mostly `align-by-socket`), and where a strict policy at pod scope aligns the memory of several containers and nothing
+else: a kubelet that finds no zones for the sum tries container by container, which is not counted.
 """
 
 from __future__ import annotations

@@ -161,6 +161,14 @@ def test_bounds_differ_only_where_a_replay_decides() -> None:
     assert (certain.tolist(), possible.tolist()) == ([4.0], [5.0])
 
 
+def test_a_node_with_too_many_zones_to_try_all_sets_has_the_slots_that_are_found() -> None:
+    wide = topology(*(zone(number, ZONE) for number in range(16)), name="machine", policy="best-effort")
+    room: Amounts = {"cpu": 128, "memory": "256Gi", GPU: 32}
+    assert slots_on(wide, simple_pod({"cpu": 4, "memory": "4Gi"}), allocatable=room) == 32
+    assert slots_on(wide, simple_pod({"cpu": 3, "memory": "4Gi"}), allocatable=room) == 32
+    assert slots_on(wide, simple_pod({"cpu": 10, "memory": "20Gi"}), allocatable=room) == 8
+
+
 def in_group(number: int, members: str) -> Json:
     return {**zone(number, ZONE), "attributes": [{"name": "bayplan.io/memory-group", "value": members}]}
 
