@@ -352,9 +352,10 @@ class ClusterState:
         report = self.reports[row]
         if report is None or report.pods is None:
             return
-        if placed.listed and key in report.pods:
+        held = self._held(report, report.pods.get(key, {}))
+        if placed.listed and held:
             self._ended[row].append(key)
-            self._give(row, self._held(report, report.pods[key]))
+            self._give(row, held)
             self.freshness.ended(row, key, report.pods)
         elif placed.promised and not placed.listed:
             ended = self._ended[row]

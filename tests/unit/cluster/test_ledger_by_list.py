@@ -192,6 +192,12 @@ class TestAPodThatEnded:
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
 
+    def test_and_that_held_nothing_leaves_nothing_to_wait_for(self) -> None:
+        state = one_node({"web": {}})
+        state.set_pod(bound(pod(container(requests={"cpu": 1}, limits={"cpu": 2}), name="web")))
+        state.remove_pod("default/web")
+        assert not state.is_ahead_of_report(0)
+
     def test_that_nobody_knew_changes_nothing(self) -> None:
         state = one_node({"stranger": {0: 4}})
         state.remove_pod("default/stranger")
