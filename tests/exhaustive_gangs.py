@@ -69,7 +69,11 @@ def fitting_together(free: Amounts, shapes: Sequence[Amounts], most: Mix) -> fro
 
 
 def admitted_together(kubelet: VirtualKubelet, shapes: Sequence[PodRequest], most: Mix) -> frozenset[Mix]:
-    """The mixes that a kubelet admits one pod after another in some order. It is left as it was found."""
+    """The mixes that a kubelet admits one pod after another in some order. It is left as it was found.
+
+    Kubelets do not look at resources that their node has never heard of; schedulers do.
+    """
+    known = [all(name in kubelet.allocatable for name in request.total) for request in shapes]
     found: set[Mix] = set()
     seen: set[tuple[Mix, str]] = set()
 
@@ -80,10 +84,8 @@ def admitted_together(kubelet: VirtualKubelet, shapes: Sequence[PodRequest], mos
         seen.add(state)
         found.add(mix)
         for shape, request in enumerate(shapes):
-            if mix[shape] < most[shape] and kubelet.admit("next", request).admitted:
-                key = f"{shape}-{mix[shape]}"
-                kubelet.remove("next")
-                kubelet.admit(key, request)
+            key = f"{shape}-{mix[shape]}"
+            if known[shape] and mix[shape] < most[shape] and kubelet.admit(key, request).admitted:
                 go_on((*mix[:shape], mix[shape] + 1, *mix[shape + 1 :]))
                 kubelet.remove(key)
 
@@ -174,8 +176,7 @@ class _Trial:
         self.members = members
         self.rules = rules
         self.places = cluster.in_tree
-        shapes = 1 + max(cluster.shape_of.values(), default=0)
-        self.mixes: list[Mix] = [(0,) * shapes] * len(self.places)
+        self.mixes: list[Mix] = [tuple(0 for _ in next(iter(place.holds))) for place in self.places]
         # Part of a mix that is held may be refused by itself, so a node is given up only if no larger mix is held either.
         self.on_the_way = [
             frozenset(chain.from_iterable(product(*(range(count + 1) for count in mix)) for mix in place.holds))

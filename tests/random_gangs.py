@@ -1,7 +1,8 @@
 """Random small clusters with a random gang each, for `exhaustive_gangs.py` to judge. Everything follows from one seed.
 
-Two to six nodes under one to three levels whose values repeat under different parents and contain dots; groups up to three deep, mixed
-shapes, segments, members that run already. `plain_case` counts by sums; `numa_case` puts virtual kubelets with two zones under the nodes.
+Two to eight nodes under one to three levels whose values repeat under different parents and contain dots; groups up to three deep, mixed
+shapes, segments, members that run already. `plain_case` has a little of everything; `tight_case` has equal pods and hardly more room
+than they need, so that groups stand in each other's way; `numa_case` puts virtual kubelets with two zones under the nodes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def plain_case(seed: int) -> Case:
             state.set_pod(simple_pod(taken, f"before-{name}", nodeName=name))
             free[name] = {key: amount - {**taken, "pods": 1}[key] for key, amount in amounts.items()}
     shapes = random.sample(PLAIN_SHAPES, random.choice((1, 1, 2, 3)))
-    maker = _GangMaker(random, levels, names, shapes)
+    maker = _GangMaker(random, levels, names, shapes, Taste())
     gang = maker.gang(random.randint(1, 6))
     for pod in maker.running:
         state.set_pod(pod)
@@ -85,6 +86,42 @@ def plain_case(seed: int) -> Case:
         for name in names
     ]
     return Case(levels, state, gang, places, maker.shape_of)
+
+
+def tight_case(seed: int) -> Case:
+    """Pods of one GPU each, in groups or segments, on nodes that have as many GPUs in sum, or hardly more."""
+    random = Random(seed)
+    levels = ("block", "rack", "shelf")[: random.choice((1, 2, 2, 3))]
+    names = [f"n{number}" for number in range(random.randint(3, 8))]
+    labels = {name: {level: random.choice(VALUES[:2]) for level in levels} for name in names}
+    taste = random.choice((Taste(0.9, 0.4, 0.1, 0, deepest=2), Taste(0.2, 0.8, 0.9, 0, deepest=0)))
+    maker = _GangMaker(random, levels, [], [{GPU: 1}], taste)
+    gang = maker.gang(random.randint(4, 8))
+    if taste.deepest:
+        gang = replace(gang, whole=replace(gang.whole, required=random.choice((None, None, levels[0]))))
+    free = _hardly_enough(random, gang, labels)
+    state = ClusterState()
+    for name in names:
+        state.set_node(node(name, {GPU: free[name]}, labels=labels[name]))
+    most = (len(gang.pods),)
+    places = [Place(name, labels[name], fitting_together({GPU: free[name]}, [{GPU: 1}], most)) for name in names]
+    return Case(levels, state, gang, places, maker.shape_of)
+
+
+def _hardly_enough(random: Random, gang: Gang, labels: dict[str, dict[str, str]]) -> dict[str, int]:
+    """GPUs where each group might stand by itself, then a few of them moved elsewhere: room for all, or nearly so."""
+    free = dict.fromkeys(labels, 0)
+    for group in gang.whole.every_group():
+        near = random.choice(list(labels.values()))
+        beside = [name for name in labels if labels[name] == near]
+        for _ in group.pods:
+            free[random.choice(beside)] += 1
+    for _ in range(random.choice((0, 0, 1, 2))):
+        free[random.choice([name for name in free if free[name]])] -= 1
+        free[random.choice(list(free))] += 1
+    for _ in range(random.choice((0, 0, 1, 2))):
+        free[random.choice(list(free))] += 1
+    return free
 
 
 MACHINES = (
@@ -127,7 +164,7 @@ def numa_case(seed: int) -> Case:
         state.set_topology(agent.topology(complete=True))
         for pod in admitted:
             state.set_pod(pod)
-    maker = _GangMaker(random, levels, [], shapes)
+    maker = _GangMaker(random, levels, [], shapes, Taste(0.3, 0.3, 0.25, 0.7, deepest=1))
     gang = maker.gang(random.randint(1, 5))
     most = _most(maker.shape_of, gang, len(shapes))
     places = [Place(name, labels[name], admitted_together(kubelets[name], requests, most)) for name in names]
@@ -157,11 +194,30 @@ def _most(shape_of: dict[str, int], gang: Gang, shapes: int) -> Mix:
     return tuple(kinds.count(shape) for shape in range(shapes))
 
 
+@dataclass(frozen=True)
+class Taste:
+    """How often groups require or prefer a level, have segments, and have pods of several shapes; and how deep they lie."""
+
+    required: float = 0.5
+    preferred: float = 0.35
+    sliced: float = 0.35
+    mixed: float = 0.4
+    deepest: int = 2
+
+
 class _GangMaker:
     """Makes one gang; `shape_of` knows its pods, `running` those that have a node already."""
 
-    def __init__(self, random: Random, levels: Sequence[str], nodes: Sequence[str], shapes: Sequence[Amounts]) -> None:
+    def __init__(
+        self,
+        random: Random,
+        levels: Sequence[str],
+        nodes: Sequence[str],
+        shapes: Sequence[Amounts],
+        taste: Taste,
+    ) -> None:
         self.random = random
+        self.taste = taste
         self.levels = (*levels, HOSTNAME)
         self.nodes = nodes
         self.shapes = shapes
@@ -170,7 +226,7 @@ class _GangMaker:
         self.groups = 0
 
     def gang(self, pods: int) -> Gang:
-        depth = self.random.choice((0, 0, 1, 1, 2))
+        depth = min(self.random.choice((0, 0, 1, 1, 2)), self.taste.deepest)
         whole = replace(self._group(pods, depth), name="")
         return Gang("default/gang", whole, TOPOLOGY, spread=self.random.random() < 0.1)
 
@@ -187,8 +243,8 @@ class _GangMaker:
             name=name,
             pods=self._pods(name, own),
             groups=groups,
-            required=random.choice(self.levels) if random.random() < 0.5 else None,
-            preferred=random.choice(self.levels) if random.random() < 0.35 else None,
+            required=random.choice(self.levels) if random.random() < self.taste.required else None,
+            preferred=random.choice(self.levels) if random.random() < self.taste.preferred else None,
             minimum=self._minimum(own, slices),
             minimum_groups=random.randint(0, len(groups)) if groups and random.random() < 0.25 else None,
             slices=slices,
@@ -206,7 +262,7 @@ class _GangMaker:
 
     def _pods(self, name: str, number: int) -> tuple[Pod, ...]:
         """Equal ones, or of all shapes in any order."""
-        mixed = self.random.random() < 0.4
+        mixed = self.random.random() < self.taste.mixed
         shape = self.random.randrange(len(self.shapes))
         return tuple(
             self._pod(f"{name}-{rank}", self.random.randrange(len(self.shapes)) if mixed else shape)
@@ -230,7 +286,7 @@ class _GangMaker:
         """One or two layers of segments, or none."""
         random = self.random
         sizes = [size for size in (1, 2, 3, 4) if pods and pods % size == 0]
-        if not sizes or random.random() < 0.65:
+        if not sizes or random.random() >= self.taste.sliced:
             return ()
         size = random.choice(sizes)
         levels = sorted(random.sample(range(len(self.levels)), random.choice((1, 1, 2))))

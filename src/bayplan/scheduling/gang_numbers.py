@@ -24,7 +24,7 @@ from bayplan.engine.gangs.slices import Layer
 from bayplan.engine.mixes import NodeMixes
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.cycle import why_not_yet
-from bayplan.scheduling.gang import Group
+from bayplan.scheduling.gang import Group, Slices
 
 Amounts = NDArray[np.float64]
 NO_SUMS: tuple[Amounts, Amounts] = (np.zeros((1, 0)), np.zeros((0, 0)))
@@ -78,41 +78,44 @@ class Tried:
 
 def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
     """The parts and shapes of a gang, or of the part of it that is to start."""
-    classes: dict[PodClass, int] = {}
-    problem = ""
-    for group in whole.every_group():
-        for pod in group.pods:
-            pod_class = state.classes.of(pod)
-            reason = "" if problem else why_not_yet(pod, pod_class)
-            problem = f"pod {pod_key(pod)} {reason}" if reason else problem
-            classes.setdefault(pod_class, len(classes))
-    reader = _Reader(state, tree, classes)
-    in_layers = len(classes) <= 1 and not whole.groups
+    reader = _Reader(state, tree)
+    reader.read_shapes(whole)
+    in_layers = len(reader.classes) <= 1 and not whole.groups
     reader.read(replace(whole, slices=()) if in_layers else whole, -1)
     return Outline(
         tree.levels,
         tuple(reader.parts),
         tuple(reader.pods_of),
-        tuple(classes),
-        tuple(reader.layer(each.level, each.size, each.apart) for each in whole.slices) if in_layers else (),
-        problem or reader.problem,
+        tuple(reader.classes),
+        tuple(reader.layer(each) for each in whole.slices) if in_layers else (),
+        reader.problem,
     )
 
 
 @dataclass
 class _Reader:
-    """Reads groups into parts, parents first."""
+    """Reads pods into shapes and groups into parts, parents first."""
 
     state: ClusterState
     tree: Tree
-    classes: Mapping[PodClass, int]
+    classes: dict[PodClass, int] = field(default_factory=dict)
+    shape_of: dict[int, int] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     pods_of: list[PartPods] = field(default_factory=list)
     problem: str = ""
     avoiding: int = 0
 
-    def layer(self, level: str, size: int, apart: bool) -> Layer:  # noqa: FBT001 - a field of the segments
-        return Layer(self.number(level), size, apart)
+    def read_shapes(self, whole: Group) -> None:
+        """The shape of every pod, by its identity: reading the class of ten thousand pods once takes long enough."""
+        for group in whole.every_group():
+            for pod in group.pods:
+                pod_class = self.state.classes.of(pod)
+                self.shape_of[id(pod)] = self.classes.setdefault(pod_class, len(self.classes))
+                reason = "" if self.problem else why_not_yet(pod, pod_class)
+                self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
+
+    def layer(self, slices: Slices) -> Layer:
+        return Layer(self.number(slices.level), slices.size, slices.apart)
 
     def number(self, label: str) -> int:
         number = self.tree.level_number(label)
@@ -124,7 +127,7 @@ class _Reader:
         standing = self._standing(group)
         required = None if group.required is None else self.number(group.required)
         preferred = None if group.preferred is None else self.number(group.preferred)
-        own = () if group.slices else group.pods
+        own = self._by_shape(() if group.slices else group.pods)
         part = Part(
             group.name,
             parent,
@@ -134,9 +137,9 @@ class _Reader:
             home=self._home(group, required, standing),
             used=() if preferred is None else tuple(sorted({self._domain(preferred, at) for at in standing})),
         )
-        self._add(part, PartPods(group.name, self._by_shape(own)))
+        self._add(part, PartPods(group.name, own))
         if group.slices:
-            layers = [self.layer(each.level, each.size, each.apart) for each in group.slices]
+            layers = [self.layer(each) for each in group.slices]
             sets = {depth: self.avoiding + depth for depth, layer in enumerate(layers) if layer.apart}
             self.avoiding += len(layers)
             self._cut(group, layers, sets, number, 0, group.pods)
@@ -161,9 +164,9 @@ class _Reader:
             segment = (first + begin) // layer.size
             name = f"{group.name} segment {segment}".strip()
             number = len(self.parts)
-            own = slice_ if lowest else ()
+            own = self._by_shape(slice_ if lowest else ())
             part = Part(name, parent, self._counts(own), layer.level, apart=sets.get(depth))
-            self._add(part, PartPods(group.name, self._by_shape(own), segment if lowest else None))
+            self._add(part, PartPods(group.name, own, segment if lowest else None))
             if not lowest:
                 self._cut(group, layers, sets, number, first + begin, slice_, depth + 1)
 
@@ -174,11 +177,10 @@ class _Reader:
     def _by_shape(self, pods: Sequence[Pod]) -> dict[int, list[Pod]]:
         by_shape: dict[int, list[Pod]] = {}
         for pod in pods:
-            by_shape.setdefault(self.classes[self.state.classes.of(pod)], []).append(pod)
+            by_shape.setdefault(self.shape_of[id(pod)], []).append(pod)
         return by_shape
 
-    def _counts(self, pods: Sequence[Pod]) -> tuple[int, ...]:
-        by_shape = self._by_shape(pods)
+    def _counts(self, by_shape: Mapping[int, Sequence[Pod]]) -> tuple[int, ...]:
         return tuple(len(by_shape.get(shape, ())) for shape in range(len(self.classes)))
 
     # -- members that run already -----------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class Outcome:
 
     def left_out(self, whole: Group) -> tuple[str, ...]:
         """The pods of the whole gang that are not in this part."""
+        if self.whole is whole:
+            return ()
         return tuple(sorted(_names(whole) - _names(self.whole)))
 
     def relaxed(self, whole: Group) -> tuple[str, ...]:

@@ -160,9 +160,9 @@ def domains_used(problem: Problem, solution: Solution, number: int) -> int:
     part = problem.parts[number]
     if part.preferred is None:
         return 0
-    touched = [spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner]]
-    domains = np.unique(problem.tree.domain_at[part.preferred][np.concatenate(touched)])
-    return len(set(domains.tolist()).union(part.used))
+    domain_at = problem.tree.domain_at[part.preferred]
+    touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner])
+    return len(set(part.used).union(*(np.unique(domain_at[positions]).tolist() for positions in touched)))
 
 
 def wished_domains(problem: Problem, solution: Solution) -> int:

@@ -1,0 +1,147 @@
+"""Gangs on small random clusters, against a search that tries everything (`tests/exhaustive_gangs.py`).
+
+What must start has a place exactly if the exhaustive search finds one, in exactly as few preferred domains; as much of what may start does.
+Nothing is half placed, nothing changes before it is assumed, and every kubelet admits its pods in the order of the seats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.engine.gangs.problem import Status
+from bayplan.scheduling.gang import GangDecision, Group
+from bayplan.scheduling.gang_cycle import assume_gang, schedule_gang
+from tests.exhaustive_gangs import Cluster, choices_of_groups, fewest_domains, with_members, with_slices
+from tests.random_gangs import Case, numa_case, plain_case, tight_case
+
+CHUNKS = 8
+PLAIN = 4000
+NUMA = 800
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_gangs_that_sums_decide_about(chunk: int) -> None:
+    for seed in range(chunk, PLAIN, CHUNKS):
+        check(plain_case(seed), f"plain_case({seed})")
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_gangs_that_kubelets_decide_about(chunk: int) -> None:
+    for seed in range(chunk, NUMA, CHUNKS):
+        check(numa_case(seed), f"numa_case({seed})")
+
+
+def check(case: Case, name: str) -> None:
+    before = picture(case.state)
+    decision = schedule_gang(case.scheduler, case.gang)
+    assert not decision.problem.startswith("segments"), name
+    assert picture(case.state) == before, f"{name}: the state has changed"
+    expected = outcomes(case.cluster, case.gang.whole)
+    if not expected:
+        assert (decision.status, len(decision.seats)) == (Status.INFEASIBLE, 0), f"{name}: {decision}"
+        return
+    seated = frozenset(seat.pod for seat in decision.seats)
+    assert seated in expected, f"{name}: {sorted(seated)} are seated, not one of {[*map(sorted, expected)]}; {decision}"
+    part = expected[seated]
+    assert {pod_key(pod) for pod in case.gang.pods} - seated == set(decision.left_out), name
+    assert decision.status is Status.OPTIMAL, f"{name}: {decision}"
+    assert decision.gap == 0, name
+    assert rules_broken(case, decision, part) == [], name
+    assert domains_of(case.cluster, decision, part) == fewest_domains(case.cluster, part), name
+    replay(case, decision, name)
+    taken = assume_gang(case.scheduler, case.gang, decision)
+    assert taken is not None, f"{name}: a node says no"
+    assert len(taken) == len(seated)
+
+
+def outcomes(cluster: Cluster, whole: Group) -> dict[frozenset[str], Group]:
+    """Every best part of a gang, by the pods in it: the most groups, then the most members, then the segments that are wished for."""
+    feasible: list[tuple[int, int, Group]] = []
+    for choice in choices_of_groups(whole):
+        least = fewest_domains(cluster, with_slices(with_members(choice, {}), wished=False))
+        if least is not None:
+            feasible.append((-sum(1 for _ in choice.every_group()), least, choice))
+    best = min(((groups, least) for groups, least, _ in feasible), default=None)
+    chosen = [choice for groups, least, choice in feasible if (groups, least) == best]
+    found = [with_wishes(cluster, grown(cluster, choice)) for choice in chosen]
+    return {frozenset(pod_key(pod) for group in part.every_group() for pod in group.pods): part for part in found}
+
+
+def grown(cluster: Cluster, whole: Group) -> Group:
+    """Group after group takes as many members beyond its minimum as have a place."""
+    extra: dict[str, int] = {}
+    for group in whole.every_group():
+        unit = next((each.size for each in group.slices if each.required), 1)
+        for number in range(0, len(group.pods) - group.least + 1, unit):
+            larger = with_members(whole, extra | {group.name: number})
+            if fewest_domains(cluster, with_slices(larger, wished=False)) is not None:
+                extra[group.name] = number
+    return with_members(whole, extra)
+
+
+def with_wishes(cluster: Cluster, part: Group) -> Group:
+    divided = all(len(group.pods) % each.size == 0 for group in part.every_group() for each in group.slices)
+    if divided and fewest_domains(cluster, part) is not None:
+        return part
+    return with_slices(part, wished=False)
+
+
+def rules_broken(case: Case, decision: GangDecision, part: Group) -> list[str]:
+    """Groups and segments that are not in one domain, or that are not apart."""
+    cluster = case.cluster
+    place = {each.name: each for each in cluster.in_tree}
+    node_of = {seat.pod: seat.node for seat in decision.seats}
+    segment_of = {seat.pod: seat.segment for seat in decision.seats}
+    broken = []
+    for group in part.every_group():
+        inside = [pod for inner in group.every_group() for pod in inner.pods]
+        nodes = [node_of[pod_key(pod)] for pod in inside]
+        nodes += [pod.spec.node_name or "" for inner in group.every_group() for pod in inner.running]
+        if group.required and len({cluster.domain(place[each], group.required) for each in nodes if each in place}) > 1:
+            broken.append(f"{group.name} is not in one {group.required}")
+        for each in group.slices:
+            pods = [pod_key(pod) for pod in group.pods]
+            slices = [pods[first : first + each.size] for first in range(0, len(pods), each.size)]
+            domains = [{cluster.domain(place[node_of[pod]], each.level) for pod in slice_} for slice_ in slices]
+            if any(len(used) > 1 for used in domains):
+                broken.append(f"a segment of {group.name} is not in one {each.level}")
+            if each.apart and len(set.union(*domains, set())) < len(domains):
+                broken.append(f"segments of {group.name} are not apart")
+        if group.slices:
+            ranks = {pod_key(pod): rank // group.slices[-1].size for rank, pod in enumerate(group.pods)}
+            broken += [f"{pod} has segment {segment_of[pod]}" for pod in ranks if segment_of[pod] != ranks[pod]]
+    return broken
+
+
+def domains_of(cluster: Cluster, decision: GangDecision, part: Group) -> int:
+    """How many preferred domains the groups use, running members included."""
+    place = {each.name: each for each in cluster.in_tree}
+    node_of: Mapping[str, str] = {seat.pod: seat.node for seat in decision.seats}
+    total = 0
+    for group in part.every_group():
+        nodes = [node_of[pod_key(pod)] for inner in group.every_group() for pod in inner.pods]
+        nodes += [pod.spec.node_name or "" for inner in group.every_group() for pod in inner.running]
+        if group.preferred:
+            total += len({cluster.domain(place[node], group.preferred) for node in nodes if node in place})
+    return total
+
+
+def replay(case: Case, decision: GangDecision, name: str) -> None:
+    """Every kubelet admits the pods in the order of the seats."""
+    pods = {pod_key(pod): pod for pod in case.gang.pods}
+    for seat in decision.seats if case.kubelets else ():
+        verdict = case.kubelets[seat.node].admit(seat.pod, effective_request(pods[seat.pod]))
+        assert verdict.admitted, f"{name}: {seat.node} refuses {seat.pod}: {verdict.message}"
+
+
+def picture(state: ClusterState) -> tuple[object, ...]:
+    """All that must not change."""
+    columns = state.columns
+    arrays = (columns.free, columns.zone_available, columns.allocatable, columns.topology)
+    logs = (state.usage_log.end, state.node_log.end)
+    return (*(np.array(each).tobytes() for each in arrays), logs, tuple(state.pods.items()), tuple(state.waiting))
