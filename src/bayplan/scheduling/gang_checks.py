@@ -17,10 +17,10 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         known = f"there are {', '.join(topologies)}" if topologies else "the cluster has no Topology"
         return f'topology: "{gang.topology}" does not exist; {known}'
     groups = list(gang.whole.every_group())
-    named = Counter(group.name for group in groups if group.name)
+    named = Counter(group.name for group in groups)
     twice = next((name for name, number in named.items() if number > 1), None)
     if twice is not None:
-        return f'groups: "{twice}" is the name of two groups'
+        return f'groups: "{twice}" is the name of two groups' if twice else "groups: a group inside has no name"
     if gang.doubled_pod:
         return f"pod {gang.doubled_pod} is twice in the gang"
     if not gang.pods and not any(group.running for group in groups):
@@ -31,6 +31,8 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         wrong = _wrong_sizes(group) or _wrong_levels(group, tree)
         if wrong:
             return f"{_prefix(group)}{wrong}"
+    if not tree.size and not tree.levels:
+        return "the cluster has no nodes"
     if not tree.size:
         return f'topology: no node carries all labels of "{gang.topology}" ({", ".join(tree.levels)})'
     return ""
@@ -45,7 +47,10 @@ def _wrong_sizes(group: Group) -> str:
         return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
     if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):
         return f"minimumGroups: {group.minimum_groups} is not between 0 and the {len(group.groups)} groups inside"
-    return _wrong_slices(group.slices, len(group.pods))
+    unit = next((each.size for each in group.slices if each.required), 1)
+    return _wrong_slices(group.slices, len(group.pods)) or (
+        f"minimum: {group.minimum} is not a multiple of the segments' size {unit}" if group.least % unit else ""
+    )
 
 
 def _wrong_slices(slices: Sequence[Slices], pods: int) -> str:
