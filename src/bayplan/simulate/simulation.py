@@ -11,9 +11,10 @@ what it shows. Call `step` until it says that it is over; `result` may be asked 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 
 import msgspec
 
@@ -91,6 +92,7 @@ class Simulation:
         self._state = ClusterState()
         self._state.freshness.waits_for_reports = self._scheduler.keeps_ledger
         self._answers = ClassAnswers(self._state)
+        self._choose = _first if self._scheduler.keeps_ledger else _by_chance(scenario.seed)
         self._waiting: WaitingPods[_Waiting] = WaitingPods()
         self._deciding = False
         self._bound: dict[str, Pod] = {}
@@ -107,6 +109,9 @@ class Simulation:
             for workload in scenario.workloads
             for number, wanted in enumerate(workload.members)
         ]
+        self._by_workload: dict[str, list[_Member]] = {}
+        for member in self._members:
+            self._by_workload.setdefault(member.workload.name, []).append(member)
         self._not_started_yet = len(self._members)
         self._all_running_at: Seconds | None = None
         self._set_up()
@@ -128,12 +133,18 @@ class Simulation:
 
     def step(self) -> bool:
         """Let one thing happen. False if nothing is left to happen before the end."""
-        moment = self._clock.next_moment
-        if moment is None or moment > self.scenario.lasts:
+        moment = self._next_moment
+        if moment is None:
             return False
         self._tally.pass_to(moment)
         self._clock.advance()()
         return True
+
+    @property
+    def _next_moment(self) -> Seconds | None:
+        """When the next thing happens; None if nothing does before the end."""
+        moment = self._clock.next_moment
+        return None if moment is None or moment > self.scenario.lasts else moment
 
     def _open_gang_scheduler(self) -> GangScheduler:
         trees = Trees(self._state)
@@ -162,8 +173,7 @@ class Simulation:
         self._kubelets[name].start(pod_key(pod))
         self._bound[pod_key(pod)] = pod
         self._state.set_pod(pod)
-        self._tally.waiting += 1
-        self._tally.started(self._state.classes.request_of(pod).total)
+        self._tally.there_from_the_beginning(self._state.classes.request_of(pod).total)
 
     def _arrive(self, member: _Member) -> None:
         if not member.arrived:
@@ -205,7 +215,9 @@ class Simulation:
         if candidate is None:
             return
         _, (member, pod) = candidate
-        decision = schedule_one(self._state, pod, self._scheduler.profile, self._answers, explain=False)
+        decision = schedule_one(
+            self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
+        )
         if decision.node is None:
             self._waiting.park()
         else:
@@ -277,7 +289,8 @@ class Simulation:
         if kind is Kind.REPLICA_SET:
             self._clock.after(REPLACE_AFTER, partial(self._arrive, member))
         elif kind is Kind.JOB and member.attempts <= workload.backoff_limit:
-            backoff = min(JOB_BACKOFF * 2 ** (member.attempts - 1), LONGEST_BACKOFF)
+            # Six doublings are more than the longest; without a limit the power would soon be no number any more.
+            backoff = min(JOB_BACKOFF * 2 ** min(member.attempts - 1, 6), LONGEST_BACKOFF)
             self._clock.after(backoff, partial(self._arrive, member))
         else:
             member.given_up = True
@@ -294,7 +307,7 @@ class Simulation:
     def _end(self, member: _Member, pod: Pod) -> None:
         key, node = pod_key(pod), member.node or ""
         self._kubelets[node].remove(key)
-        self._state.remove_pod(key)
+        self._state.remove_pod(key, at=self.now)
         del self._bound[key]
         member.node = None
         member.finished = True
@@ -311,7 +324,7 @@ class Simulation:
         if not self.report_delay:
             self._deliver(node)
             return
-        report = self._agents[node].topology(complete=self._scheduler.keeps_ledger)
+        report = self._agents[node].topology(complete=self._scheduler.keeps_ledger, at=self.now)
 
         def arrive() -> None:
             self._state.set_topology(report)
@@ -321,7 +334,7 @@ class Simulation:
 
     def _deliver(self, node: str) -> None:
         if self._scheduler.reads_reports:
-            self._state.set_topology(self._agents[node].topology(complete=self._scheduler.keeps_ledger))
+            self._state.set_topology(self._agents[node].topology(complete=self._scheduler.keeps_ledger, at=self.now))
 
     def _wake(self) -> None:
         self._waiting.wake()
@@ -332,8 +345,7 @@ class Simulation:
 
     def result(self, *, interrupted: bool = False) -> Run:
         """The run so far. After the last event everything stays as it is until the scenario's end."""
-        ended_at = self.now
-        if not interrupted:
+        if not interrupted and self._next_moment is None:
             self._tally.pass_to(self.scenario.lasts)
         tally, members = self._tally, self._members
         return Run(
@@ -348,7 +360,7 @@ class Simulation:
             attempts=self.pods_created,
             refused=dict(sorted(tally.refused.items())),
             all_running_at=self._all_running_at,
-            ended_at=ended_at,
+            ended_at=self.now,
             interrupted=interrupted,
             cpu_share=tally.mean_share(CPU),
             memory_share=tally.mean_share(MEMORY),
@@ -372,7 +384,7 @@ class Simulation:
         return self._tally.moment(self._tally.now)
 
     def _outcome_of(self, workload: Workload) -> WorkloadOutcome:
-        members = [member for member in self._members if member.workload is workload]
+        members = self._by_workload.get(workload.name, [])
         return WorkloadOutcome(
             name=workload.name,
             kind=workload.kind.value,
@@ -425,6 +437,15 @@ class Simulation:
 def _agent_of(node: SimulatedNode) -> NodeAgent:
     kubelet = VirtualKubelet(node.machine, node.kubelet)
     return NodeAgent(node.name, kubelet, node.labels, node.taints, unschedulable=node.unschedulable)
+
+
+def _first(best: Sequence[int]) -> int:
+    return best[0]
+
+
+def _by_chance(seed: int) -> Callable[[Sequence[int]], int]:
+    """The stock scheduler draws among nodes that are equally good; here from the scenario's seed."""
+    return Random(f"{seed}/ties").choice
 
 
 def _waits(member: _Member) -> bool:
