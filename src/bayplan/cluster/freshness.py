@@ -2,8 +2,9 @@
 
 A report may be unusable for ever (its zones contradict each other), or until something happens: somebody said that it is stale;
 a pod stands in zones that nobody knows; or the kubelet's books are about to change in a way that amounts do not foretell. Such a
-*restless* node has a pod whose zones had to be replayed or are somebody else's decision and that no report lists yet, one whose
-init containers still hold memory, or one that ended and whose memory spanned zones. Whoever can wait for the next report
+*restless* node has a pod whose zones had to be replayed or are somebody else's decision and that no report lists yet (even if it
+has ended meanwhile: what it gave back, and where, nobody has said), one whose init containers still hold memory, or one that
+ended and whose memory spanned zones. Whoever can wait for the next report
 (`waits_for_reports`) sends no aligned pod there until it has come.
 `cluster/state.py` tells what happens and writes the standing into the columns.
 """
@@ -33,6 +34,7 @@ class Freshness:
         # Pods that stand in zones nobody knows, on nodes whose report does not show what is in use.
         self.in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
         self._restless: defaultdict[int, set[str]] = defaultdict(set)
+        self._ended_in_the_dark: defaultdict[int, set[str]] = defaultdict(set)
 
     def standing(self, row: int, report: TopologyReport | None) -> int:
         """What the topology column says about a row."""
@@ -54,16 +56,25 @@ class Freshness:
         if _spans_zones(listed[key]):
             self._restless[row].add(key)
 
+    def ended_in_the_dark(self, row: int, key: str) -> None:
+        """A pod whose zones had to be replayed ended before any report listed it."""
+        self._restless[row].add(key)
+        self._ended_in_the_dark[row].add(key)
+
     def reported(
         self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]], ended: Collection[str]
     ) -> None:
-        """A new report came; `pods` are those on the node, settled with it, `ended` those that it still lists."""
+        """A new report came; `pods` are those on the node, settled with it, `ended` those that it or a later one may list."""
         self.told_stale.discard(row)
         self._restless.pop(row, None)
         if report.pods is None or not self.waits_for_reports:
             return
         restless = {key for key, placed in pods if _restless(key, placed, report.pods)}
-        restless |= {key for key in ended if _spans_zones(report.pods[key])}
+        restless |= {key for key in ended if _spans_zones(report.pods.get(key, {}))}
+        dark = self._ended_in_the_dark.pop(row, set()) & set(ended)
+        if dark:
+            self._ended_in_the_dark[row] = dark
+        restless |= dark
         if restless:
             self._restless[row] = restless
 
@@ -76,8 +87,8 @@ class Freshness:
     def clear(self, row: int) -> None:
         """The node or its report is gone."""
         self.told_stale.discard(row)
-        self.in_unknown_zones.pop(row, None)
-        self._restless.pop(row, None)
+        for pods in (self.in_unknown_zones, self._restless, self._ended_in_the_dark):
+            pods.pop(row, None)
 
 
 def _restless(key: str, placed: PlacedPod, listed: PodHoldings) -> bool:

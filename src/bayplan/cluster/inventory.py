@@ -8,6 +8,7 @@ names and numbers. An agent that knows them writes them into attributes of the n
     bayplan.io/reserved-cpus  0-1                    CPUs kept for the system
     bayplan.io/devices        {"example.com/gpu": [["gpu-0", [0], "free"]]}, states free, used, unhealthy
     bayplan.io/pods           {"telco/upf-0": {"cpu": {"0": 4000}}}: pod, resource, zone id, amount; cpu in milli
+    bayplan.io/made-at        1760000000.25          when all this was true, in seconds since 1970
 
 `cluster/topology_report.py` reads them here; the exact replay (`engine/placement.py`) and the ledger use them.
 """
@@ -29,6 +30,9 @@ FREE_CPUS = "bayplan.io/free-cpus"
 RESERVED_CPUS = "bayplan.io/reserved-cpus"
 DEVICES = "bayplan.io/devices"
 PODS = "bayplan.io/pods"
+MADE_AT = "bayplan.io/made-at"
+
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
 CpuSet = int
 """A set of logical CPUs: bit i is CPU i."""
@@ -170,6 +174,17 @@ def read_inventory(attributes: Mapping[str, str]) -> Inventory | None:
 def read_pods(attributes: Mapping[str, str]) -> PodHoldings | None:
     """What each pod holds in zones, None if the node does not list its pods."""
     return _read(attributes, PODS, _pods) if PODS in attributes else None
+
+
+def read_moment(attributes: Mapping[str, str]) -> float | None:
+    """When the report was true, in seconds; None if it does not say."""
+    return _read(attributes, MADE_AT, _moment) if MADE_AT in attributes else None
+
+
+def _moment(text: str) -> float:
+    if not _SECONDS.fullmatch(text):
+        raise NotUnderstood("seconds since 1970 such as 1760000000.25")
+    return float(text)
 
 
 def cpu_set(text: str) -> CpuSet:

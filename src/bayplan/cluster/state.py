@@ -77,6 +77,7 @@ class ClusterState:
         self._reports_before_their_node: dict[str, TopologyReport] = {}
         # Pods that ended, and that the node's report or one that is on its way lists all the same.
         self._ended: defaultdict[int, list[str]] = defaultdict(list)
+        self._ended_at: dict[str, float] = {}
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
 
@@ -253,8 +254,8 @@ class ClusterState:
         elif placed is None and report is not None and report.pods is not None:
             self._look_up(key, report, report.pods)
 
-    def remove_pod(self, key: str) -> None:
-        """A pod ended or was deleted: its amounts are free again."""
+    def remove_pod(self, key: str, at: float | None = None) -> None:
+        """A pod ended or was deleted, at a moment (seconds since 1970) if that is known: its amounts are free again."""
         self.waiting.pop(key, None)
         self.bound.pop(key, None)
         self._no_longer_aside(key)
@@ -262,6 +263,8 @@ class ClusterState:
         if placed is not None:
             self._release(key)
             self._note_end(key, placed)
+            if at is not None and key in self._ended.get(placed.row, ()):
+                self._ended_at[key] = at
             self._judge(placed.row)
 
     def assume(
@@ -363,6 +366,8 @@ class ClusterState:
             never_listed = [other for other in ended if other not in report.pods]
             if len(never_listed) > MOST_ENDED:
                 ended.remove(never_listed[0])
+            if placed.confirmed and not placed.by_amounts:
+                self.freshness.ended_in_the_dark(row, key)
 
     def _look_up(self, key: str, report: TopologyReport, listed: PodHoldings) -> None:
         """A pod that somebody else bound: the report lists it, or it may stand in any zone."""
@@ -421,7 +426,7 @@ class ClusterState:
         self._write_zones(row, report)
         self.freshness.in_unknown_zones.pop(row, None)
         pods = [(key, self.pods[key]) for key in self.pods_on(row)]
-        ended = self._ended.pop(row, [])
+        ended = [key for key in self._ended.pop(row, []) if not self._is_over(key, report)]
         names = self.columns.resource_names
         if report.pods is None:
             pods = settled(pods, before, report, names, lambda key: self._holdings(key, report))
@@ -441,9 +446,17 @@ class ClusterState:
                 self._give(row, self._held(report, report.pods[key]))
         for key, placed in pods:
             self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
-        self.freshness.reported(row, report, pods, self._ended_but_listed(row))
+        self.freshness.reported(row, report, pods, self._ended.get(row, ()))
         self._judge(row)
         self.usage_log.append(row)
+
+    def _is_over(self, key: str, report: TopologyReport) -> bool:
+        """True if a report was made after a pod's end and does not list it: no other will."""
+        at = self._ended_at.get(key)
+        over = at is not None and report.made_at is not None and report.made_at >= at and key not in (report.pods or {})
+        if over:
+            del self._ended_at[key]
+        return over
 
     def _ended_but_listed(self, row: int) -> list[str]:
         report = self.reports[row]

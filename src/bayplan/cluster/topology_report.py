@@ -14,7 +14,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
-from bayplan.cluster.inventory import CPUS, PODS, Inventory, NotUnderstood, PodHoldings, read_inventory, read_pods
+from bayplan.cluster.inventory import (
+    CPUS,
+    MADE_AT,
+    PODS,
+    Inventory,
+    NotUnderstood,
+    PodHoldings,
+    read_inventory,
+    read_moment,
+    read_pods,
+)
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import AmountError, amount_of, is_memory
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -108,6 +118,8 @@ class TopologyReport:
     """CPUs and devices by name, where the node lists them."""
     pods: PodHoldings | None = None
     """What each pod holds in zones, where the node lists them; None if it does not."""
+    made_at: float | None = None
+    """When all this was true, in seconds since 1970, if the node says so."""
 
     @property
     def usable(self) -> bool:
@@ -151,6 +163,7 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
         shows_use,
         inventory=_understood(lambda: read_inventory(attributes), at.key(CPUS), problems),
         pods=_understood(lambda: read_pods(attributes), at.key(PODS), problems),
+        made_at=_understood(lambda: read_moment(attributes), at.key(MADE_AT), problems),
     )
 
 

@@ -8,6 +8,8 @@ the `Decision` (printed, bound, explained). Nothing changes here but the cached 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from bayplan.cluster.pod_class import PodClass
@@ -19,13 +21,22 @@ from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.shortfall import shortfall_of
 
+Choice = Callable[[Sequence[int]], int]
+
 
 def schedule_one(
-    state: ClusterState, pod: Pod, profile: Profile, answers: ClassAnswers, *, explain: bool = True
+    state: ClusterState,
+    pod: Pod,
+    profile: Profile,
+    answers: ClassAnswers,
+    *,
+    explain: bool = True,
+    choose: Choice | None = None,
 ) -> Decision:
     """Decide where one pod goes. The state stays as it is.
 
-    Finding the reasons of a "no" costs more than finding the "no"; who only tries again passes `explain=False`.
+    Finding the reasons of a "no" costs more than finding the "no"; who only tries again passes `explain=False`. `choose` takes one of
+    the rows with the best score; without it, it is the lowest.
     """
     key = pod_key(pod)
     pod_class = state.classes.of(pod)
@@ -33,7 +44,7 @@ def schedule_one(
     if held_back:
         return Decision(key, None, held_back=held_back)
     answer = answers.for_class(pod_class, profile)
-    row, placement = best_node(state, pod_class, profile, answer)
+    row, placement = best_node(state, pod_class, profile, answer, choose)
     if row < 0 and not explain:
         return Decision(key, None)
     if row < 0:
@@ -56,8 +67,10 @@ def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
     state.assume(decision.pod, decision.row, pod_class, decision.charges, by_amounts=decision.by_amounts)
 
 
-def best_node(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> tuple[int, Placement]:
-    """The best row and the zones there; row -1 if there is none. Equal scores go to the lowest row.
+def best_node(
+    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, choose: Choice | None = None
+) -> tuple[int, Placement]:
+    """The best row and the zones there; row -1 if there is none. Equal scores go to the lowest row, or to whom `choose` takes.
 
     The columns propose, the kubelet's replay disposes: where a pod's containers depend on each other, counting can be wrong
     about a node. Then the answer remembers it, and the next best is tried.
@@ -66,6 +79,8 @@ def best_node(state: ClusterState, pod: PodClass, profile: Profile, answer: Clas
         row = int(answer.rank.argmax())
         if answer.rank[row] == NOT_USABLE:
             break
+        if choose is not None:
+            row = choose(np.flatnonzero(answer.rank == answer.rank[row]).tolist())
         placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
         if placement.refusal is None:
             return row, placement

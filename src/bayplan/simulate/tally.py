@@ -64,6 +64,12 @@ class Tally:
             memory_share=self._share(MEMORY, self._used[MEMORY]),
         )
 
+    def there_from_the_beginning(self, total: Mapping[str, int]) -> None:
+        """A recorded pod uses its node, but is none of those that are wanted and counted."""
+        for name in self._used:
+            self._used[name] += total.get(name, 0)
+        self.peak_cpu_share = max(self.peak_cpu_share, self._share(CPU, self._used[CPU]))
+
     def started(self, total: Mapping[str, int]) -> None:
         """A kubelet admitted a pod that asks for so much."""
         self.waiting -= 1

@@ -16,49 +16,52 @@ _Pod = TypeVar("_Pod")
 
 
 class WaitingPods(Generic[_Pod]):
-    """New pods in the order of arrival, and parked ones by class."""
+    """New pods in the order of arrival, and parked ones by class. Both get their turn: a class that is parked, then a new pod."""
 
     def __init__(self) -> None:
         self._new: deque[tuple[PodClass, _Pod]] = deque()
         self._parked: dict[PodClass, deque[_Pod]] = {}
-        self._to_retry: deque[PodClass] = deque()
+        # Classes that may try again, each at most once, in the order in which they became so.
+        self._to_retry: dict[PodClass, None] = {}
+        self._retried_last = False
+        self._asked: PodClass | None = None
 
     def add(self, pod_class: PodClass, pod: _Pod) -> None:
         """A pod that has just come."""
         self._new.append((pod_class, pod))
 
     def wake(self) -> None:
-        """Something changed that may help anybody."""
-        if len(self._to_retry) != len(self._parked):
-            self._to_retry = deque(self._parked)
+        """Something changed that may help anybody; who is about to try again anyway keeps its turn."""
+        for pod_class in self._parked:
+            self._to_retry.setdefault(pod_class)
 
     def next(self) -> tuple[PodClass, _Pod] | None:
         """The pod to decide about now; None if nobody has anything to hope for. It stays until `placed` or `park`."""
-        if self._to_retry:
-            pod_class = self._to_retry[0]
-            return pod_class, self._parked[pod_class][0]
-        while self._new:
-            pod_class, pod = self._new[0]
-            if pod_class not in self._parked:
-                return pod_class, pod
-            self._new.popleft()
+        while self._new and self._new[0][0] in self._parked:
+            pod_class, pod = self._new.popleft()
             self._parked[pod_class].append(pod)
-        return None
+        if self._to_retry and not (self._new and self._retried_last):
+            self._asked = next(iter(self._to_retry))
+            return self._asked, self._parked[self._asked][0]
+        self._asked = None
+        return self._new[0] if self._new else None
 
     def placed(self) -> None:
         """The pod that `next` named has a node."""
-        if not self._to_retry:
+        self._retried_last = self._asked is not None
+        if self._asked is None:
             self._new.popleft()
             return
-        pods = self._parked[self._to_retry[0]]
+        pods = self._parked[self._asked]
         pods.popleft()
         if not pods:
-            del self._parked[self._to_retry.popleft()]
+            del self._parked[self._asked], self._to_retry[self._asked]
 
     def park(self) -> None:
         """The pod that `next` named finds no node, and neither would others of its class."""
-        if self._to_retry:
-            self._to_retry.popleft()
+        self._retried_last = self._asked is not None
+        if self._asked is not None:
+            del self._to_retry[self._asked]
             return
         pod_class, pod = self._new.popleft()
         self._parked[pod_class] = deque([pod])

@@ -150,14 +150,27 @@ class TestAPodThatEnded:
         node.report()
         assert node.topology == TOPOLOGY_USABLE
 
-    def test_before_a_late_report_lists_it_makes_its_node_wait_then(self) -> None:
+    def test_before_a_late_report_lists_it_makes_its_node_wait_for_one_without_it(self) -> None:
         node = OneNode()
         node.admit(WIDE)
         late = node.agent.topology(complete=True)
         node.end(WIDE)
-        assert node.topology == TOPOLOGY_USABLE
+        assert node.topology == TOPOLOGY_STALE, "what it gave back, and where, nobody has said"
         node.state.set_topology(late)
         assert node.topology == TOPOLOGY_STALE
+        node.report()
+        assert node.topology == TOPOLOGY_USABLE
+
+    @pytest.mark.parametrize("made_at, standing", [(9.0, TOPOLOGY_STALE), (10.0, TOPOLOGY_USABLE)])
+    def test_and_that_no_report_ever_lists_is_over_with_one_made_after_its_end(
+        self, made_at: float, standing: int
+    ) -> None:
+        node = OneNode()
+        node.admit(WIDE)
+        node.kubelet.remove("default/wide")
+        node.state.remove_pod("default/wide", at=10.0)
+        node.state.set_topology(node.agent.topology(complete=True, at=made_at))
+        assert node.topology == standing
 
     def test_in_one_zone_leaves_nothing_to_wait_for(self) -> None:
         node = OneNode()

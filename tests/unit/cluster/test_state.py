@@ -362,18 +362,25 @@ class TestChangeLogs:
         place(state, simple_pod(FOUR_CPUS))
         assert (state.node_log.end, state.usage_log.end) == (nodes, usage + 1)
 
-    def test_nodes_and_reports_change_the_node(self) -> None:
+    def test_nodes_change_what_is_kept_per_node(self) -> None:
         state = one_node()
-        for change in (
-            lambda: state.set_node(node("n1", {"cpu": 16})),
-            lambda: state.set_topology(two_zones()),
-            lambda: state.set_fresh("n1", fresh=False),
-            lambda: state.remove_topology("n1"),
-            lambda: state.remove_node("n1"),
-        ):
+        for change in (lambda: state.set_node(node("n1", {"cpu": 16})), lambda: state.remove_node("n1")):
             end = state.node_log.end
             change()
             assert state.node_log.end > end
+
+    def test_reports_change_what_is_kept_per_use(self) -> None:
+        """No filter that looks at node objects looks at reports: those that do are asked about use."""
+        state = one_node()
+        for change in (
+            lambda: state.set_topology(two_zones()),
+            lambda: state.set_fresh("n1", fresh=False),
+            lambda: state.remove_topology("n1"),
+        ):
+            nodes, usage = state.node_log.end, state.usage_log.end
+            change()
+            assert state.node_log.end == nodes
+            assert state.usage_log.end > usage
 
 
 class TestLateNews:
@@ -511,10 +518,10 @@ class TestReportsThatShowNoUse:
         )
         state.set_topology(without_available())
         assert topology_of(state, "n1") == TOPOLOGY_INVALID
-        end = state.node_log.end
+        end = state.usage_log.end
         state.remove_pod("default/pod")
         assert topology_of(state, "n1") == TOPOLOGY_USABLE
-        assert state.node_log.end > end
+        assert state.usage_log.end > end
 
     def test_devices_of_any_pod_stand_somewhere(self) -> None:
         state = self.state(bound(pod(container(limits={GPU: 1})), "n1"))

@@ -249,9 +249,10 @@ class TestPodsThatRunFromTheBeginning:
         assert sorted(run.state.pods) == ["default/old-0", "default/web-0"]
         assert run.cpu_share == pytest.approx(12 / 14, abs=0.001)
 
-    def test_count_as_running_in_the_time_line_only(self) -> None:
+    def test_use_their_node_and_are_none_of_those_that_are_wanted(self) -> None:
         run = happened(replace(a_scenario(), running=self.running(6)))
-        assert (run.running, run.timeline[0].running, run.timeline[0].waiting) == (0, 1, 0)
+        assert (run.running, run.timeline[0].running, run.timeline[0].waiting) == (0, 0, 0)
+        assert run.timeline[0].cpu_share > 0
 
     def test_are_left_out_with_a_remark_where_the_kubelet_would_not_admit_them_again(self) -> None:
         run = happened(replace(a_scenario(), running=self.running(10, 6)))

@@ -94,9 +94,10 @@ def test_a_wake_up_amid_retries_lets_all_try_again() -> None:
     waiting = queue((HUGE, "a"), (LARGE, "b"))
     decide(waiting, refused=[LARGE, HUGE])
     waiting.wake()
+    waiting.next()
     waiting.park()
     waiting.wake()
-    assert decide(waiting) == ["a", "b"]
+    assert decide(waiting) == ["b", "a"]
 
 
 def test_two_wake_ups_are_as_good_as_one() -> None:
@@ -114,3 +115,22 @@ def test_a_class_whose_pods_are_all_placed_is_no_longer_parked() -> None:
     decide(waiting)
     waiting.add(LARGE, "b")
     assert decide(waiting) == ["b"]
+
+
+def test_who_never_fits_does_not_keep_new_pods_waiting() -> None:
+    waiting = queue((HUGE, "a"))
+    decide(waiting, refused=[HUGE])
+    order = []
+    for name in ("b", "c", "d"):
+        waiting.wake()
+        waiting.add(LARGE, name)
+        for _ in range(2):
+            asked = waiting.next()
+            assert asked is not None
+            order.append(asked[1])
+            if asked[0] == HUGE:
+                waiting.park()
+            else:
+                waiting.placed()
+    assert order.count("a") == 3
+    assert [name for name in order if name != "a"] == ["b", "c", "d"]

@@ -62,12 +62,13 @@ class NodeAgent:
             for device in devices
         }
 
-    def topology(self, *, complete: bool) -> NodeResourceTopology:
-        """The node's report at this moment."""
+    def topology(self, *, complete: bool, at: float = 0.0) -> NodeResourceTopology:
+        """The node's report at this moment, which a complete one names."""
         free = self.kubelet.free()
         attributes = self._attributes
         if complete:
-            attributes = [*attributes, *self._more_attributes, *self._names(free)]
+            moment = Attribute(name=inventory.MADE_AT, value=f"{at:.6f}")
+            attributes = [*attributes, *self._more_attributes, *self._names(free), moment]
         zones = [self._zone(zone, free, complete=complete) for zone in self.kubelet.machine.zones]
         return NodeResourceTopology(metadata=Metadata(name=self.name), attributes=attributes, zones=zones)
 
