@@ -39,6 +39,7 @@ from bayplan.engine.kubelet.memory import (
 from bayplan.engine.kubelet.merge import NO_POLICY, Hint, ProviderHints, admits, merge
 from bayplan.engine.kubelet.nearest_miss import Need, nearest_miss
 from bayplan.engine.kubelet.node import NodeKnowledge
+from bayplan.engine.kubelet.one_zone import one_zone_for_all
 from bayplan.engine.kubelet.pod_level import (
     allocate_pod_cpus,
     allocate_pod_memory,
@@ -130,7 +131,8 @@ class _Replay:
             cpus=exclusive_cpus(self.node, self.pod, container),
             memory=memory_requests(self.node, self.pod, container) if manages(self.node, self.pod) else {},
         )
-        return self.judged(need, self.hints_of(need))
+        in_one_zone = one_zone_for_all(self.node, self.ledgers, need)
+        return in_one_zone or self.judged(need, self.hints_of(need))
 
     def merged_for_pod(self) -> Hint:
         node, pod = self.node, self.pod
@@ -148,7 +150,8 @@ class _Replay:
             cpus=exclusive_cpus_of_pod(node, pod),
             memory=memory_requests_of_pod(node, pod) if manages(node, pod) else {},
         )
-        return self.judged(need, self.hints_of(need, with_reuse=False))
+        in_one_zone = one_zone_for_all(self.node, self.ledgers, need, with_reuse=False)
+        return in_one_zone or self.judged(need, self.hints_of(need, with_reuse=False))
 
     def hints_of(self, need: Need, *, with_reuse: bool = True) -> list[ProviderHints]:
         node = self.node
