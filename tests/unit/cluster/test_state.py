@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
@@ -364,7 +365,11 @@ class TestChangeLogs:
 
     def test_nodes_change_what_is_kept_per_node(self) -> None:
         state = one_node()
-        for change in (lambda: state.set_node(node("n1", {"cpu": 16})), lambda: state.remove_node("n1")):
+        changes: list[Callable[[], object]] = [
+            lambda: state.set_node(node("n1", {"cpu": 16})),
+            lambda: state.remove_node("n1"),
+        ]
+        for change in changes:
             end = state.node_log.end
             change()
             assert state.node_log.end > end
@@ -372,11 +377,12 @@ class TestChangeLogs:
     def test_reports_change_what_is_kept_per_use(self) -> None:
         """No filter that looks at node objects looks at reports: those that do are asked about use."""
         state = one_node()
-        for change in (
+        changes: list[Callable[[], object]] = [
             lambda: state.set_topology(two_zones()),
             lambda: state.set_fresh("n1", fresh=False),
             lambda: state.remove_topology("n1"),
-        ):
+        ]
+        for change in changes:
             nodes, usage = state.node_log.end, state.usage_log.end
             change()
             assert state.node_log.end == nodes
