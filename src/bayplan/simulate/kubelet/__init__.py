@@ -8,7 +8,7 @@ from bayplan.simulate.kubelet.answer import (
     MemoryBlock,
     ZoneMemoryState,
 )
-from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration
+from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Cpu, Machine, MachineDevice, MachineZone
 
@@ -25,6 +25,7 @@ __all__ = [
     "MachineDevice",
     "MachineZone",
     "MemoryBlock",
+    "TooManyZones",
     "VirtualKubelet",
     "ZoneMemoryState",
 ]

@@ -27,3 +27,7 @@ class KubeletConfiguration:
 
 class CannotStart(ValueError):
     """The kubelet would not start on this machine with this configuration; the text says why."""
+
+
+class TooManyZones(CannotStart):
+    """A real kubelet may start on so many zones, but the virtual one cannot go through all their sets."""

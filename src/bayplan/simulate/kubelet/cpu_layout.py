@@ -14,7 +14,6 @@ from bayplan.simulate.kubelet.zone_sets import ZoneSet, zone_ids, zone_sets_of
 
 CpuSet = frozenset[int]
 Units = Mapping[int, CpuSet]
-Nested = Mapping[int, Units]
 
 
 class CpuLayout:

@@ -1,7 +1,7 @@
 """What a kubelet settles when it starts: whether it can start at all, which CPUs it keeps back, what the node can give.
 
 In come a machine and a configuration. `check_startable` raises `CannotStart` with one sentence where the real kubelet would
-exit; `resolved_reserved_cpus` and `node_allocatable` are what it would report afterwards. `kubelet.py` begins with these.
+exit, and where zones are so many that this one cannot go on; `resolved_reserved_cpus` and `node_allocatable` are what it would report afterwards. `kubelet.py` begins with these.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from functools import lru_cache
 
 from bayplan.cluster.kubelet_settings import Policy
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
-from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration
+from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus
 from bayplan.simulate.kubelet.cpu_layout import CpuLayout, CpuSet, cpu_layout
 from bayplan.simulate.kubelet.cpu_manager import choose
-from bayplan.simulate.kubelet.cpu_options import BY_SOCKET, EXCLUSIVE, KNOWN, CpuOptions, cpu_options
+from bayplan.simulate.kubelet.cpu_options import ACROSS_ZONES, BY_SOCKET, EXCLUSIVE, KNOWN, CpuOptions, cpu_options
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.kubelet.memory_zones import allocatable_memory
 
 FEWEST_MAX_NUMA_NODES = 8
+# Managers that align go through all sets of zones: 65,535 sets of 16 zones, twice as many with each further one.
+MOST_ZONES = 16
 
 
 def check_startable(machine: Machine, configuration: KubeletConfiguration) -> None:
@@ -33,6 +35,7 @@ def check_startable(machine: Machine, configuration: KubeletConfiguration) -> No
         options = ", ".join(sorted(configuration.settings.cpu_options))
         raise CannotStart(f"CPU Manager policy none takes no options, but {options} is set")
     _check_reserved_memory(machine, configuration)
+    _check_zones_can_be_combined(machine, configuration)
 
 
 def resolved_reserved_cpus(layout: CpuLayout, configuration: KubeletConfiguration) -> CpuSet:
@@ -129,3 +132,15 @@ def _check_reserved_memory(machine: Machine, configuration: KubeletConfiguration
     in_sum = sum(reserved.get(MEMORY, 0) for reserved in configuration.reserved_memory.values())
     if configuration.settings.memory_static and not in_sum:
         raise CannotStart("Memory Manager policy Static needs reserved memory, and none is reserved")
+
+
+def _check_zones_can_be_combined(machine: Machine, configuration: KubeletConfiguration) -> None:
+    """Where nothing is aligned, nobody asks for sets of zones, and there may be any number of them."""
+    settings = configuration.settings
+    across_zones = settings.cpu_static and ACROSS_ZONES in settings.cpu_options
+    combines = settings.policy is not Policy.NONE or settings.memory_static or across_zones
+    if combines and len(machine.zones) > MOST_ZONES:
+        raise TooManyZones(
+            f"{len(machine.zones)} zones are more than this simulator can align, whatever a real kubelet does: must be at most "
+            f"{MOST_ZONES}, or topologyManagerPolicy none without memoryManagerPolicy Static and {ACROSS_ZONES}"
+        )

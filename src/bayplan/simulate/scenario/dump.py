@@ -14,16 +14,22 @@ import msgspec
 
 from bayplan.cluster.pod_class import pod_class_of
 from bayplan.cluster.pod_request import amounts_of
+from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology_report import TopologyReport, read_report
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet, read_objects
 from bayplan.simulate.scenario.model import Kind, Member, SimulatedNode, Workload
-from bayplan.simulate.scenario.recorded_machine import RecordedMachine, machine_from_report, machine_without_report
+from bayplan.simulate.scenario.recorded_machine import (
+    UNALIGNED,
+    RecordedMachine,
+    machine_from_report,
+    machine_without_report,
+)
 
 ENDED = ("Succeeded", "Failed")
-NO_REPORT = "zones are not reported: taken as one zone without alignment"
+NO_REPORT = f"zones are not reported: {UNALIGNED}"
 _NUMBER_AT_THE_END = re.compile(r"[-._]?[0-9]+$")
 
 
@@ -111,13 +117,12 @@ def _pods(objects: ObjectSet, nodes: set[str], remarks: list[str]) -> tuple[list
             pod_class_of(pod)
         except InvalidObject as error:
             raise objects.naming_the_file(error, pod) from None
-        key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
         if pod.spec.node_name in nodes:
             running.append(pod)
         elif pod.spec.node_name:
-            lost.setdefault(pod.spec.node_name, []).append(key)
+            lost.setdefault(pod.spec.node_name, []).append(pod_key(pod))
         elif pod.spec.scheduling_gates:
-            gated.append(key)
+            gated.append(pod_key(pod))
         else:
             waiting.append(_waiting(pod))
     for node, pods in lost.items():

@@ -96,6 +96,12 @@ def _cpu_set(written: Written, cpus: int) -> frozenset[int]:
 
 def _reserved_memory(keys: Section, machine: Machine, in_all: int, *, needs_zones: bool) -> ReservedMemory:
     """What each zone keeps from pods: as `reservedMemory` says, else the node's sum from the lowest zones on."""
+    has = sum(zone.memory for zone in machine.zones)
+    if in_all > has:
+        problem = f"{human(MEMORY, in_all)} of memory are reserved: must be at most the machine's {human(MEMORY, has)}"
+        at = keys.get("kubeReserved") or keys.get("systemReserved") or keys.written
+        at.wrong(f"{problem} (no kubelet would start)")
+        return {}
     if keys.get("reservedMemory") is None:
         if needs_zones and in_all:
             question = f"which zones keep the {human(MEMORY, in_all)} of kubeReserved and systemReserved?"

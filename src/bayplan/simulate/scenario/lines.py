@@ -271,6 +271,10 @@ class _Tree:
                 for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     if isinstance(each, yaml.MappingNode):
                         merged = self._entries(each, place, depth + 1) | merged
+                    else:
+                        here = place.child("<<", line)
+                        shown = described(self.grown(each, here, depth + 1))
+                        self.faults.add(here, f"{shown} is not allowed: must be a mapping, or a list of them")
             elif not isinstance(key, yaml.ScalarNode):
                 self.faults.add(Place(place.file, line, place.key), "holds a key that is not a text")
             elif key.value in entries:

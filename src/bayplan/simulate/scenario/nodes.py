@@ -6,8 +6,10 @@ In comes an entry of `nodes`, out go `SimulatedNode`s called `NAME-0`, `NAME-1` 
 
 from __future__ import annotations
 
+from functools import partial
+
 from bayplan.kube.core_v1 import Taint
-from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration
+from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.scenario.kubelet_keys import KEYS as KUBELET_KEYS
@@ -15,7 +17,7 @@ from bayplan.simulate.scenario.kubelet_keys import kubelet_of
 from bayplan.simulate.scenario.lines import Section, Written, Wrong, items_of
 from bayplan.simulate.scenario.machine_text import MachineTextError, machine_of
 from bayplan.simulate.scenario.model import SimulatedNode
-from bayplan.simulate.scenario.values import name, one_of, text, whole_number, yes_or_no
+from bayplan.simulate.scenario.values import label, name, one_of, text, whole_number, yes_or_no
 
 KEYS = ("name", "count", "machine", "labels", "taints", "unschedulable", "kubelet")
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -29,7 +31,7 @@ def nodes_of(written: Written) -> list[SimulatedNode]:
     group = section.need("name", name, "")
     count = section.take("count", whole_number(1, MOST_NODES), 1)
     machine = section.need("machine", _machine, None)
-    labels = section.entries("labels", lambda _, value: _dealt(value, count))
+    labels = section.entries("labels", lambda key, value: _dealt(key, value, count))
     taints = tuple(section.items("taints", _taint))
     unschedulable = section.take("unschedulable", yes_or_no, default=False)
     if machine is None:
@@ -58,11 +60,11 @@ def _machine(written: Written) -> Machine | None:
         raise Wrong(str(error)) from None
 
 
-def _dealt(written: Written, count: int) -> list[str]:
+def _dealt(key: str, written: Written, count: int) -> list[str]:
     """A label's value on each node: the same everywhere, or a list dealt out in equal consecutive shares."""
     if not isinstance(written.content, list):
-        return [text(written)] * count
-    values = items_of(written, text)
+        return [label(key, written)] * count
+    values = items_of(written, partial(label, key))
     if not 1 <= len(values) <= count:
         raise Wrong(f"a list of {len(values)} cannot be dealt out to {count} nodes: must be 1 to {count} values")
     return [values[number * len(values) // count] for number in range(count)]
@@ -86,6 +88,8 @@ def _kubelet(section: Section, machine: Machine) -> KubeletConfiguration:
     if len(faults.found) == before:
         try:
             VirtualKubelet(machine, kubelet)
+        except TooManyZones as error:
+            keys.written.wrong(str(error))
         except CannotStart as error:
             keys.written.wrong(f"no kubelet would start: {error}")
     return kubelet

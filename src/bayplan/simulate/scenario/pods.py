@@ -14,9 +14,9 @@ from bayplan.cluster.pod_class import pod_class_of
 from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, field_and_problem
-from bayplan.simulate.scenario.lines import Section, Written, Wrong, entries_of
+from bayplan.simulate.scenario.lines import Section, Written, Wrong, described, entries_of
 from bayplan.simulate.scenario.machine_text import SHORT_NAMES_BELONG_TO
-from bayplan.simulate.scenario.values import amount
+from bayplan.simulate.scenario.values import amount, whole_amount
 
 # The fields of Kubernetes' PodSpec and Container. Most of them decide nothing about placement and are accepted as they are.
 POD_FIELDS = (
@@ -41,14 +41,15 @@ def template_of(written: Written, name: str, namespace: str, labels: dict[str, s
     """The pod that is written here, called as its workload is; None if something is wrong with it."""
     before = len(written.faults.found)
     section = Section(written, POD_FIELDS)
-    for field in ("containers", "initContainers"):
-        listed = section.get(field)
-        for container in listed.content if listed is not None and isinstance(listed.content, list) else []:
-            _check_container(container)
     containers = section.get("containers")
     if containers is not None and not containers.content:
         containers.wrong("is empty: a pod needs at least one container")
     is_short = containers is None
+    taken = {name} if is_short else set()
+    for field in ("containers", "initContainers"):
+        listed = section.get(field)
+        for container in listed.content if listed is not None and isinstance(listed.content, list) else []:
+            _check_container(container, taken)
     spec = written.plain() if isinstance(written.content, dict) else {}
     if is_short:
         resources = section.need("resources", _short_resources, None)
@@ -70,9 +71,15 @@ def template_of(written: Written, name: str, namespace: str, labels: dict[str, s
     return None
 
 
-def _check_container(written: Written) -> None:
-    """Fields that a container has, and resources that Kubernetes knows."""
-    resources = Section(written, CONTAINER_FIELDS).inner("resources", ("requests", "limits", "claims"))
+def _check_container(written: Written, taken: set[str]) -> None:
+    """Fields that a container has, resources that Kubernetes knows, and a name that is not among those taken."""
+    section = Section(written, CONTAINER_FIELDS)
+    own_name = section.get("name")
+    if own_name is not None and isinstance(own_name.content, str):
+        if own_name.content in taken:
+            own_name.wrong(f"{described(own_name)} is the name of another container of the pod")
+        taken.add(own_name.content)
+    resources = section.inner("resources", ("requests", "limits", "claims"))
     for key in ("requests", "limits"):
         resources.entries(key, _amount)
 
@@ -95,4 +102,4 @@ def _amount(resource: str, written: Written) -> int:
     if resource not in NATIVE and not resource.startswith(HUGEPAGES_PREFIX) and "/" not in resource:
         hint = f"did you mean {SHORT_NAMES_BELONG_TO}/{resource}?"
         raise Wrong(f"is no resource: must be {', '.join(NATIVE)}, hugepages-SIZE or a name with a domain; {hint}")
-    return amount(resource, written)
+    return whole_amount(resource, written) if "/" in resource else amount(resource, written)

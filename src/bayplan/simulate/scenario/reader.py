@@ -7,11 +7,12 @@ simulation (`simulate/simulation.py`) is next.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
+from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import HOSTNAME
-from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
 from bayplan.simulate.scenario.lines import Faults, Place, Section, Written, Wrong, read_yaml
@@ -26,6 +27,8 @@ KEYS = ("name", "seed", "lasts", "reportDelay", "levels", "nodes", "cluster", "w
 LASTS = 600.0
 LARGEST_SEED = 2**63 - 1
 NO_CLUSTER = RecordedCluster((), (), (), ())
+# How the simulation calls pods that replace refused ones: upf-0-r1, upf-0-r2, ...
+_REPLACEMENT = re.compile(r"-r[1-9][0-9]*$")
 
 
 def read_scenario(path: Path, seed: int | None = None) -> Scenario:
@@ -89,7 +92,8 @@ def _nodes(section: Section, recorded: RecordedCluster) -> list[SimulatedNode]:
 
 def _workloads(section: Section, seed: int, recorded: RecordedCluster) -> list[tuple[Place, Workload]]:
     """Pods that wait in the recorded cluster, then what is written, then the trace; each with the place to name."""
-    taken = {_key(pod) for pod in recorded.running}
+    running = {pod_key(pod) for pod in recorded.running}
+    taken = running | {_REPLACEMENT.sub("", key) for key in running}
     found: dict[str, tuple[Place, Workload]] = {}
     for waiting in recorded.waiting:
         own_name = waiting.name
@@ -111,16 +115,14 @@ def _workloads(section: Section, seed: int, recorded: RecordedCluster) -> list[t
 
 def _traced(section: Section) -> list[tuple[Written, Workload]]:
     """Workloads of the trace, whose path is meant from the scenario's folder."""
-    written = section.written.at("trace")
-    file = section.take("trace", text, "")
-    folder = written.place.file.parent
-    return [(written, workload) for workload in read_trace(folder / file, written.faults)] if file else []
+    nothing: list[Workload] = []
+    return [(section.written.at("trace"), workload) for workload in section.take("trace", _trace, nothing)]
 
 
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+def _trace(written: Written) -> list[Workload]:
+    return read_trace(written.place.file.parent / text(written), written.faults)
 
 
 def _clashes(workload: Workload, own_name: str, taken: set[str]) -> bool:
-    """Whether a member would be called as a pod that runs already."""
+    """Whether a member, or a pod that replaces it, could be called as a pod that runs already."""
     return any(f"{workload.namespace}/{own_name}-{number}" in taken for number in range(len(workload.members)))

@@ -16,7 +16,7 @@ from bayplan.cluster.inventory import MOST_CPUS, UNHEALTHY, Inventory
 from bayplan.cluster.kubelet_settings import Assumptions, KubeletSettings
 from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
 from bayplan.cluster.topology_report import CPU_OPTIONS, TopologyReport, ZoneAmounts
-from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration
+from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.machine import Cpu, Machine, MachineDevice, MachineZone
 from bayplan.simulate.kubelet.start import check_startable
 
@@ -24,7 +24,8 @@ MOST_DEVICES = 65_536
 # A static Memory Manager wants something to be reserved. Added to each zone and reserved there, it changes nothing for pods.
 RESERVED_AT_LEAST = 1
 NOTHING = ZoneAmounts(0, 0, 0)
-ODD = "what is reported would keep a kubelet from starting: taken as one zone without alignment"
+ODD = "what is reported would keep a kubelet from starting"
+UNALIGNED = "taken as one zone without alignment"
 
 Amounts = Mapping[str, int]
 
@@ -59,8 +60,10 @@ def machine_from_report(report: TopologyReport, allocatable: Amounts) -> Recorde
     )
     try:
         check_startable(machine, kubelet)
+    except TooManyZones as error:
+        return replace(machine_without_report(allocatable), assumed=(f"{UNALIGNED}: {error}",))
     except CannotStart as error:
-        return replace(machine_without_report(allocatable), assumed=(f"{ODD} ({error})",))
+        return replace(machine_without_report(allocatable), assumed=(f"{ODD}: {UNALIGNED} ({error})",))
     return RecordedMachine(machine, kubelet, tuple(assumed))
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from bayplan.cluster.pod_request import is_memory
 from bayplan.simulate.scenario.arrivals import SHORTEST_RUN
-from bayplan.simulate.scenario.lines import Faults, Place, ScenarioError, Section, Written, suggestion
+from bayplan.simulate.scenario.lines import Faults, Place, ScenarioError, Section, Written, Wrong, suggestion
 from bayplan.simulate.scenario.model import Kind, Member, Seconds, Workload
 from bayplan.simulate.scenario.pods import template_of
 from bayplan.simulate.scenario.values import duration, duration_of_at_least, name, one_of
@@ -30,8 +30,9 @@ DIFFERING = "differs from what the first line of this name says: must be the sam
 
 
 def read_trace(path: Path, faults: Faults) -> list[Workload]:
-    """The workloads of a trace; a file that cannot be read at all raises `ScenarioError`."""
+    """The workloads of a trace. A file without a single line that can be read raises `Wrong`, one that is no CSV `ScenarioError`."""
     rows = _json_rows if path.suffix in JSON_LINES else _csv_rows
+    faults_before = len(faults.found)
     first_of_name: dict[str, Section] = {}
     members: dict[str, list[Member]] = {}
     for row in rows(path, faults):
@@ -43,6 +44,8 @@ def read_trace(path: Path, faults: Faults) -> list[Workload]:
         if first is not arrival:
             _check_same(first, arrival)
         members.setdefault(own_name, []).append(Member(at, runs_for))
+    if not members and len(faults.found) == faults_before:
+        raise Wrong(f"{path} has no line below its header: must have one for each pod")
     workloads = [_workload(own_name, first, members[own_name]) for own_name, first in first_of_name.items()]
     return [workload for workload in workloads if workload is not None]
 
@@ -141,9 +144,9 @@ def _text_of(path: Path) -> str:
     try:
         found = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
+        raise Wrong(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: is not text: {error.reason} at byte {error.start}") from None
+        raise Wrong(f"{path} is not text: {error.reason} at byte {error.start}") from None
     if not found.strip():
-        raise ScenarioError(f"{path}: is empty")
+        raise Wrong(f"{path} is empty")
     return found

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from bayplan.cluster.pod_request import AmountError, amount_of
+from bayplan.kube.quantity import NANO, parse
 from bayplan.simulate.scenario.lines import Written, Wrong, described, suggestion
 from bayplan.simulate.scenario.model import Seconds
 
@@ -19,8 +20,12 @@ Value = TypeVar("Value")
 
 LONGEST_NAME = 200  # a pod's name has 253 characters, and numbers are appended
 LONGEST_DURATION: Seconds = 10 * 365 * 86_400
+LONGEST_LABEL = 63
+LONGEST_DOMAIN = 253
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_LABEL = re.compile(rf"(?=.{{1,{LONGEST_LABEL}}}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_DOMAIN = re.compile(rf"(?=.{{1,{LONGEST_DOMAIN}}}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _SPAN = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SPANS = re.compile(rf"(?:{_SPAN.pattern})+")
@@ -49,6 +54,18 @@ def name(written: Written) -> str:
     if not _NAME.fullmatch(found) or len(found) > LONGEST_NAME:
         allowed = f"lower-case letters, digits, '-' and '.', at most {LONGEST_NAME} of them"
         raise Wrong(f"{described(written)} is no name: must be {allowed}")
+    return found
+
+
+def label(key: str, written: Written) -> str:
+    """The value of a label, if the API server would take both it and its key."""
+    domain, slash, own_name = key.rpartition("/")
+    word = f"letters, digits, '-', '_' and '.' between letters or digits, at most {LONGEST_LABEL} of them"
+    if not _LABEL.fullmatch(own_name) or (slash and not _DOMAIN.fullmatch(domain)):
+        raise Wrong(f"is no key of a label: must be {word}, after a domain and '/' if there is one")
+    found = text(written)
+    if found and not _LABEL.fullmatch(found):
+        raise Wrong(f"{described(written)} is no value of a label: must be {word}")
     return found
 
 
@@ -124,6 +141,14 @@ def amount(resource: str, written: Written) -> int:
         return amount_of(resource, text(written))
     except AmountError as error:
         raise Wrong(str(error)) from None
+
+
+def whole_amount(resource: str, written: Written) -> int:
+    """An amount of what cannot be divided, such as devices."""
+    found = amount(resource, written)
+    if parse(text(written)).nano % NANO:
+        raise Wrong(f"{described(written)} is no whole number: {resource} cannot be divided")
+    return found
 
 
 def seconds_of(found: str) -> Seconds:

@@ -10,7 +10,7 @@ from bayplan.simulate.scenario.arrivals import arrivals, chance, run_times
 from bayplan.simulate.scenario.lines import Section, Written
 from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, Member, Together, Workload
 from bayplan.simulate.scenario.pods import template_of
-from bayplan.simulate.scenario.values import name, one_of, text, whole_number
+from bayplan.simulate.scenario.values import label, name, one_of, text, whole_number
 
 KEYS = ("name", "namespace", "kind", "labels", "replicas", "gang", "arrive", "runs", "backoffLimit", "pod")
 GANG_KEYS = ("size", "required", "preferred")
@@ -31,7 +31,7 @@ def workload_of(written: Written, seed: int) -> Workload | None:
     own_name = section.need("name", name, "")
     namespace = section.take("namespace", name, "default")
     kind = section.take("kind", one_of(KINDS), Kind.REPLICA_SET)
-    labels = section.entries("labels", lambda _, value: text(value))
+    labels = section.entries("labels", label)
     replicas = section.take("replicas", whole_number(1, MOST_PODS), 1)
     for key in ("runs", "backoffLimit"):
         value = section.get(key)

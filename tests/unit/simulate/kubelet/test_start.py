@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy
-from bayplan.simulate.kubelet import CannotStart, KubeletConfiguration, Machine, VirtualKubelet
+from bayplan.simulate.kubelet import CannotStart, KubeletConfiguration, Machine, TooManyZones, VirtualKubelet
 from tests.helpers import GI, GPU
 from tests.unit.simulate.kubelet.nodes import HUGE, kubelet, machine
 
 TEN_ZONES = machine(10, cores=1, threads=1)
+SEVENTEEN_ZONES = machine(17, cores=1, threads=1)
+SIXTY_FOUR_ZONES = machine(64, cores=1, threads=1, gpus=([0], [63]))
 FOUR_SOCKETS_IN_TWO_ZONES = Machine(
     machine().zones,
     tuple(type(cpu)(cpu.core, cpu.core // 2, cpu.zone, cpu.cache) for cpu in machine().cpus),
@@ -68,6 +70,8 @@ def test_where_it_would_not_start(hardware: Machine, settings: dict[str, Any], m
     [
         (TEN_ZONES, {"policy": Policy.NONE}),
         (TEN_ZONES, {"max_numa_nodes": 16}),
+        (machine(16, cores=1, threads=1), {"max_numa_nodes": 16}),
+        (SIXTY_FOUR_ZONES, {"policy": Policy.NONE, "memory": False, "reserved_memory": {}}),
         (machine(), {"cpu": False, "reserved_cpus": ()}),
         (machine(), {"memory": False, "reserved_memory": {}}),
         (machine(4, zones_per_socket=2), {"options": ["align-by-socket"]}),
@@ -75,6 +79,21 @@ def test_where_it_would_not_start(hardware: Machine, settings: dict[str, Any], m
 )
 def test_where_it_does(hardware: Machine, settings: dict[str, Any]) -> None:
     assert kubelet(hardware, **settings).pods == {}
+
+
+@pytest.mark.parametrize(
+    "hardware, settings",
+    [
+        (SEVENTEEN_ZONES, {"max_numa_nodes": 64, "memory": False}),
+        (SIXTY_FOUR_ZONES, {"policy": Policy.BEST_EFFORT, "max_numa_nodes": 64, "cpu": False, "memory": False}),
+        (SEVENTEEN_ZONES, {"policy": Policy.NONE}),
+        (SEVENTEEN_ZONES, {"policy": Policy.NONE, "memory": False, "options": ["distribute-cpus-across-numa"]}),
+    ],
+)
+def test_more_zones_than_anybody_could_combine(hardware: Machine, settings: dict[str, Any]) -> None:
+    message = f"{len(hardware.zones)} zones are more than this simulator can align, .*: must be at most 16, or"
+    with pytest.raises(TooManyZones, match=message):
+        kubelet(hardware, **settings)
 
 
 def by_amount(milli: int, *options: str) -> VirtualKubelet:

@@ -103,6 +103,22 @@ def test_what_a_report_leaves_open_is_assumed_and_told(report: NodeResourceTopol
     assert list(rebuilt(report, {"memory": 8 * GI}).assumed) == assumed
 
 
+def test_more_zones_than_anybody_could_combine_are_remarked_once_and_not_aligned(tmp_path: Path) -> None:
+    zones = [zone(number, {"cpu": 2, "memory": "2Gi"}) for number in range(20)]
+    found = recorded(
+        tmp_path,
+        *(node(name, {"cpu": 39, "memory": "40Gi"}) for name in ("n1", "n2")),
+        *(topology(*zones, name=name, policy="restricted", attributes=MANAGERS) for name in ("n1", "n2")),
+    )
+    assert [len(each.machine.zones) for each in found.nodes] == [1, 1]
+    settings = found.nodes[0].kubelet.settings
+    assert (settings.policy, settings.cpu_static, settings.memory_static) == (Policy.NONE, False, False)
+    (remark,) = found.remarks
+    assert remark.startswith(
+        "n[1-2]: taken as one zone without alignment: 20 zones are more than this simulator can align"
+    )
+
+
 def test_a_node_without_a_report_is_one_zone_that_aligns_nothing() -> None:
     found = machine_without_report(ALLOCATABLE | {"cpu": 3500})
     assert len(found.machine.zones) == 1
@@ -171,6 +187,11 @@ def test_a_scenario_goes_on_from_a_dump(tmp_path: Path) -> None:
     ]
     assert faults(tmp_path, "cluster: dump.json\nworkloads: [{name: app, pod: {resources: {cpu: 1}}}]\n") == [
         'x.yaml:2: workloads[0].name: "app" would give its pods names that pods of the cluster have'
+    ]
+    # If a kubelet refuses web-0, the pod that replaces it is called web-0-r1.
+    recorded(tmp_path, node("n1", {"cpu": 4}), simple_pod({"cpu": 1}, "web-0-r17", nodeName="n1"))
+    assert faults(tmp_path, "cluster: dump.json\nworkloads: [{name: web, pod: {resources: {cpu: 1}}}]\n") == [
+        'x.yaml:2: workloads[0].name: "web" would give its pods names that pods of the cluster have'
     ]
     assert faults(tmp_path, "cluster: dump.json\nnodes: [{name: n1, machine: core:1 mem:1Gi}]\n") == [
         'x.yaml:2: nodes[0].name: "n1" is the name of another node'

@@ -41,6 +41,17 @@ def test_a_list_of_label_values_is_dealt_out_in_equal_consecutive_shares(
     assert [node.labels["rack"] for node in found.nodes] == dealt
 
 
+def test_labels_that_the_api_server_takes(tmp_path: Path) -> None:
+    labels = f"{{example.com/Rack_1.a: R-1, {'k' * 63}: {'v' * 63}, empty: ''}}"
+    (node,) = scenario(tmp_path, f"nodes: [{{{GROUP}, labels: {labels}}}]").nodes
+    assert list(node.labels.values()) == ["n", "R-1", "v" * 63, ""]
+
+
+def test_zones_that_nobody_combines_may_be_many(tmp_path: Path) -> None:
+    text = "nodes: [{name: n, machine: numa:64 core:1 mem:1Gi gpu:1@numa}]\nworkloads: [{name: a, pod: {resources: {cpu: 2}}}]"
+    assert len(scenario(tmp_path, text).nodes[0].machine.zones) == 64
+
+
 def test_taints_and_cordons(tmp_path: Path) -> None:
     taints = "taints: [{key: gpu, value: present, effect: NoSchedule}, {key: old, effect: NoExecute}]"
     (node,) = scenario(tmp_path, f"nodes: [{{{GROUP}, {taints}, unschedulable: true}}]").nodes
@@ -101,6 +112,14 @@ def test_memory_that_only_the_node_reserves_comes_from_the_lowest_zones(tmp_path
         ("reservedSystemCPUs: 0-16", 'reservedSystemCPUs: "0-16" is not allowed: the machine has CPUs 0 to 15'),
         ("reservedSystemCPUs: all", 'reservedSystemCPUs: "all" is no list of CPUs: must be like 0,32 or 0-1,32-33'),
         ("kubeReserved: {cpu: lots}", 'kubeReserved.cpu: invalid quantity "lots"'),
+        (
+            "kubeReserved: {memory: 20Gi}, systemReserved: {memory: 13Gi}",
+            "kubeReserved: 33Gi of memory are reserved: must be at most the machine's 32Gi (no kubelet would start)",
+        ),
+        (
+            "systemReserved: {memory: 33Gi}, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]",
+            "systemReserved: 33Gi of memory are reserved: must be at most the machine's 32Gi (no kubelet would start)",
+        ),
         ("maxPods: 0", "maxPods: 0 is not allowed: must be 1 to 100000"),
         ("reservedMemory: [{limits: {memory: 1Gi}}]", "reservedMemory[0].numaNode: is missing"),
         ("reservedMemory: [{numaNode: 2, limits: {}}]", "reservedMemory[0].numaNode: 2 is not allowed: must be 0 to 1"),
@@ -151,6 +170,13 @@ def test_kubelets_that_would_not_start(tmp_path: Path, keys: str, message: str) 
         (f"{{{GROUP}, taints: [{{key: a, effect: Never}}]}}", 'nodes[0].taints[0].effect: "Never" is not allowed'),
         (f"{{{GROUP}, unschedulable: maybe}}", 'nodes[0].unschedulable: "maybe" is not allowed: must be one of true, false'),
         (f"{{{GROUP}, count: 2}}, {{{GROUP.replace('n,', 'n-1,')}}}", 'nodes[1].name: "n-1" is the name of another node'),
+        (f"{{{GROUP}, labels: {{bad key!: x}}}}", "nodes[0].labels.bad key!: is no key of a label: must be letters, digits"),
+        (f"{{{GROUP}, labels: {{Rack.org/a: x}}}}", 'nodes[0].labels["Rack.org/a"]: is no key of a label'),
+        (f"{{{GROUP}, labels: {{{'k' * 64}: x}}}}", f"nodes[0].labels.{'k' * 64}: is no key of a label"),
+        (f"{{{GROUP}, labels: {{rack: x y}}}}", 'nodes[0].labels.rack: "x y" is no value of a label: must be letters, digits'),
+        (f"{{{GROUP}, count: 2, labels: {{rack: [ok, -no]}}}}", 'nodes[0].labels.rack[1]: "-no" is no value of a label'),
+        ("{name: n, machine: numa:20 core:1 mem:1Gi, kubelet: {topologyManagerPolicy: restricted, topologyManagerPolicyOptions: {max-allowable-numa-nodes: 64}}}",
+         "nodes[0].kubelet: 20 zones are more than this simulator can align, whatever a real kubelet does: must be at most 16, or topologyManagerPolicy none"),
         ("{name: n, machine: pack:3 numa:3 core:1 mem:1Gi, kubelet: {topologyManagerPolicy: restricted}}",
          "nodes[0].kubelet: no kubelet would start: Topology Manager policy restricted is not supported on 9 zones"),
     ],

@@ -76,7 +76,6 @@ def test_the_trace_stands_beside_the_scenario(tmp_path: Path) -> None:
         ("time,name,cpu\n0,a,1\n0,a,2\n", "t.csv:3: cpu: differs from what the first line of this name says"),
         ("time,name,cpu,memory\n0,a,1,1Gi\n0,a,1,\n", "t.csv:3: memory differs from what the first line of this name says"),
         ('time,name,cpu\n0,"a\n,1\n', "t.csv:3: has 2 values"),
-        ("", "t.csv: is empty"),
     ],
 )  # fmt: skip
 def test_lines_that_make_no_sense(tmp_path: Path, text: str, message: str) -> None:
@@ -84,6 +83,22 @@ def test_lines_that_make_no_sense(tmp_path: Path, text: str, message: str) -> No
         trace(tmp_path, text)
     assert message in str(error.value)
     assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "t.csv is empty"),
+        (b"\n \n", "t.csv is empty"),
+        (b"time,name,cpu\n\n", "t.csv has no line below its header: must have one for each pod"),
+        (b"time,name\xff", "t.csv is not text: invalid start byte at byte 9"),
+    ],
+)
+def test_a_trace_without_a_line_is_named_where_the_scenario_names_it(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    assert faults(tmp_path, f"{NODES}trace: t.csv\n") == [f"x.yaml:2: trace: {message}"]
 
 
 @pytest.mark.parametrize(
