@@ -64,8 +64,8 @@ def plain_case(seed: int) -> Case:
     state = ClusterState()
     free = {}
     for name in names:
-        amounts = {GPU: random.choice((0, 1, 2, 3, 4, 4)), "cpu": random.choice((0, 2, 4, 8))}
-        amounts["pods"] = random.choice((1, 2, 3, 110, 110))
+        amounts = {GPU: random.choice((0, 1, 2, 4, 4, 6)), "cpu": random.choice((0, 2, 4, 8, 8))}
+        amounts["pods"] = random.choice((1, 3, 110, 110, 110))
         state.set_node(node(name, amounts, labels=labels[name]))
         free[name] = amounts
         if random.random() < 0.2:

@@ -6,7 +6,7 @@ Nothing is half placed, nothing changes before it is assumed, and every kubelet 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -20,20 +20,46 @@ from tests.exhaustive_gangs import Cluster, choices_of_groups, fewest_domains, w
 from tests.random_gangs import Case, numa_case, plain_case, tight_case
 
 CHUNKS = 8
-PLAIN = 4000
-NUMA = 800
+EACH: dict[Callable[[int], Case], int] = {plain_case: 2400, tight_case: 1600, numa_case: 1200}
+OUT_OF_TIME = 800
+LATE = 400
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_gangs_that_sums_decide_about(chunk: int) -> None:
-    for seed in range(chunk, PLAIN, CHUNKS):
-        check(plain_case(seed), f"plain_case({seed})")
+@pytest.mark.parametrize("make", EACH)
+def test_as_the_exhaustive_search_says(make: Callable[[int], Case], chunk: int) -> None:
+    for seed in range(chunk, EACH[make], CHUNKS):
+        check(make(seed), f"{make.__name__}({seed})")
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_gangs_that_kubelets_decide_about(chunk: int) -> None:
-    for seed in range(chunk, NUMA, CHUNKS):
-        check(numa_case(seed), f"numa_case({seed})")
+@pytest.mark.parametrize("make", [plain_case, tight_case])
+def test_what_is_said_without_an_exact_search_is_true(make: Callable[[int], Case], chunk: int) -> None:
+    for seed in range(chunk, OUT_OF_TIME, CHUNKS):
+        case = make(seed)
+        tree = case.scheduler.trees.get(case.gang.topology)
+        assert tree is not None
+        if not tree.size:
+            continue
+        tried = case.scheduler.place(case.gang, case.gang.whole, tree, seconds=0.0)
+        fewest = fewest_domains(case.cluster, case.gang.whole)
+        name = f"{make.__name__}({seed}): {tried.solution}"
+        if tried.status is Status.INFEASIBLE:
+            assert fewest is None, name
+        elif tried.status is not Status.LIMIT_REACHED:
+            assert fewest is not None, name
+            assert tried.domains - tried.solution.gap <= fewest <= tried.domains, name
+            assert (tried.status is Status.OPTIMAL) == (tried.solution.gap == 0), name
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_a_scheduler_that_waits_for_reports_promises_nothing_that_a_kubelet_refuses(chunk: int) -> None:
+    for seed in range(chunk, LATE, CHUNKS):
+        case = numa_case(seed)
+        case.state.freshness.waits_for_reports = True
+        decision = schedule_gang(case.scheduler, case.gang)
+        replay(case, decision, f"numa_case({seed})")
+        assert assume_gang(case.scheduler, case.gang, decision) is not None, f"numa_case({seed}): a node says no"
 
 
 def check(case: Case, name: str) -> None:

@@ -3,7 +3,7 @@
 1. *Bounds.* Too few slots in sum, or no required domain that holds enough: a proof, and the sentence that users read.
 2. *Equal pods, one constraint* (`equal_pods.py`): arithmetic, always exact.
 3. *Groups of equal pods* (`packing.py`): a depth-first search; exact about whether, and optimal if it meets the bound on domains.
-4. *The rest* (`program.py`): HiGHS, within a time limit, on the required domains one after another if the whole is too large.
+4. *The rest* (`program.py`): HiGHS, within a time limit, on parts of the cluster (`narrowed.py`) if the whole is too large.
 
 The answer says which of these it rests on.
 """
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import gcd
 
 import numpy as np
 
-from bayplan.engine.gangs import program
+from bayplan.engine.gangs import narrowed, program
 from bayplan.engine.gangs.equal_pods import Wish, place_equal
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
@@ -30,9 +31,6 @@ from bayplan.engine.gangs.problem import (
     wished_domains,
 )
 from bayplan.engine.gangs.slices import Layer
-
-# Required domains that an exact search looks into one by one, the tightest first.
-MOST_DOMAINS = 12
 
 
 def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = program.SECONDS) -> Solution:
@@ -54,15 +52,18 @@ def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = pr
         return packed
     if packed is not None and packed.found and wished_domains(problem, packed) == least:
         return replace(packed, status=Status.OPTIMAL, bound=_bound_text("groups packed", least))
-    exact = _exact(problem, seconds)
-    if packed is None or not packed.found or exact.status is Status.INFEASIBLE:
-        return _judged(problem, exact, least)
-    if exact.found and wished_domains(problem, exact) <= wished_domains(problem, packed):
-        return _judged(problem, exact, least)
+    exact = narrowed.solve(problem, seconds, least)
     if exact.found:
         least = max(least, wished_domains(problem, exact) - exact.gap)
-    gap = wished_domains(problem, packed) - least
-    return _judged(problem, replace(packed, bound=f"groups packed; {exact.bound}", gap=gap), least)
+    if packed is not None and packed.found and _is_better(problem, packed, exact):
+        exact = replace(packed, bound=f"groups packed; {exact.bound}", gap=wished_domains(problem, packed))
+    return _judged(problem, exact, least)
+
+
+def _is_better(problem: Problem, packed: Solution, exact: Solution) -> bool:
+    if exact.found:
+        return wished_domains(problem, packed) < wished_domains(problem, exact)
+    return exact.status is not Status.INFEASIBLE
 
 
 def _judged(problem: Problem, solution: Solution, least: int) -> Solution:
@@ -202,7 +203,8 @@ def _fewest_domains(problem: Problem) -> int:
             continue
         key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.used)
         if key not in known:
-            known[key] = max(_fewest_of(problem, number, shape) for shape in problem.shapes)
+            alone = [_fewest_of(problem, number, shape) for shape in problem.shapes]
+            known[key] = max((*alone, *_fewest_by_sums(problem, number)))
         total += known[key]
     return total
 
@@ -214,32 +216,14 @@ def _fewest_of(problem: Problem, number: int, shape: int) -> int:
     return max(1, place_equal(problem.tree, _slots_at_home(problem, number, shape), wish).domains)
 
 
-def _exact(problem: Problem, seconds: float) -> Solution:
-    """HiGHS on the whole, or on the most promising required domains one after another."""
-    whole = program.solve(problem, seconds)
-    if whole.found or whole.status is Status.INFEASIBLE:
-        return whole
-    best = whole
-    domains = list(_promising(problem))
-    for inside in domains[:MOST_DOMAINS]:
-        part = program.solve(inside, seconds / MOST_DOMAINS)
-        if part.found and (not best.found or wished_domains(problem, part) < wished_domains(problem, best)):
-            # What is not proven about the other domains may be a gap as large as the answer.
-            bound = "exact inside the domains that were looked into"
-            best = replace(part, status=Status.FEASIBLE, bound=bound, gap=wished_domains(problem, part))
-    return best
-
-
-def _promising(problem: Problem) -> Iterator[Problem]:
-    """The problem restricted to single domains of the gang's required level, those with the least room first."""
-    level = problem.parts[0].required
-    if level is None or level == problem.tree.node_level:
-        return
-    sums = {shape: problem.tree.sums(problem.slots[shape], level) for shape in problem.shapes}
-    enough = np.logical_and.reduce([sums[shape] >= problem.totals[0][shape] for shape in problem.shapes])
-    room = np.add.reduce([sums[shape] for shape in problem.shapes])
-    for domain in sorted(np.flatnonzero(enough), key=lambda domain: int(room[domain])):
-        first, end = problem.tree.bounds(level, int(domain))
-        inside = np.zeros(problem.tree.size, dtype=np.int64)
-        inside[first:end] = 1
-        yield replace(problem, slots=tuple(counts * inside for counts in problem.slots))
+def _fewest_by_sums(problem: Problem, number: int) -> Iterator[int]:
+    """So many preferred domains have the amounts that a part's pods of all shapes ask for together, resource by resource."""
+    part = problem.parts[number]
+    for resource in range(problem.free.shape[0]):
+        amounts = [int(amount) for amount in problem.amounts[:, resource]]
+        unit = gcd(*amounts)
+        wanted = sum(amounts[shape] // unit * problem.totals[number][shape] for shape in problem.shapes)
+        usable = sum(amounts[shape] // unit * _slots_at_home(problem, number, shape) for shape in problem.shapes)
+        room = np.minimum(usable, np.maximum(problem.free[resource] // unit, 0)).astype(np.int64)
+        wish = Wish(wanted, problem.required(number), part.preferred, used=frozenset(part.used))
+        yield place_equal(problem.tree, room, wish).domains if wanted else 0

@@ -1,0 +1,99 @@
+"""The exact search (`program.py`) on the whole problem, and where that takes too long on parts of the cluster that look best.
+
+A program over thousands of nodes that counts domains may need minutes; one over a few racks that only asks *whether* needs
+milliseconds. So a gang is first tried in a few of the largest preferred domains, as few as will do: if that meets the bound, it is the best.
+Otherwise the whole is searched, and if that has no proof in its time, single required domains, the tightest first. What is found in a part
+of the cluster is a place, and how far it may be from the best is its gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.engine.gangs import program
+from bayplan.engine.gangs.problem import Problem, Solution, Status, wished_domains
+
+# Required domains that are looked into one by one.
+MOST_DOMAINS = 12
+# The share of the time that each question about a few preferred domains gets.
+SHARE = 1 / 8
+INSIDE = "exact inside the domains that were looked into"
+
+
+def solve(problem: Problem, seconds: float, least: int) -> Solution:
+    """The best that is found in about this time. No answer has fewer domains than `least`, so one that has no more is optimal."""
+    best = _in_few_domains(problem, seconds * SHARE)
+    if best.found and wished_domains(problem, best) == least:
+        return best
+    whole = program.solve(problem, seconds)
+    if whole.status in (Status.OPTIMAL, Status.INFEASIBLE):
+        return whole
+    if whole.found:
+        least = max(least, wished_domains(problem, whole) - whole.gap)
+    best = _better(problem, whole, best)
+    for number, inside in enumerate(_in_required_domains(problem)):
+        if number == MOST_DOMAINS or (best.found and wished_domains(problem, best) == least):
+            break
+        best = _better(problem, best, _in_few_domains(inside, seconds * SHARE / MOST_DOMAINS))
+        best = _better(problem, best, program.solve(inside, seconds / MOST_DOMAINS))
+    return replace(best, gap=wished_domains(problem, best) - least) if best.found else best
+
+
+def _better(problem: Problem, known: Solution, other: Solution) -> Solution:
+    """The one with fewer domains. What was found on a part of the cluster proves nothing about the rest."""
+    if not other.found or (known.found and wished_domains(problem, known) <= wished_domains(problem, other)):
+        return known
+    return replace(other, status=Status.FEASIBLE, bound=INSIDE)
+
+
+def _in_required_domains(problem: Problem) -> Iterator[Problem]:
+    """The problem restricted to single domains of the gang's required level, those with the least room first."""
+    level = problem.parts[0].required
+    if level is None or level == problem.tree.node_level:
+        return
+    sums = {shape: problem.tree.sums(problem.slots[shape], level) for shape in problem.shapes}
+    enough = np.logical_and.reduce([sums[shape] >= problem.totals[0][shape] for shape in problem.shapes])
+    room = np.add.reduce([sums[shape] for shape in problem.shapes])
+    for domain in sorted(np.flatnonzero(enough), key=lambda domain: int(room[domain])):
+        yield _restricted(problem, problem.tree.domain_at[level] == domain)
+
+
+def _in_few_domains(problem: Problem, seconds: float) -> Solution:
+    """Whether the gang has a place in the k largest domains of its preferred level, for the smallest such k.
+
+    A gang that prefers none is content with the first few that will do.
+    """
+    preferred = problem.parts[0].preferred
+    level = preferred if preferred is not None else max(problem.tree.node_level - 1, 0)
+    sums = np.stack([problem.tree.sums(problem.slots[shape], level) for shape in problem.shapes]).astype(np.float64)
+    totals = np.array([[problem.totals[0][shape]] for shape in problem.shapes], dtype=np.float64)
+    worth = (np.minimum(sums, totals) / totals).sum(axis=0)
+    worth[list(problem.parts[0].used)] += len(totals)
+    order = np.argsort(-worth, kind="stable")
+    enough = (np.cumsum(sums[:, order], axis=1) >= totals).all(axis=0)
+    best = Solution(Status.LIMIT_REACHED, bound="exact search: out of time")
+    if not enough.any():
+        return best
+    low, high = int(enough.argmax()), len(order)
+    number = low + 1
+    whether = replace(problem, parts=tuple(replace(part, preferred=None, used=()) for part in problem.parts))
+    while low < high:
+        inside = np.isin(problem.tree.domain_at[level], order[:number])
+        found = program.solve(_restricted(whether, inside), seconds)
+        if found.found:
+            best, high = replace(found, status=Status.FEASIBLE, bound=INSIDE), number - 1
+            number = (low + high + 1) // 2
+            if preferred is None:
+                break
+        else:
+            low = number
+            number = min(2 * number, high) if not best.found else (low + high + 1) // 2
+    return best
+
+
+def _restricted(problem: Problem, inside: NDArray[np.bool_]) -> Problem:
+    return replace(problem, slots=tuple(np.where(inside, counts, 0) for counts in problem.slots))
