@@ -6,15 +6,17 @@ that arrive too late or that not even an empty node would take, demands that nob
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-import msgspec
-
-from bayplan.cluster.pod_class import pod_class_of
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pod_class import PodClass, pod_class_of
+from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count, human, usual_order
 from bayplan.explain.hostlist import hostlist
+from bayplan.kube.core_v1 import Metadata, Node, NodeSpec
+from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.lines import Place, Section
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
@@ -66,29 +68,58 @@ def _held_back(workload: Workload) -> Iterator[str]:
 
 
 def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Workloads whose pods every kind of node would refuse even if it were empty, with the best reason for it."""
-    kinds = _kinds_of_nodes(scenario.nodes)
-    known: dict[bytes, str | None] = {}
+    """Workloads whose pods every node would refuse even if it were empty, with the best reason for it."""
+    nodes = _EmptyNodes(scenario.nodes)
+    known: dict[PodClass, str | None] = {}
     for workload in scenario.workloads:
-        shape = msgspec.json.encode(workload.template.spec)
-        if shape not in known:
-            known[shape] = _why_nowhere(effective_request(workload.template), kinds)
-        reason = known[shape]
+        pod = nodes.state.classes.of(workload.template)
+        if pod not in known:
+            known[pod] = nodes.why_nowhere(pod)
+        reason = known[pod]
         if reason is not None:
             yield workload.name, f"the pods of {workload.name} fit nowhere, not even on an empty node: {reason}"
 
 
-def _kinds_of_nodes(nodes: tuple[SimulatedNode, ...]) -> list[SimulatedNode]:
-    """One node of every machine and kubelet."""
-    kinds: list[SimulatedNode] = []
-    for node in nodes:
-        if not any((kind.machine, kind.kubelet) == (node.machine, node.kubelet) for kind in kinds):
-            kinds.append(node)
-    return kinds
+class _EmptyNodes:
+    """All nodes with their labels and taints, and one of every kind of machine and kubelet."""
+
+    def __init__(self, nodes: tuple[SimulatedNode, ...]) -> None:
+        self.state = ClusterState()
+        self._profile = default_profile()
+        self._kinds: list[SimulatedNode] = []
+        self._kind_of_row: dict[int, int] = {}
+        for node in nodes:
+            spec = NodeSpec(unschedulable=node.unschedulable, taints=list(node.taints))
+            row = self.state.set_node(Node(metadata=Metadata(name=node.name, labels=dict(node.labels)), spec=spec))
+            self._kind_of_row[row] = self._kind(node)
+
+    def _kind(self, node: SimulatedNode) -> int:
+        for index, kind in enumerate(self._kinds):
+            if (kind.machine, kind.kubelet) == (node.machine, node.kubelet):
+                return index
+        self._kinds.append(node)
+        return len(self._kinds) - 1
+
+    def why_nowhere(self, pod: PodClass) -> str | None:
+        """Why no node takes a pod, None if one does: schedulers look at labels and taints, kubelets at amounts."""
+        profile = self._profile
+        rows = slice(0, self.state.columns.size)
+        found = profile.for_class(pod).blocked_by_node(self.state, rows)
+        blocked = [PASSES] * rows.stop if found is None else found.tolist()
+        open_kinds = {self._kind_of_row[row] for row, number in enumerate(blocked) if number == PASSES}
+        closed = Counter(profile.cause(pod, number)[1] for number in blocked if number != PASSES)
+        reasons = [f"{nodes} {cause}" for cause, nodes in closed.items()]
+        if open_kinds or not closed:
+            kinds = [self._kinds[index] for index in sorted(open_kinds)]
+            refusal = _why_refused(pod.request, kinds, "no other node" if closed else "no node")
+            if refusal is None:
+                return None
+            reasons.append(refusal)
+        return "; ".join(reasons)
 
 
-def _why_nowhere(request: PodRequest, kinds: list[SimulatedNode]) -> str | None:
-    """Why empty nodes refuse a pod, None if one of them does not. The refusal of a node that has enough in sum says most."""
+def _why_refused(request: PodRequest, kinds: list[SimulatedNode], none: str) -> str | None:
+    """Why kubelets refuse a pod, None if one of them does not. The refusal of a node that has enough in sum says most."""
     refusals = []
     most: dict[str, int] = {}
     for kind in kinds:
@@ -106,6 +137,6 @@ def _why_nowhere(request: PodRequest, kinds: list[SimulatedNode]) -> str | None:
     for resource in usual_order(request.total):
         want, have = request.total[resource], most.get(resource, 0)
         if want > have:
-            limit = f"no node has more than {human(resource, have)}" if have else "no node has any"
+            limit = f"{none} has more than {human(resource, have)}" if have else f"{none} has any"
             return f"they ask for {resource} {human(resource, want)}, and {limit}"
-    return "no node has all that they ask for at once"
+    return f"{none} has all that they ask for at once"

@@ -70,7 +70,7 @@ def test_ten_faults_are_told_and_the_rest_is_counted(tmp_path: Path) -> None:
         ("a: 1\na: 2\n", "x.yaml:2: a: appears twice"),
         ("? [a]\n: 1\n", "x.yaml:1: holds a key that is not a text"),
         ("a:\n  <<: hello\n", 'x.yaml:2: a.<<: "hello" is not allowed: must be a mapping, or a list of them'),
-        ("a: {<<: [{b: 1}, [2]]}\n", 'x.yaml:1: a.<<: a list is not allowed: must be a mapping, or a list of them'),
+        ("a: {<<: [{b: 1}, [2]]}\n", "x.yaml:1: a.<<: a list is not allowed: must be a mapping, or a list of them"),
     ],
 )
 def test_keys_that_make_no_sense(tmp_path: Path, content: str, message: str) -> None:

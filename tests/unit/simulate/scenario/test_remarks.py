@@ -64,3 +64,29 @@ nodes:
 workloads: [{{name: app, {keys}}}]
 """
     assert remarks(tmp_path, text) == ([f"x.yaml:4: workloads[0]: {remark}"] if remark else [])
+
+
+@pytest.mark.parametrize(
+    "keys, reason",
+    [
+        ("pod: {resources: {cpu: 1}, nodeSelector: {pool: gpu}, tolerations: [{operator: Exists}]}", None),
+        ("pod: {resources: {cpu: 1}, nodeSelector: {kubernetes.io/hostname: n-2}}", None),
+        ("pod: {resources: {cpu: 1}, nodeSelector: {pool: gpu}}",
+         "4 node(s) didn't match Pod's node affinity/selector; 2 node(s) had untolerated taint(s); 1 node(s) were unschedulable"),
+        ("pod: {resources: {cpu: 1}, tolerations: [{operator: Exists}], nodeName: n-9}",
+         "7 node(s) didn't match the requested node name"),
+        ("pod: {resources: {cpu: 40}}",
+         "2 node(s) had untolerated taint(s); 1 node(s) were unschedulable; they ask for cpu 40, and no other node has more than 32"),
+        ("pod: {resources: {cpu: 40}, tolerations: [{key: gpu, operator: Exists}]}", None),
+    ],
+)  # fmt: skip
+def test_workloads_that_labels_and_taints_leave_no_node(tmp_path: Path, keys: str, reason: str | None) -> None:
+    text = f"""\
+nodes:
+- {{name: n, count: 4, machine: {ZONES}}}
+- {{name: gpu, count: 2, machine: pack:2 core:32 mem:32Gi, labels: {{pool: gpu}}, taints: [{{key: gpu, effect: NoSchedule}}]}}
+- {{name: old, machine: {ZONES}, unschedulable: true}}
+workloads: [{{name: app, {keys}}}]
+"""
+    where = "x.yaml:5: workloads[0]: the pods of app fit nowhere, not even on an empty node"
+    assert remarks(tmp_path, text) == ([f"{where}: {reason}"] if reason else [])
