@@ -106,7 +106,10 @@ def test_amounts_alone_are_rarely_wrong() -> None:
             outcome["too low"] += count < truth
             outcome["too high"] += count > truth
             outcome["too high without options"] += count > truth and not node.kubelet.settings.cpu_options
-    assert outcome == {"too low": 3, "too high": 32, "too high without options": 0}
+    counts = len(random_cluster.nodes) * len(random_cluster.workloads)
+    assert outcome["too low"] <= 0.02 * counts
+    assert outcome["too high"] <= 0.1 * counts
+    assert outcome["too high without options"] <= 0.01 * counts
 
 
 @settings(max_examples=60)

@@ -147,14 +147,13 @@ class Inventory:
         of_devices = (device.zones for listed in self.devices.values() for device in listed)
         return frozenset(self.cpus.by_zone).union(*of_devices)
 
-    @property
-    def plain(self) -> bool:
+    def plain(self, *, whole_cores: bool) -> bool:
         """True if amounts say all there is to say about a pod that fits into one zone.
 
-        That is: every device is healthy and in one zone, and the reservation does not split a core.
+        That is: every device is healthy and in one zone and, where CPUs are handed out in `whole_cores`, no core is partly reserved.
         """
         devices = (device for listed in self.devices.values() for device in listed)
-        return not self.cpus.splits_a_core(self.reserved_cpus) and all(
+        return not (whole_cores and self.cpus.splits_a_core(self.reserved_cpus)) and all(
             len(device.zones) == 1 and device.state != UNHEALTHY for device in devices
         )
 

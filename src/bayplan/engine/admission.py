@@ -55,12 +55,12 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     plain = columns.everywhere("topology") == TOPOLOGY_USABLE and columns.everywhere("cpu_group") == 1
     if plain and not demand.scope_matters:
         # Most pods have one container, and most nodes a zone for it: then no policy has to be looked at.
-        wants = _wants(columns, demand.pod_step.wants, rows, assumptions)
+        wants = wants_of(columns, demand.pod_step.wants, rows, assumptions)
         if not wants or np.logical_and.reduce(_ZoneWalk(columns, rows).in_one_zone(wants)):
             return None
     codes = np.zeros(count(rows), dtype=np.uint8)
     topology = columns.topology[rows]
-    for index, want, relevant in _wants(columns, demand.in_sum, rows, assumptions):
+    for index, want, relevant in wants_of(columns, demand.in_sum, rows, assumptions):
         if not _only_in_zones(columns.resource_names[index]):
             continue
         short = columns.zone_available_sum[index][rows] < want
@@ -117,7 +117,7 @@ def single_zones(
 def smallest_set_on(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> int:
     """The zones (as bits) that a `restricted` node takes for a pod of one step that no single zone holds; 0 if none."""
     rows = slice(row, row + 1)
-    wants = _wants(columns, demand.pod_step.wants, rows, assumptions)
+    wants = wants_of(columns, demand.pod_step.wants, rows, assumptions)
     found = _try_larger_sets(
         columns, _ZoneWalk(columns, rows), wants, np.ones(1, dtype=np.bool_), assumptions, np.zeros(1, dtype=np.uint8)
     )
@@ -128,11 +128,11 @@ def relevant_wants(
     columns: Columns, wants: tuple[tuple[str, int], ...], row: int, assumptions: Assumptions
 ) -> list[tuple[int, int]]:
     """The (resource index, amount) pairs of `wants` that one node's managers would look at."""
-    found = _wants(columns, wants, slice(row, row + 1), assumptions)
+    found = wants_of(columns, wants, slice(row, row + 1), assumptions)
     return [(index, want) for index, want, relevant in found if relevant is None or relevant[0]]
 
 
-def _wants(columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, assumptions: Assumptions) -> list[Want]:
+def wants_of(columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, assumptions: Assumptions) -> list[Want]:
     """Which nodes care about which amount; None means all of them.
 
     A resource that no zone of a node reports is not aligned there: a device without topology, or an agent that
@@ -188,7 +188,7 @@ def _judge_whole_cores(columns: Columns, demand: Demand, rows: Rows, assumptions
         return
     for cpus in {want // 1000 for step in demand.container_steps for name, want in step.wants if name == CPU}:
         split = cpus % columns.cpu_group[rows] != 0
-        for _, _, relevant in _wants(columns, ((CPU, cpus * 1000),), rows, assumptions):
+        for _, _, relevant in wants_of(columns, ((CPU, cpus * 1000),), rows, assumptions):
             codes[split if relevant is None else split & relevant] = Verdict.NOT_WHOLE_CORES
 
 
@@ -199,7 +199,7 @@ def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumpti
         return
     walk = _ZoneWalk(columns, rows, steps)
     for number, step in enumerate(steps, start=1):
-        wants = _wants(columns, step.wants, rows, assumptions)
+        wants = wants_of(columns, step.wants, rows, assumptions)
         if not wants:
             continue
         fits = walk.zones_that_fit(wants)

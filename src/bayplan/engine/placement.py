@@ -78,7 +78,7 @@ def place_by_amounts(state: ClusterState, row: int, demand: Demand, assumptions:
     report = state.reports[row]
     if report is None or not report.zones or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
         return Placement()
-    return None if _says_more_than_amounts(report) else _counted(state, row, demand, assumptions, report)
+    return None if says_more_than_amounts(report) else _counted(state, row, demand, assumptions, report)
 
 
 def knowledge_of(state: ClusterState, row: int, assumptions: Assumptions) -> NodeKnowledge | None:
@@ -140,13 +140,13 @@ def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts
     return found
 
 
-def _says_more_than_amounts(report: TopologyReport) -> bool:
+def says_more_than_amounts(report: TopologyReport) -> bool:
     """True if amounts per zone are not all that decides: groups of zones, odd devices or reservations, and two options."""
     settings = report.settings
     own_distances = {zone.costs.get(zone.id) for zone in report.zones}
     return (
         any(zone.memory_group is not None and len(zone.memory_group) > 1 for zone in report.zones)
-        or (report.inventory is not None and not report.inventory.plain)
+        or (report.inventory is not None and not report.inventory.plain(whole_cores=settings.cpu_group > 1))
         or "align-by-socket" in settings.cpu_options
         or (settings.prefer_closest and len(own_distances) > 1)
     )

@@ -28,7 +28,7 @@ from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, PODS, is_memory
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import Verdict, Want, _wants, verdicts
+from bayplan.engine.admission import Verdict, Want, verdicts, wants_of
 from bayplan.engine.demand import Demand, Step, demand_of
 from bayplan.engine.rows import Mask, Rows, among
 from bayplan.engine.slots_one_node import slots_of_one
@@ -195,7 +195,7 @@ class _Part:
         return np.where(self.distributing, 0.0, np.minimum(in_sum, memory)), in_sum
 
     def wants(self, wants: Wants) -> list[Want]:
-        return _wants(self.columns, wants, self.rows, self.assumptions)
+        return wants_of(self.columns, wants, self.rows, self.assumptions)
 
     def matters(self, question: list[Want]) -> Mask:
         """Nodes that align any of these amounts."""

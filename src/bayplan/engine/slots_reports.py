@@ -16,7 +16,7 @@ from bayplan.cluster.inventory import CpuLayout
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology_report import TopologyReport
 from bayplan.engine.kubelet.cpu_assignment import DISTRIBUTE_ACROSS_NUMA
-from bayplan.engine.placement import _says_more_than_amounts
+from bayplan.engine.placement import says_more_than_amounts
 from bayplan.engine.rows import Mask
 
 
@@ -83,7 +83,7 @@ def reports_of(state: ClusterState) -> SeenReports:
 
 def _irregular(report: TopologyReport) -> bool:
     uneven = report.inventory is not None and _uneven(report.inventory.cpus)
-    return uneven or _says_more_than_amounts(report)
+    return uneven or says_more_than_amounts(report)
 
 
 def _uneven(cpus: CpuLayout) -> bool:

@@ -216,7 +216,7 @@ class TestPlain:
         ],
     )
     def test_plain(self, changes: dict[str, str], plain: bool) -> None:
-        assert inventory(**changes).plain is plain
+        assert inventory(**changes).plain(whole_cores=True) is plain
 
 
 class TestNodesOfOneKind:
