@@ -142,6 +142,6 @@ def _natural_ranks(texts: Sequence[str]) -> list[int]:
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """The key by which people sort names with numbers in them; the text itself decides between 01 and 1."""
+    """The key by which people sort names with numbers in them: r before r2 before r10. The text decides between 01 and 1."""
     parts = re.split(r"([0-9]+)", text)
-    return (*((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts), (2, 0, text))
+    return (*((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts), (-1, 0, text))
