@@ -13,6 +13,8 @@ from typing import Self
 
 import click
 
+STANDARD_OUTPUT = Path("-")
+
 
 class ReservedFile:
     """A context: enter it before the work, `write` once, and leave it; without `write` nothing has happened."""
@@ -26,6 +28,8 @@ class ReservedFile:
         self._draft = self._target.with_name(f".{self._target.name}.{os.getpid()}.part")
 
     def __enter__(self) -> Self:
+        if self._path == STANDARD_OUTPUT:
+            raise self._error("name a file, standard output has the answer")
         if self._target.is_dir():
             raise self._error("is a folder")
         if self._target.exists() and not os.access(self._target, os.W_OK):

@@ -72,10 +72,12 @@ def simulate(
     NodeResourceTopologyMatch, `bayplan` asks for the kubelet's verdict. The same scenario gives the same result, byte for byte.
     Ctrl-C stops the simulation; what has happened until then is still shown and written.
 
-    Exit code, about the last scheduler: 0 all pods ran and no kubelet refused one, 1 some were refused, wait or were given up,
+    Exit code, about the last scheduler: 0 all pods ran and no kubelet refused one, 1 some were refused, wait, were given up or had not arrived,
     2 the input cannot be used, 130 interrupted.
     """
     schedulers = _schedulers(compare)
+    if report and picture and _are_one_file(report, picture):
+        raise click.UsageError(f"--report and --picture both name {report}: must be two files")
     delay = None if report_delay is None else _duration("--report-delay", report_delay)
     with ExitStack() as files:
         report_file = files.enter_context(ReservedFile(report, "--report")) if report else None
@@ -112,6 +114,11 @@ def _schedulers(compare: str | None) -> list[str]:
     return names
 
 
+def _are_one_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file. A terminal or /dev/null may well take both texts."""
+    return one.resolve() == other.resolve() and (one.is_file() or not one.exists())
+
+
 def _duration(option: str, text: str) -> Seconds:
     """A duration in the spelling of scenarios."""
     from bayplan.simulate.scenario.lines import Wrong
@@ -124,8 +131,10 @@ def _duration(option: str, text: str) -> Seconds:
 
 
 def _scenario(path: Path, seed: int | None, report_delay: Seconds | None) -> Scenario:
-    from bayplan.simulate.scenario.reader import read_scenario
+    from bayplan.simulate.scenario.reader import LARGEST_SEED, read_scenario
 
+    if seed is not None and seed > LARGEST_SEED:
+        raise click.UsageError(f"--seed: {seed} is not allowed: must be 0 to {LARGEST_SEED}")
     with working("reading the scenario"):
         scenario = read_scenario(STDIN if path == STANDARD_INPUT else path, seed)
     return scenario if report_delay is None else replace(scenario, report_delay=report_delay)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.cli.main import run
+from bayplan.cli.program import run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

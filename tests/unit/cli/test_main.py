@@ -16,7 +16,7 @@ HEAVY = ("numpy", "msgspec", "yaml", "rich", "aiohttp")
 )
 def test_help_does_not_wait_for_heavy_imports(arguments: list[str]) -> None:
     script = (
-        "import sys; from bayplan.cli.main import run; "
+        "import sys; from bayplan.cli.program import run; "
         f"code = run(['bayplan', *{arguments!r}]); "
         f"sys.exit(code or ', '.join(name for name in {HEAVY!r} if name in sys.modules) or 0)"
     )
@@ -74,3 +74,20 @@ def test_a_wrong_command_line_is_one_line_on_stderr(bayplan: Bayplan, arguments:
     assert result.out == ""
     assert result.err.startswith(message)
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("module", ["click", "bayplan.cli.program", "bayplan.cli.options"])
+def test_ctrl_c_among_the_imports_ends_without_a_traceback(module: str) -> None:
+    script = f"""
+import signal, sys
+class PressCtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, PressCtrlC())
+from bayplan.cli.main import main
+sys.argv = ["bayplan", "simulate", "scenario.yaml"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")

@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from bayplan.simulate.scenario.model import Scenario
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 from tests.unit.simulate.small_runs import a_run, blind_run
 
+PROGRAM = (sys.executable, "-c", "from bayplan.cli.main import main; main()")
 # The nodes of small_runs.py.
 SCENARIO = """
 name: two-zones
@@ -102,12 +105,24 @@ def test_pods_that_wait_are_named_with_the_reason_and_the_answer_is_no(bayplan: 
     assert result.code == 1
 
 
-def test_the_same_scenario_gives_the_same_bytes(bayplan: Bayplan, scenario: Path, tmp_path: Path) -> None:
+def test_the_same_scenario_gives_the_same_bytes_in_any_process(scenario: Path, tmp_path: Path) -> None:
     outputs = []
-    for number in range(2):
-        page, picture = tmp_path / f"{number}.html", tmp_path / f"{number}.svg"
-        result = bayplan("simulate", scenario, "--report", page, "--picture", picture, "-o", "json", cluster=None)
-        outputs.append((result.out, page.read_bytes(), picture.read_bytes()))
+    for hash_seed in ("1", "2"):
+        page, picture = tmp_path / f"{hash_seed}.html", tmp_path / f"{hash_seed}.svg"
+        command: list[str | Path] = [
+            *PROGRAM,
+            "simulate",
+            scenario,
+            "--report",
+            page,
+            "--picture",
+            picture,
+            "-o",
+            "json",
+        ]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, env=environment, capture_output=True, check=True)
+        outputs.append((done.stdout, page.read_bytes(), picture.read_bytes()))
     assert outputs[0] == outputs[1]
 
 
@@ -142,6 +157,8 @@ def test_report_delay_takes_the_place_of_the_scenarios(
         (["--compare", ""], "--compare: '' is not a scheduler; there are blind, upstream, bayplan"),
         (["--compare", "blind,blind"], "--compare: 'blind' appears twice"),
         (["--report-delay", "soon"], '--report-delay: "soon" is no duration: must be like 90s, 1h30m or 250ms'),
+        (["--seed", str(2**63)], f"--seed: {2**63} is not allowed: must be 0 to {2**63 - 1}"),
+        (["--report", "a.html", "--picture", "./a.html"], "--report and --picture both name a.html: must be two files"),
         (["--report-delay", "-1s"], '--report-delay: "-1s" is negative: must be 0s or more'),
     ],
 )
@@ -213,6 +230,41 @@ def test_a_link_is_kept_and_so_is_the_mode_of_the_file_behind_it(
 def test_what_is_no_file_is_written_to_as_it_is(bayplan: Bayplan, scripted: type[Scripted], scenario: Path) -> None:
     assert bayplan("simulate", scenario, "--report", os.devnull, cluster=None).code == 0
     assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.parametrize("option", ["--report", "--picture"])
+def test_a_dash_is_no_file(
+    bayplan: Bayplan, scenario: Path, tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = bayplan("simulate", scenario, option, "-", cluster=None)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"error: {option}: - cannot be written: name a file, standard output has the answer\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
+
+
+def test_one_device_may_take_both_files(bayplan: Bayplan, scripted: type[Scripted], scenario: Path) -> None:
+    assert bayplan("simulate", scenario, "--report", os.devnull, "--picture", os.devnull, cluster=None).code == 0
+
+
+def test_a_program_that_is_ended_leaves_no_half_written_file(scenario: Path, tmp_path: Path) -> None:
+    scenario.write_text(SCENARIO.replace("replicas: 6", "replicas: 300000"))  # enough to be busy for a while
+    command: list[str | Path] = [
+        *PROGRAM,
+        "simulate",
+        scenario,
+        "--compare",
+        "blind",
+        "--report",
+        tmp_path / "out.html",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        while not list(tmp_path.glob(".out.html.*.part")) and program.poll() is None:
+            sleep(0.01)
+        program.terminate()
+        assert program.communicate() == (b"", b"")
+    assert program.returncode == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
 
 
 # -- Ctrl-C and progress ------------------------------------------------------------------------------------------

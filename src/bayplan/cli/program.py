@@ -1,0 +1,146 @@
+"""The program behind `main.py`: the table of commands, and how every run ends.
+
+A command's module is imported only when that command runs, so that `--help` is there at once: nothing here may import numpy,
+msgspec, yaml or rich. Exit codes are those of a question: 0 yes, 1 no, 2 the question could not be answered. Bad input
+is one line on stderr, never a traceback; so is a bug of ours, unless BAYPLAN_DEBUG=1 asks for its traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from importlib import import_module
+from io import TextIOWrapper
+from pathlib import Path
+
+import click
+
+from bayplan import __version__
+from bayplan.cli.main import EXIT_INTERRUPTED
+
+SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
+
+EXIT_ERROR = 2
+DEBUG = "BAYPLAN_DEBUG"
+
+# Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name.
+COMMANDS = {
+    "place": "Where would these pods and gangs go? A dry run on a cluster dump.",
+    "why": "Why does a pod or a gang wait, or why is it where it is?",
+    "numa": "Draw a node's NUMA zones: what is free, who is where.",
+    "topology": "Show blocks and racks: what is free, what fits, who is outside.",
+    "slots": "How many gangs of equal pods fit now, and where?",
+    "simulate": "How would schedulers fare on this cluster? Compared in memory.",
+    "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
+    "replay": "Decide everything again that a snapshot recorded.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the table."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(f"bayplan.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name close matches for a command that does not exist."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples first; the commands' own lines come from the table."""
+        program = ctx.info_name or "bayplan"
+        formatter.write(f"{SUMMARY}\n\n")
+        formatter.write("Examples:\n")
+        formatter.write("  kubectl get nodes,pods,noderesourcetopologies -A -o json > cluster.json\n")
+        formatter.write(f"  {program} place -f pod.yaml --cluster cluster.json\n")
+        formatter.write(f"  {program} why telco/upf-0 --cluster cluster.json\n")
+        formatter.write(f"  {program} numa worker-3 --cluster cluster.json\n")
+        formatter.write(f"  {program} simulate scenario.yaml --report out.html\n")
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+        self.format_options(ctx, formatter)
+        formatter.write(f"\n'{program} COMMAND --help' tells more. Exit code: 0 yes, 1 no, 2 error.\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options without the list of commands, which stands above already."""
+        click.Command.format_options(self, ctx, formatter)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="bayplan", message="%(prog)s %(version)s")
+def bayplan() -> None:
+    """Place Kubernetes pods by topology."""
+
+
+def prepare() -> None:
+    """What has to be settled once in a process, before anything else is imported or printed."""
+    # Before anything imports numpy: the engine's matrices are small, BLAS threads only get in each other's way.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # Pictures have characters that an old locale does not know: better a question mark than an error.
+            stream.reconfigure(errors="replace")
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line, program name first, and return its exit code."""
+    program = Path(argv[0]).stem
+    # kubectl finds this plugin by the file name kubectl-bayplan; users type a space.
+    name = "kubectl bayplan" if program == "kubectl-bayplan" else "bayplan"
+    try:
+        result = bayplan.main(args=argv[1:] or ["--help"], prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        return _fail(_one_line(error, name))
+    except BrokenPipeError:
+        # `bayplan ... | head` has read enough. Python would complain when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last line of defence: every run ends with one of our codes
+        if _is_bad_input(error):
+            return _fail(str(error))
+        # A bug of ours. Python would end with 1, which means "no" here.
+        if os.environ.get(DEBUG):
+            traceback.print_exc()
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return _fail(f"internal error: {what} (please report; set {DEBUG}=1 for the traceback)")
+    return result if isinstance(result, int) else 0
+
+
+def _one_line(error: click.ClickException, program: str) -> str:
+    """click's message with the command to ask for help, on one line."""
+    message = " ".join(error.format_message().split())
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx else program
+        return f"{message.rstrip('.')}. See '{command} --help'."
+    return message
+
+
+def _is_bad_input(error: Exception) -> bool:
+    """Whether an error speaks about the user's files; anything else is a bug."""
+    from bayplan.kube.errors import InvalidObject
+    from bayplan.plugins.node_resource_topology_args import ArgumentError
+    from bayplan.scheduling.configuration import ConfigurationError
+    from bayplan.simulate.scenario.lines import ScenarioError
+
+    return isinstance(error, InvalidObject | ArgumentError | ConfigurationError | ScenarioError)
+
+
+def _fail(message: str) -> int:
+    click.echo(f"error: {message}", err=True)
+    return EXIT_ERROR
