@@ -22,7 +22,7 @@ from bayplan.simulate.scenario.machine_text import machine_of
 from bayplan.simulate.scenario.model import Kind, Member, Scenario, SimulatedNode, Workload
 from bayplan.simulate.schedulers import BAYPLAN, BLIND, SCHEDULERS, UPSTREAM
 from bayplan.simulate.simulation import Simulation
-from tests.helpers import GI, Amounts, container, free_in_zones, pod, simple_pod
+from tests.helpers import GI, GPU, Amounts, container, free_in_zones, pod, simple_pod
 from tests.random_clusters import scenario as random_scenario
 
 HALF_A_NODE: Amounts = {"cpu": 6, "memory": "8Gi"}
@@ -219,6 +219,20 @@ class TestLateReports:
         run = happened(a_scenario(wide, nodes=(a_node(policy=Policy.RESTRICTED),)), BAYPLAN, report_delay=delay)
         assert run.refusals == ()
         assert run.all_running_at == pytest.approx(started)
+
+    def test_of_a_pod_that_is_gone_when_they_come_mislead_nobody(self) -> None:
+        """The first pod lives for two seconds in zone 0, and its report comes in the fifth.
+
+        Who believed it would expect the second pod in zone 1, and promise zone 0, where it really is, to the third one.
+        """
+        node = replace(a_node(), machine=machine_of("pack:2 core:8 mem:32Gi gpu:1@0"))
+        story = (
+            pods({"cpu": 2, "memory": "1Gi"}, kind=Kind.JOB, name="brief", runs_for=1.0),
+            pods(HALF_A_NODE, name="second", at=5.5),
+            pods({"cpu": 2, "memory": "1Gi", GPU: 1}, name="third", at=8.0),
+        )
+        run = happened(a_scenario(*story, nodes=(node,)), BAYPLAN, report_delay=5.0)
+        assert (run.refusals, run.waiting) == ((), 1)
 
     def test_come_from_the_scenario_unless_somebody_says_otherwise(self) -> None:
         late = replace(self.BURST, report_delay=5.0)
