@@ -20,7 +20,7 @@ heading() {
 }
 
 ask bayplan simulate examples/scenarios/demo.yaml --report "$report"
-printf '\n   NUMA maps, time lines, every node before and after: %s\n' "$report"
+printf '\n   Time lines, every node, NUMA maps of up to three nodes at the end under two schedulers: %s\n' "$report"
 
 heading "A pod that waits in a recorded cluster. Why?" \
     "bayplan why telco/upf-large --cluster examples/cluster"

@@ -52,9 +52,9 @@ def grouped(scenario: Scenario) -> dict[str, list[SimulatedNode]]:
 
 
 def numa_maps(comparison: Comparison) -> Markup:
-    """Some nodes before and after: under the scheduler that lost most pods, and under the one the answer is about."""
-    before = max(comparison.others, key=lambda run: run.refusals_in_all, default=None)
-    runs = [comparison.judged] if before is None else [before, comparison.judged]
+    """Some nodes at the end: under the scheduler that lost most pods, and under the one the answer is about."""
+    worst = max(comparison.others, key=lambda run: run.refusals_in_all, default=None)
+    runs = [comparison.judged] if worst is None else [worst, comparison.judged]
     rows = []
     for node in nodes_that_differ(comparison.scenario, runs):
         figures = [_map(run, node) for run in runs]
