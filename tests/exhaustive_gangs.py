@@ -217,12 +217,14 @@ class _Trial:
 
 
 def choices_of_groups(whole: Group) -> Iterator[Group]:
-    """Every way to leave out groups beyond the minimum, at every depth."""
+    """Every way to leave out groups beyond the minimum, at every depth. Their running members remain the gang's."""
     least = len(whole.groups) if whole.minimum_groups is None else whole.minimum_groups
     for number in range(least, len(whole.groups) + 1):
-        for chosen in combinations(whole.groups, number):
-            for inner in product(*(tuple(choices_of_groups(group)) for group in chosen)):
-                yield replace(whole, groups=inner)
+        for chosen in combinations(range(len(whole.groups)), number):
+            left_out = [group for index, group in enumerate(whole.groups) if index not in chosen]
+            running = tuple(pod for group in left_out for inner in group.every_group() for pod in inner.running)
+            for groups in product(*(tuple(choices_of_groups(whole.groups[index])) for index in chosen)):
+                yield replace(whole, groups=groups, running=(*whole.running, *running))
 
 
 def with_members(whole: Group, extra: Mapping[str, int]) -> Group:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import inf
 
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import natural_key
 from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodShape
+from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.scheduling.gang import Gang, Group, Patience, Slices
 from bayplan.scheduling.gang_styles import STYLES
 
@@ -40,15 +41,24 @@ def gang_of(written: PodGroup) -> Gang:
     slices = tuple(
         Slices(each.size, each.level, each.apart, required=not each.preferred) for each in spec.segments or ()
     )
-    patience = Patience(spec.patience.domains, spec.patience.seconds) if spec.patience else None
     return Gang(
         _name(written.metadata),
         replace(whole, slices=slices),
         spec.topology,
         spec.placement == "spread",
-        patience,
+        _patience(spec.patience, at.child("patience")),
         spec.style,
     )
+
+
+def _patience(written: PatienceSpec | None, at: ObjectPath) -> Patience | None:
+    if written is None:
+        return None
+    if written.domains < 1:
+        raise InvalidObject(at.child("domains"), f"{written.domains} must be 1 or more")
+    if not 0 <= written.seconds < inf:
+        raise InvalidObject(at.child("seconds"), f"{written.seconds:g} must be a number of seconds, 0 or more")
+    return Patience(written.domains, written.seconds)
 
 
 class _Maker:

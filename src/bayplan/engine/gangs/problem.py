@@ -167,11 +167,7 @@ def domains_used(problem: Problem, solution: Solution, number: int) -> int:
 
 def wished_domains(problem: Problem, solution: Solution) -> int:
     """What is minimised: the preferred domains of all parts that prefer a level."""
-    return sum(
-        domains_used(problem, solution, number)
-        for number, part in enumerate(problem.parts)
-        if part.preferred is not None and any(problem.totals[number])
-    )
+    return sum(domains_used(problem, solution, number) for number in range(len(problem.parts)))
 
 
 def around(parts: Sequence[Part], number: int) -> Iterator[Part]:

@@ -200,6 +200,7 @@ def _fewest_domains(problem: Problem) -> int:
     total = 0
     for number, part in enumerate(problem.parts):
         if part.preferred is None or not any(problem.totals[number]):
+            total += len(part.used)
             continue
         key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.used)
         if key not in known:
