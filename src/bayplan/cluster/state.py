@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from bayplan.cluster.change_log import ChangeLog
 from bayplan.cluster.columns import TOPOLOGY_INVALID, Columns
+from bayplan.cluster.ended_pods import EndedPods
 from bayplan.cluster.freshness import Freshness
 from bayplan.cluster.hardware import HardwareClass, hardware_of
 from bayplan.cluster.inventory import PodHoldings, ZoneHoldings
@@ -37,8 +38,6 @@ __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
 # More than anybody reads; a service that runs for months must not collect them without end.
 MOST_PROBLEMS = 1000
-# Per node: pods that ended before any report listed them. One that is late may do so, but most of them never will be.
-MOST_ENDED = 32
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
@@ -76,8 +75,7 @@ class ClusterState:
         self._awaited_node: dict[str, str] = {}
         self._reports_before_their_node: dict[str, TopologyReport] = {}
         # Pods that ended, and that the node's report or one that is on its way lists all the same.
-        self._ended: defaultdict[int, list[str]] = defaultdict(list)
-        self._ended_at: dict[str, float] = {}
+        self._ended = EndedPods()
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
 
@@ -164,7 +162,7 @@ class ClusterState:
             self._reports_before_their_node[name] = report
         del self.rows[name]
         self._pods_on.pop(row, None)
-        self._ended.pop(row, None)
+        self._ended.clear(row)
         self.freshness.clear(row)
         columns = self.columns
         columns.allocatable[:, row] = 0
@@ -199,7 +197,7 @@ class ClusterState:
         if row is not None:
             clear_zones(self.columns, row)
             self.reports[row] = None
-            self._ended.pop(row, None)
+            self._ended.clear(row)
             self.freshness.clear(row)
             for key in self.pods_on(row):
                 # Nothing is left to give back. A promise is taken again from the next report.
@@ -262,9 +260,7 @@ class ClusterState:
         placed = self.pods.get(key)
         if placed is not None:
             self._release(key)
-            self._note_end(key, placed)
-            if at is not None and key in self._ended.get(placed.row, ()):
-                self._ended_at[key] = at
+            self._note_end(key, placed, at)
             self._judge(placed.row)
 
     def assume(
@@ -349,7 +345,7 @@ class ClusterState:
         self.usage_log.append(row)
         self.freshness.gone(row, key)
 
-    def _note_end(self, key: str, placed: PlacedPod) -> None:
+    def _note_end(self, key: str, placed: PlacedPod, at: float | None) -> None:
         """A pod ended: the report may list it still, or one that is on its way may list it for the first time."""
         row = placed.row
         report = self.reports[row]
@@ -357,29 +353,25 @@ class ClusterState:
             return
         held = self._held(report, report.pods.get(key, {}))
         if placed.listed and held:
-            self._ended[row].append(key)
+            self._ended.add(row, key, at, report.pods)
             self._give(row, held)
             self.freshness.ended(row, key, report.pods)
         elif placed.promised and not placed.listed:
-            ended = self._ended[row]
-            ended.append(key)
-            never_listed = [other for other in ended if other not in report.pods]
-            if len(never_listed) > MOST_ENDED:
-                ended.remove(never_listed[0])
+            self._ended.add(row, key, at, report.pods)
             if placed.confirmed and not placed.by_amounts:
                 self.freshness.ended_in_the_dark(row, key)
 
     def _look_up(self, key: str, report: TopologyReport, listed: PodHoldings) -> None:
         """A pod that somebody else bound: the report lists it, or it may stand in any zone."""
         placed = self.pods[key]
-        ended = self._ended.get(placed.row, [])
+        ended = self._ended.on(placed.row)
         if key in listed and key not in ended:
             self.pods[key] = replace(placed, listed=True)
             return
         may_hold = self._charges_of(could_hold(placed.request, report))
         if key in ended and may_hold:
             # The one that is listed had the same name. Which of the two the next report means, nobody can say: both count.
-            self._ended[placed.row] = [other for other in ended if other != key]
+            self._ended.keep(placed.row, [other for other in ended if other != key])
             self._take_all(placed.row, self._held(report, listed.get(key, {})))
         if may_hold:
             self.pods[key] = replace(placed, by_amounts=False)
@@ -426,9 +418,10 @@ class ClusterState:
         self._write_zones(row, report)
         self.freshness.in_unknown_zones.pop(row, None)
         pods = [(key, self.pods[key]) for key in self.pods_on(row)]
-        ended = [key for key in self._ended.pop(row, []) if not self._is_over(key, report)]
+        ended = self._ended.look_at(row, report)
         names = self.columns.resource_names
         if report.pods is None:
+            self._ended.clear(row)
             pods = settled(pods, before, report, names, lambda key: self._holdings(key, report))
         else:
             pods, ended = settled_by_list(
@@ -440,28 +433,19 @@ class ClusterState:
                 lambda entry: self._held(report, entry),
                 lambda placed: self._charges_of(could_hold(placed.request, report)),
             )
-            if ended:
-                self._ended[row] = ended
+            self._ended.keep(row, ended)
             for key in self._ended_but_listed(row):
                 self._give(row, self._held(report, report.pods[key]))
         for key, placed in pods:
             self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
-        self.freshness.reported(row, report, pods, self._ended.get(row, ()))
+        self.freshness.reported(row, report, pods, self._ended.on(row))
         self._judge(row)
         self.usage_log.append(row)
-
-    def _is_over(self, key: str, report: TopologyReport) -> bool:
-        """True if a report was made after a pod's end and does not list it: no other will."""
-        at = self._ended_at.get(key)
-        over = at is not None and report.made_at is not None and report.made_at >= at and key not in (report.pods or {})
-        if over:
-            del self._ended_at[key]
-        return over
 
     def _ended_but_listed(self, row: int) -> list[str]:
         report = self.reports[row]
         listed = (report.pods if report is not None else None) or {}
-        return [key for key in dict.fromkeys(self._ended.get(row, ())) if key in listed]
+        return [key for key in dict.fromkeys(self._ended.on(row)) if key in listed]
 
     def _holdings(self, key: str, report: TopologyReport) -> tuple[ZoneCharge, ...]:
         """What the annotation of a bound pod tells; a pod that holds more than that is noted as unknown."""

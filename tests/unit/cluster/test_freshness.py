@@ -12,9 +12,11 @@ import msgspec
 import pytest
 
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
+from bayplan.cluster.inventory import MADE_AT
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.report import NodeAgent
@@ -274,3 +276,19 @@ class TestWhoHasNothingToWaitFor:
         node.state.set_node(node.agent.node)
         node.report()
         assert node.topology == (TOPOLOGY_STALE if story is preparing else TOPOLOGY_USABLE)
+
+
+def test_a_pod_that_no_report_ever_lists_is_over_after_some_reports_where_nobody_knows_moments() -> None:
+    node = OneNode()
+    node.admit(WIDE)
+    node.end(WIDE)
+    standings = []
+    for _ in range(3):
+        node.state.set_topology(without_moment(node.agent.topology(complete=True)))
+        standings.append(node.topology)
+    assert standings == [TOPOLOGY_STALE, TOPOLOGY_STALE, TOPOLOGY_USABLE]
+
+
+def without_moment(report: NodeResourceTopology) -> NodeResourceTopology:
+    kept = [attribute for attribute in report.attributes or () if attribute.name != MADE_AT]
+    return msgspec.structs.replace(report, attributes=kept)

@@ -204,7 +204,7 @@ class TestAPodThatEnded:
         assert left(state) == [4, 8]
 
     def test_is_remembered_only_as_one_of_the_latest(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("bayplan.cluster.state.MOST_ENDED", 2)
+        monkeypatch.setattr("bayplan.cluster.ended_pods.MOST_NEVER_LISTED", 2)
         state = one_node()
         for number in range(3):
             run(state, cpus(4, f"web-{number}"))

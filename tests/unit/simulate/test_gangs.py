@@ -70,7 +70,7 @@ def test_gangs_of_a_workload_are_its_pods_in_their_order(tmp_path: Path) -> None
         ("{size: 2}", "workloads[0].gang.size: 2 does not divide the 3 replicas"),
         ("{size: 0}", "workloads[0].gang.size"),
         ("{required: rack}", 'workloads[0].gang: "rack" is not among levels: example.com/rack, kubernetes.io/hostname'),
-        ("{sise: 3}", 'workloads[0].gang.sise: is unknown: did you mean size?'),
+        ("{sise: 3}", "workloads[0].gang.sise: is unknown: did you mean size?"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, gang: str, problem: str) -> None:
