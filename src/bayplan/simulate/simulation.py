@@ -11,15 +11,12 @@ what it shows. Call `step` until it says that it is over; `result` may be asked 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from random import Random
 
 import msgspec
 
 from bayplan.cluster.pod_request import CPU, MEMORY, Role
-from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.explain.stages import in_one_sentence, stages_of
 from bayplan.kube.core_v1 import Pod
@@ -29,17 +26,14 @@ from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_g
 from bayplan.scheduling.trees import Trees
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.gangs import TREE, Gangs, SimulatedGang
-from bayplan.simulate.kubelet import VirtualKubelet
-from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.members import LiveMember, agent_of, by_chance, first, standing_pod, waits
 from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
 from bayplan.simulate.scenario.model import (
     JOB_BACKOFF,
     REPLACE_AFTER,
     Kind,
-    Member,
     Scenario,
     Seconds,
-    SimulatedNode,
     Workload,
 )
 from bayplan.simulate.schedulers import scheduler_named
@@ -52,31 +46,7 @@ STARTS_IN: Seconds = 1.0
 LONGEST_BACKOFF: Seconds = 360.0
 
 
-@dataclass(slots=True)
-class _Member:
-    """One pod that a workload wants, through all the pods that were created for it."""
-
-    workload: Workload
-    wanted: Member
-    name: str
-    gang: SimulatedGang | None = None
-    attempts: int = 0
-    arrived: bool = False
-    node: str | None = None
-    started: bool = False
-    finished: bool = False
-    given_up: bool = False
-
-    def next_pod(self) -> Pod:
-        """The pod of the next attempt; the first has the plain name."""
-        self.attempts += 1
-        name = self.name if self.attempts == 1 else f"{self.name}-r{self.attempts - 1}"
-        template = self.workload.template
-        metadata = msgspec.structs.replace(template.metadata, name=name, namespace=self.workload.namespace)
-        return msgspec.structs.replace(template, metadata=metadata)
-
-
-_Waiting = tuple[_Member, Pod]
+_Waiting = tuple[LiveMember, Pod]
 
 
 class Simulation:
@@ -87,12 +57,12 @@ class Simulation:
         self.report_delay = scenario.report_delay if report_delay is None else report_delay
         self._scheduler = scheduler_named(scheduler)
         self._clock = Clock()
-        self._agents = {node.name: _agent_of(node) for node in scenario.nodes}
+        self._agents = {node.name: agent_of(node) for node in scenario.nodes}
         self._kubelets = {name: agent.kubelet for name, agent in self._agents.items()}
         self._state = ClusterState()
         self._state.freshness.waits_for_reports = self._scheduler.keeps_ledger
         self._answers = ClassAnswers(self._state)
-        self._choose = _first if self._scheduler.keeps_ledger else _by_chance(scenario.seed)
+        self._choose = first if self._scheduler.keeps_ledger else by_chance(scenario.seed)
         self._waiting: WaitingPods[_Waiting] = WaitingPods()
         self._deciding = False
         self._bound: dict[str, Pod] = {}
@@ -105,11 +75,11 @@ class Simulation:
         self._arriving: list[list[_Waiting]] = []
         self._held: dict[str, list[_Waiting]] = {}
         self._members = [
-            _Member(workload, wanted, f"{workload.name}-{number}", self._gangs.of(workload, number))
+            LiveMember(workload, wanted, f"{workload.name}-{number}", self._gangs.of(workload, number))
             for workload in scenario.workloads
             for number, wanted in enumerate(workload.members)
         ]
-        self._by_workload: dict[str, list[_Member]] = {}
+        self._by_workload: dict[str, list[LiveMember]] = {}
         for member in self._members:
             self._by_workload.setdefault(member.workload.name, []).append(member)
         self._not_started_yet = len(self._members)
@@ -175,7 +145,7 @@ class Simulation:
         self._state.set_pod(pod)
         self._tally.there_from_the_beginning(self._state.classes.request_of(pod).total)
 
-    def _arrive(self, member: _Member) -> None:
+    def _arrive(self, member: LiveMember) -> None:
         if not member.arrived:
             member.arrived = True
             self._tally.waiting += 1
@@ -186,7 +156,7 @@ class Simulation:
             self._waiting.add(self._state.classes.of(pod), (member, pod))
         self._go_on_deciding()
 
-    def _join(self, member: _Member, gang: SimulatedGang, pod: Pod) -> None:
+    def _join(self, member: LiveMember, gang: SimulatedGang, pod: Pod) -> None:
         """A pod of a gang arrives; the last one makes it complete."""
         gang.arrived.append(pod)
         waiting = next((each for each in self._arriving if each[0][0].gang is gang), None)
@@ -241,7 +211,7 @@ class Simulation:
         for member, pod in waiting:
             self._bind(member, pod, node_of[pod_key(pod)] or "")
 
-    def _bind(self, member: _Member, pod: Pod, node: str) -> None:
+    def _bind(self, member: LiveMember, pod: Pod, node: str) -> None:
         key = pod_key(pod)
         kubelet = self._kubelets[node]
         request = self._state.classes.request_of(pod)
@@ -270,11 +240,11 @@ class Simulation:
             for each in self._held.pop(member.gang.name) if member.gang.whole else ():
                 self._run(*each)
 
-    def _run(self, member: _Member, pod: Pod) -> None:
+    def _run(self, member: LiveMember, pod: Pod) -> None:
         if member.wanted.runs_for is not None:
             self._clock.after(STARTS_IN + member.wanted.runs_for, partial(self._end, member, pod))
 
-    def _note_first_start(self, member: _Member) -> None:
+    def _note_first_start(self, member: LiveMember) -> None:
         if not member.started:
             member.started = True
             if member.gang is not None and member.node is not None:
@@ -283,7 +253,7 @@ class Simulation:
             if not self._not_started_yet:
                 self._all_running_at = self.now
 
-    def _replace(self, member: _Member) -> None:
+    def _replace(self, member: LiveMember) -> None:
         """What the pod's controller does about a pod that failed."""
         kind, workload = member.workload.kind, member.workload
         if kind is Kind.REPLICA_SET:
@@ -304,7 +274,7 @@ class Simulation:
             self._report(node)
             self._wake()
 
-    def _end(self, member: _Member, pod: Pod) -> None:
+    def _end(self, member: LiveMember, pod: Pod) -> None:
         key, node = pod_key(pod), member.node or ""
         self._kubelets[node].remove(key)
         self._state.remove_pod(key, at=self.now)
@@ -355,7 +325,7 @@ class Simulation:
             arrived=sum(member.arrived for member in members),
             running=sum(member.node is not None for member in members),
             finished=sum(member.finished for member in members),
-            waiting=sum(_waits(member) for member in members),
+            waiting=sum(waits(member) for member in members),
             given_up=sum(member.given_up for member in members),
             attempts=self.pods_created,
             refused=dict(sorted(tally.refused.items())),
@@ -391,7 +361,7 @@ class Simulation:
             wanted=len(members),
             running=sum(member.node is not None for member in members),
             finished=sum(member.finished for member in members),
-            waiting=sum(_waits(member) for member in members),
+            waiting=sum(waits(member) for member in members),
             given_up=sum(member.given_up for member in members),
             refused=self._tally.refused_by_workload[workload.name],
         )
@@ -430,32 +400,5 @@ class Simulation:
             state.set_node(agent.node)
             state.set_topology(agent.topology(complete=True))
             for key in agent.kubelet.pods:
-                state.set_pod(_standing_pod(self._bound[key], name, agent.zones_by_container(key)))
+                state.set_pod(standing_pod(self._bound[key], name, agent.zones_by_container(key)))
         return state
-
-
-def _agent_of(node: SimulatedNode) -> NodeAgent:
-    kubelet = VirtualKubelet(node.machine, node.kubelet)
-    return NodeAgent(node.name, kubelet, node.labels, node.taints, unschedulable=node.unschedulable)
-
-
-def _first(best: Sequence[int]) -> int:
-    return best[0]
-
-
-def _by_chance(seed: int) -> Callable[[Sequence[int]], int]:
-    """The stock scheduler draws among nodes that are equally good; here from the scenario's seed."""
-    return Random(f"{seed}/ties").choice  # noqa: S311 - not for secrets
-
-
-def _waits(member: _Member) -> bool:
-    return member.arrived and member.node is None and not member.finished and not member.given_up
-
-
-def _standing_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:
-    annotations = {**(pod.metadata.annotations or {}), NUMA_ZONES: msgspec.json.encode(zones).decode()}
-    return msgspec.structs.replace(
-        pod,
-        metadata=msgspec.structs.replace(pod.metadata, annotations=annotations),
-        spec=msgspec.structs.replace(pod.spec, node_name=node),
-    )

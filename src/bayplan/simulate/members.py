@@ -1,0 +1,74 @@
+"""The pods of a running simulation: who is wanted, how far each has come, and small things that are done with them.
+
+`simulate/simulation.py` moves them on; nothing here knows the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import msgspec
+
+from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.kube.core_v1 import Pod
+from bayplan.simulate.gangs import SimulatedGang
+from bayplan.simulate.kubelet import VirtualKubelet
+from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.scenario.model import Member, SimulatedNode, Workload
+
+
+@dataclass(slots=True)
+class LiveMember:
+    """One pod that a workload wants, through all the pods that were created for it."""
+
+    workload: Workload
+    wanted: Member
+    name: str
+    gang: SimulatedGang | None = None
+    attempts: int = 0
+    arrived: bool = False
+    node: str | None = None
+    started: bool = False
+    finished: bool = False
+    given_up: bool = False
+
+    def next_pod(self) -> Pod:
+        """The pod of the next attempt; the first has the plain name."""
+        self.attempts += 1
+        name = self.name if self.attempts == 1 else f"{self.name}-r{self.attempts - 1}"
+        template = self.workload.template
+        metadata = msgspec.structs.replace(template.metadata, name=name, namespace=self.workload.namespace)
+        return msgspec.structs.replace(template, metadata=metadata)
+
+
+def agent_of(node: SimulatedNode) -> NodeAgent:
+    """The agent of a node, with the kubelet that it speaks for."""
+    kubelet = VirtualKubelet(node.machine, node.kubelet)
+    return NodeAgent(node.name, kubelet, node.labels, node.taints, unschedulable=node.unschedulable)
+
+
+def first(best: Sequence[int]) -> int:
+    """The lowest of equally good nodes."""
+    return best[0]
+
+
+def by_chance(seed: int) -> Callable[[Sequence[int]], int]:
+    """The stock scheduler draws among nodes that are equally good; here from the scenario's seed."""
+    return Random(f"{seed}/ties").choice  # noqa: S311 - not for secrets
+
+
+def waits(member: LiveMember) -> bool:
+    """True if a member has arrived and has no node, and something may still come of it."""
+    return member.arrived and member.node is None and not member.finished and not member.given_up
+
+
+def standing_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:
+    """A pod as it stands on its node, with the zones of its containers."""
+    annotations = {**(pod.metadata.annotations or {}), NUMA_ZONES: msgspec.json.encode(zones).decode()}
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(pod.metadata, annotations=annotations),
+        spec=msgspec.structs.replace(pod.spec, node_name=node),
+    )
