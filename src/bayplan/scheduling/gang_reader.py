@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
-from bayplan.cluster.state import pod_key
+from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.tree import natural_key
 from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
@@ -119,7 +119,7 @@ def gang_of_kai(written: kai.PodGroup, pods: Iterable[Pod]) -> Gang:
     tree = kai.gang_tree(written.spec)
     if isinstance(tree, str):
         raise InvalidObject(at.child("subGroups"), tree)
-    own = [pod for pod in pods if _belongs(pod, written.metadata)]
+    own = [pod for pod in pods if _belongs(pod, written.metadata) and not _has_ended(pod)]
     by_group: dict[str, list[Pod]] = {}
     for pod in sorted(own, key=lambda each: natural_key(pod_key(each))):
         by_group.setdefault((pod.metadata.labels or {}).get(KAI_SUB_GROUP, kai.DEFAULT_POD_SET), []).append(pod)
@@ -141,11 +141,15 @@ def _belongs(pod: Pod, metadata: Metadata) -> bool:
     return same_namespace and annotations.get(KAI_POD_GROUP) == metadata.name
 
 
+def _has_ended(pod: Pod) -> bool:
+    return pod.status is not None and pod.status.phase in TERMINAL_PHASES
+
+
 def _kai_group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> Group:
     inner = [_kai_group(each, by_group) for each in tree.sub_groups]
     for pod_set in tree.pod_sets:
         waiting, running = _divided(by_group.get(pod_set.name, ()))
-        minimum = max(min(pod_set.min_available - len(running), len(waiting)), 0)
+        minimum = max(pod_set.min_available - len(running), 0)
         constraint = pod_set.constraint
         inner.append(
             Group(
