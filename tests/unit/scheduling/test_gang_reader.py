@@ -1,0 +1,176 @@
+"""From PodGroups to gangs: the pods that are made, whose shape they have, and what is refused with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bayplan.cluster.state import pod_key
+from bayplan.kube import podgroup_v2alpha2 as kai
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.gang import Gang, Patience, Slices
+from bayplan.scheduling.gang_reader import gang_of, gang_of_kai
+
+SHAPE = {"resources": {"cpu": 1}}
+
+
+def read(**spec: Any) -> Gang:
+    return gang_of(msgspec.convert({"metadata": {"name": "train", "namespace": "ml"}, "spec": spec}, PodGroup))
+
+
+def test_pods_are_made_from_a_shape() -> None:
+    gang = read(size=3, minimum=2, pod=SHAPE, topology="network", required="block", preferred="rack")
+    assert gang.name == "ml/train"
+    assert [pod_key(pod) for pod in gang.pods] == ["ml/train-0", "ml/train-1", "ml/train-2"]
+    assert (gang.topology, gang.whole.required, gang.whole.preferred) == ("network", "block", "rack")
+    assert (gang.whole.least, gang.spread, gang.patience) == (2, False, None)
+    resources = gang.pods[0].spec.containers[0].resources if gang.pods[0].spec.containers else None
+    assert resources is not None
+    assert resources.requests == resources.limits == {"cpu": 1}
+
+
+def test_groups_inherit_the_shape_around_them() -> None:
+    gang = read(
+        pod=SHAPE,
+        minimumGroups=1,
+        groups=[
+            {"name": "leader", "size": 1, "pod": {"resources": {"cpu": 4}}},
+            {"name": "workers", "size": 2, "required": "rack", "groups": [{"name": "spare", "size": 1}]},
+        ],
+    )
+    assert [pod_key(pod) for pod in gang.pods] == [
+        "ml/train-leader-0",
+        "ml/train-workers-0",
+        "ml/train-workers-1",
+        "ml/train-spare-0",
+    ]
+    cpus = [container.resources for pod in gang.pods for container in pod.spec.containers or []]
+    assert [(each.requests or {})["cpu"] for each in cpus if each] == [4, 1, 1, 1]
+    assert gang.whole.minimum_groups == 1
+    assert gang.whole.groups[1].required == "rack"
+
+
+def test_a_whole_pod_spec_is_taken_as_it_is() -> None:
+    spec = {"containers": [{"name": "main"}], "nodeSelector": {"gpu": "yes"}}
+    (pod,) = read(size=1, pod={"spec": spec}).pods
+    assert pod.spec.node_selector == {"gpu": "yes"}
+
+
+def test_segments_patience_and_placement() -> None:
+    gang = read(
+        size=8,
+        pod=SHAPE,
+        placement="spread",
+        patience={"domains": 2, "seconds": 30},
+        segments=[
+            {"size": 4, "level": "rack", "apart": True},
+            {"size": 2, "level": "kubernetes.io/hostname", "preferred": True},
+        ],
+    )
+    assert gang.spread
+    assert gang.patience == Patience(2, 30)
+    assert gang.whole.slices == (
+        Slices(4, "rack", apart=True, required=True),
+        Slices(2, "kubernetes.io/hostname", apart=False, required=False),
+    )
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ({"size": -1, "pod": SHAPE}, "spec.size: -1 is negative: must be 0 or more"),
+        ({"size": 1}, "spec.pod: is missing: what do the pods look like?"),
+        ({"size": 1, "pod": {}}, "spec.pod: needs one of spec and resources"),
+        ({"size": 1, "pod": {"spec": {}, "resources": {}}}, "spec.pod: needs one of spec and resources"),
+        (
+            {"size": 1, "pod": {"spec": {"containers": []}}},
+            "spec.pod.spec.containers: is empty: a pod needs at least one container",
+        ),
+        ({"groups": [{"name": "a", "size": 1}]}, "spec.groups[0].pod: is missing: what do the pods look like?"),
+        (
+            {"pod": SHAPE, "groups": [{"name": "a", "groups": [{"name": "b", "size": -2}]}]},
+            "spec.groups[0].groups[0].size: -2 is negative: must be 0 or more",
+        ),
+        ({"size": 100_001, "pod": SHAPE}, "spec.size: 100001 pods are too many: must be at most 100000"),
+        (
+            {"pod": SHAPE, "groups": [{"name": "a", "size": 10**15}]},
+            "spec.size: 1000000000000000 pods are too many: must be at most 100000",
+        ),
+        ({"placement": "scatter"}, 'spec.placement: "scatter" must be one of binpack, spread'),
+        ({"style": "slurm"}, 'spec.style: "slurm" must be one of bayplan, kueue, kai'),
+        ({"patience": {"domains": 0, "seconds": 1}}, "spec.patience.domains: 0 must be 1 or more"),
+        (
+            {"patience": {"domains": 1, "seconds": -5}},
+            "spec.patience.seconds: -5 must be a number of seconds, 0 or more",
+        ),
+        (
+            {"patience": {"domains": 1, "seconds": float("nan")}},
+            "spec.patience.seconds: nan must be a number of seconds, 0 or more",
+        ),
+    ],
+)
+def test_wrong_fields_are_named(spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        read(**spec)
+    assert str(caught.value) == f"PodGroup ml/train: {message}"
+
+
+# -- KAI's PodGroup --------------------------------------------------------------------------------------------------------
+
+
+def kai_group(**spec: Any) -> kai.PodGroup:
+    return msgspec.convert({"metadata": {"name": "pg", "namespace": "ml"}, "spec": spec}, kai.PodGroup)
+
+
+def member(name: str, group: str = "", node: str = "", phase: str = "", namespace: str = "ml") -> Pod:
+    labels = {"kai.scheduler/subgroup-name": group} if group else {}
+    metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": {"pod-group-name": "pg"}}
+    spec = {"containers": [{"name": "main"}], "nodeName": node or None}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": phase}}, Pod)
+
+
+def test_pods_find_their_group_by_annotation_and_label() -> None:
+    written = kai_group(
+        minMember=3,
+        topologyConstraint={"topology": "network", "requiredTopologyLevel": "block"},
+        subGroups=[
+            {"name": "workers", "minMember": 2, "topologyConstraint": {"preferredTopologyLevel": "rack"}},
+            {"name": "leader", "minMember": 1},
+        ],
+    )
+    members = [member("w-10", "workers"), member("w-9", "workers"), member("l-0", "leader")]
+    strangers = [member("w-11", "workers", namespace="other"), msgspec.convert({"metadata": {"name": "x"}}, Pod)]
+    gang = gang_of_kai(written, [*members, *strangers])
+    assert (gang.name, gang.topology, gang.whole.required) == ("ml/pg", "network", "block")
+    by_name = {group.name: group for group in gang.whole.every_group()}
+    assert [pod.metadata.name for pod in by_name["workers"].pods] == ["w-9", "w-10"]
+    assert (by_name["workers"].least, by_name["workers"].preferred) == (2, "rack")
+    assert by_name["leader"].least == 1
+
+
+@pytest.mark.parametrize(
+    "running, waiting, minimum",
+    [(0, 3, 3), (1, 3, 2), (3, 2, 0), (4, 1, 0), (0, 2, 3), (0, 5, 3)],
+)
+def test_members_that_run_count_towards_the_minimum(running: int, waiting: int, minimum: int) -> None:
+    pods = [member(f"r-{number}", node="n1") for number in range(running)]
+    pods += [member(f"w-{number}") for number in range(waiting)]
+    gang = gang_of_kai(kai_group(minMember=3), pods)
+    (group,) = gang.whole.groups
+    assert (len(group.running), len(group.pods), group.least) == (running, waiting, minimum)
+
+
+def test_pods_that_ended_are_members_no_more() -> None:
+    pods = [member("a", node="n1", phase="Failed"), member("b", node="n1", phase="Succeeded"), member("c")]
+    (group,) = gang_of_kai(kai_group(minMember=2), pods).whole.groups
+    assert (group.running, [pod.metadata.name for pod in group.pods], group.least) == ((), ["c"], 2)
+
+
+def test_a_pod_of_a_sub_group_that_is_not_there_is_named() -> None:
+    with pytest.raises(InvalidObject) as caught:
+        gang_of_kai(kai_group(subGroups=[{"name": "workers", "minMember": 1}]), [member("a", "leader")])
+    assert 'pod ml/a belongs to "leader", which holds no pods; there are workers' in str(caught.value)
