@@ -37,6 +37,9 @@ from bayplan.scheduling.profile import PASSES, Profile
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.trees import Trees
 
+# Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
+TELLS_NODES_APART = 16
+
 
 @dataclass
 class GangScheduler:
@@ -65,7 +68,8 @@ class GangScheduler:
         outline = self.outline(gang, whole, tree)
         if outline.problem:
             return Tried(outline, Problem(tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
-        slots = tuple(self.slots(pod, tree, outline.pods) for pod in outline.classes)
+        most = max(outline.pods, TELLS_NODES_APART)
+        slots = tuple(self.slots(pod, tree, most) for pod in outline.classes)
         mixes: NodeMixes | None = None
         amounts, free = NO_SUMS
         if len(outline.classes) > 1:

@@ -137,9 +137,9 @@ def _choices(least: Group, class_of: Callable[[Pod], PodClass]) -> Iterator[Grou
 
 
 def _one_group_less(group: Group) -> Iterator[Group]:
-    """Every way to leave out one group more. Members of it that run already stay members of what is around it."""
-    for index, inner in enumerate(group.groups):
-        before, behind = group.groups[:index], group.groups[index + 1 :]
+    """Every way to leave out one group more, the last first. Members of it that run already stay members of what is around it."""
+    for index in reversed(range(len(group.groups))):
+        before, inner, behind = group.groups[:index], group.groups[index], group.groups[index + 1 :]
         if group.minimum_groups is not None and group.minimum_groups < len(group.groups):
             running = tuple(pod for each in inner.every_group() for pod in each.running)
             yield replace(group, groups=(*before, *behind), running=(*group.running, *running))
