@@ -27,4 +27,10 @@ def main() -> None:
 
 
 def _unwind(number: int, _frame: FrameType | None) -> None:
-    sys.exit(EXIT_BY_SIGNAL + number)
+    def ask(_number: int = 0, _frame: FrameType | None = None) -> None:
+        sys.exit(EXIT_BY_SIGNAL + number)
+
+    # Code in C may lose an exception, and importing numpy does so; then we ask again.
+    signal.signal(signal.SIGALRM, ask)
+    signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+    ask()
