@@ -33,15 +33,40 @@ def place_in_style(
     style: str, state: ClusterState, tree: Tree, gang: Gang, profile: Profile, answers: ClassAnswers
 ) -> GangDecision:
     """Where another system would put a gang, or its words for why not."""
-    if any(group.running for group in gang.whole.every_group()):
-        return _refused(gang, f"style {style}: members that run already are not taken into account; use style bayplan")
+    unknown = _not_expressed(style, gang)
+    if unknown:
+        return _refused(gang, f"style {style}: {unknown} cannot be expressed there; use style bayplan")
     if style == KUEUE:
         return _as_kueue(state, tree, gang)
     return _as_kai(state, tree, gang, profile, answers)
 
 
+def _not_expressed(style: str, gang: Gang) -> str:
+    """What the gang asks for and the other system does not know; an empty text if it knows all of it."""
+    whole = gang.whole
+    groups = list(whole.every_group())
+    asked = {
+        "members that run already": any(group.running for group in groups),
+        "patience": gang.patience is not None,
+        "minimumGroups": any(group.minimum_groups is not None for group in groups),
+        "segments inside groups": any(group.slices for group in groups[1:]),
+    }
+    if style == KUEUE:
+        asked |= {
+            "minimum": any(group.minimum is not None and group.minimum < len(group.pods) for group in groups),
+            "required and preferred together": any(group.required and group.preferred for group in groups),
+            "segments that are apart": any(each.apart for each in whole.slices),
+            "segments that are only preferred": any(not each.required for each in whole.slices),
+            "placement spread": gang.spread,
+        }
+    else:
+        asked["segments"] = bool(whole.slices)
+    return ", ".join(name for name, is_asked in asked.items() if is_asked)
+
+
 def _refused(gang: Gang, reason: str) -> GangDecision:
-    return GangDecision(gang.name, Status.INFEASIBLE, reason)
+    """A "no" that proves nothing: the other system has not found a place, or cannot be asked."""
+    return GangDecision(gang.name, Status.LIMIT_REACHED, reason)
 
 
 def _seated(
@@ -126,8 +151,6 @@ def _leaves(state: ClusterState, tree: Tree) -> list[kueue.Leaf]:
 
 
 def _as_kai(state: ClusterState, tree: Tree, gang: Gang, profile: Profile, answers: ClassAnswers) -> GangDecision:
-    if gang.whole.slices:
-        return _refused(gang, "style kai: segments are sub-groups there; make each segment a group")
     nodes = tuple(_kai_node(state, row) for row in state.rows.values())
     tasks: list[kai.Task] = []
     group_of: dict[str, str] = {}
@@ -136,10 +159,11 @@ def _as_kai(state: ClusterState, tree: Tree, gang: Gang, profile: Profile, answe
             group_of[pod_key(pod)] = group.name
             tasks.append(_task(state, pod, group, profile, answers))
     topology = kai.Topology(tree.name, (*tree.levels, HOSTNAME))
-    job = kai.Job(gang.name, _sub_groups(gang, gang.whole), tuple(tasks))
+    job = kai.Job(gang.name, _sub_groups(tree.name, gang.whole), tuple(tasks))
     order = kai.NodeOrder.SPREAD if gang.spread else kai.NodeOrder.BINPACK
     outcome = run_round(kai.Cluster((topology,), nodes, (job,), node_order=order), (Action.ALLOCATE,))
-    if gang.name in outcome.refused:
+    if gang.name in outcome.refused and not outcome.nodes:
+        # With the minimum seated, what was refused is only an extra member.
         return _refused(gang, "; ".join(outcome.refused[gang.name]))
     return _seated(gang, tree, KAI, outcome.nodes, group_of)
 
@@ -163,17 +187,17 @@ def _task(state: ClusterState, pod: Pod, group: Group, profile: Profile, answers
     return kai.Task(pod_key(pod), requests, group.name or "default", allowed_nodes=allowed)
 
 
-def _sub_groups(gang: Gang, group: Group) -> SubGroupSet:
+def _sub_groups(topology: str, group: Group) -> SubGroupSet:
     """A group with pods of its own is a pod set; one with groups inside is a set of them."""
     leaves = [inner for inner in group.groups if not inner.groups]
-    pod_sets = [PodSet(inner.name, max(inner.least, 1), _constraint(gang, inner)) for inner in leaves]
+    pod_sets = [PodSet(inner.name, max(inner.least, 1), _constraint(topology, inner)) for inner in leaves]
     if group.pods:
         pod_sets.append(PodSet(group.name or "default", max(group.least, 1)))
-    inner_sets = tuple(_sub_groups(gang, inner) for inner in group.groups if inner.groups)
-    return SubGroupSet(group.name, _constraint(gang, group), inner_sets, tuple(pod_sets))
+    inner_sets = tuple(_sub_groups(topology, inner) for inner in group.groups if inner.groups)
+    return SubGroupSet(group.name, _constraint(topology, group), inner_sets, tuple(pod_sets))
 
 
-def _constraint(gang: Gang, group: Group) -> TopologyConstraint | None:
+def _constraint(topology: str, group: Group) -> TopologyConstraint | None:
     if group.required is None and group.preferred is None:
         return None
-    return TopologyConstraint(gang.topology, group.required or "", group.preferred or "")
+    return TopologyConstraint(topology, group.required or "", group.preferred or "")
