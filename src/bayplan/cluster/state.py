@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 
 from msgspec.structs import replace
 
@@ -98,6 +99,19 @@ class ClusterState:
         except InvalidObject as error:
             raise objects.naming_the_file(error, thing) from None
         return state
+
+    def copy(self) -> ClusterState:
+        """A state of its own to try things out on; objects that never change are shared."""
+        shared = (
+            *self.nodes,
+            *self.reports,
+            *self.pods.values(),
+            *self.bound.values(),
+            *self.waiting.values(),
+            *self.hardware_classes,
+            self.classes,
+        )
+        return deepcopy(self, {id(each): each for each in shared})
 
     def note(self, problem: Problem) -> None:
         """Keep something that a user should know, once, and only the latest of very many."""

@@ -2,21 +2,23 @@
 
 Fragmented room is room all the same. In come a gang that does not fit and gangs that run and may be moved; out goes the smallest set of
 them, by pods, that lets the gang in while each of them finds a new place. Nobody is left without one: this moves, it does not evict.
-The state is changed to try things out and is the same again afterwards.
+Things are tried out on a copy of the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 
-# Sets of movable gangs that are tried, the smallest first.
+# Sets of movable gangs that are thought of, and how many of them are tried, the smallest by pods first.
+MOST_SETS = 5000
 MOST_TRIES = 200
 
 
@@ -47,33 +49,21 @@ def consolidate(scheduler: GangScheduler, gang: Gang, movable: Sequence[Movable]
 
 def _sets(movable: Sequence[Movable]) -> Iterator[tuple[Movable, ...]]:
     """Sets of gangs by the number of pods that would move, as many as may be tried."""
-    by_size = sorted(movable, key=lambda each: len(each.bound))
-    sets = (chosen for number in range(1, len(by_size) + 1) for chosen in combinations(by_size, number))
-    for _, chosen in zip(range(MOST_TRIES), sets, strict=False):
-        yield chosen
+    sets = (chosen for number in range(1, len(movable) + 1) for chosen in combinations(movable, number))
+    thought_of = list(islice(sets, MOST_SETS))
+    yield from sorted(thought_of, key=lambda chosen: sum(len(each.bound) for each in chosen))[:MOST_TRIES]
 
 
 def _try(scheduler: GangScheduler, gang: Gang, moving: Sequence[Movable]) -> Consolidation | None:
-    state = scheduler.state
+    state = scheduler.state.copy()
+    trial = GangScheduler(state, scheduler.trees.over(state), scheduler.profile, ClassAnswers(state))
     for each in moving:
         for pod in each.bound:
             state.remove_pod(pod_key(pod))
-    taken: list[str] = []
-    try:
-        decisions = []
-        for one in (gang, *(each.gang for each in moving)):
-            decision = schedule_gang(scheduler, one)
-            seats = assume_gang(scheduler, one, decision) if decision.placed else None
-            if seats is None:
-                return None
-            taken += [seat.pod for seat in seats]
-            # Seats are made when somebody looks, which must be before the state goes back to what it was.
-            decisions.append(decision)
-            list(decision.seats)
-        return Consolidation(decisions[0], tuple(decisions[1:]))
-    finally:
-        for key in taken:
-            state.forget(key)
-        for each in moving:
-            for pod in each.bound:
-                state.set_pod(pod)
+    decisions = []
+    for one in (gang, *(each.gang for each in moving)):
+        decision = schedule_gang(trial, one)
+        if not decision.placed or assume_gang(trial, one, decision) is None:
+            return None
+        decisions.append(decision)
+    return Consolidation(decisions[0], tuple(decisions[1:]))

@@ -32,6 +32,12 @@ class Trees:
         self._levels.pop(name, None)
         self._built.pop(name, None)
 
+    def over(self, state: ClusterState) -> Trees:
+        """The same Topologies over another state."""
+        trees = Trees(state)
+        trees._levels.update(self._levels)
+        return trees
+
     @property
     def names(self) -> list[str]:
         """The Topologies that exist."""
