@@ -10,6 +10,7 @@ What nodes hold is asked of virtual kubelets (`admitted_together`), or of plain 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, product
 
@@ -69,10 +70,11 @@ def fitting_together(free: Amounts, shapes: Sequence[Amounts], most: Mix) -> fro
 
 
 def admitted_together(kubelet: VirtualKubelet, shapes: Sequence[PodRequest], most: Mix) -> frozenset[Mix]:
-    """The mixes that a kubelet admits one pod after another in some order. It is left as it was found.
+    """The mixes that a kubelet admits one pod after another in some order; a copy of it is asked.
 
     Kubelets do not look at resources that their node has never heard of; schedulers do.
     """
+    kubelet = deepcopy(kubelet)
     known = [all(name in kubelet.allocatable for name in request.total) for request in shapes]
     found: set[Mix] = set()
     seen: set[tuple[Mix, str]] = set()

@@ -22,7 +22,7 @@ from bayplan.engine.demand import demand_of
 from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.one_node import lowest_zone_that_holds
 from bayplan.engine.placement import knowledge_of
-from bayplan.engine.slots_replay import _listed, after
+from bayplan.engine.slots_replay import after, listed_by_name
 from bayplan.engine.slots_reports import reports_of
 
 Mix = tuple[int, ...]
@@ -139,7 +139,7 @@ class NodeMixes:
             columns = self._state.columns
             kind = reports_of(self._state).kind(row) if self._state.reports[row] is not None else None
             amounts = (columns.zone_available[:, :, row], columns.free[:, row], columns.allocatable[:, row])
-            seen = (kind, _listed(self._state, row), int(columns.topology[row]), int(columns.policy[row]))
+            seen = (kind, listed_by_name(self._state, row), int(columns.topology[row]), int(columns.policy[row]))
             key = self._keys[position] = (seen, *(numbers.tobytes() for numbers in amounts))
         return key
 

@@ -242,7 +242,11 @@ def _replayed(
 ) -> Placement:
     node = knowledge_of(state, row, assumptions)
     assert node is not None
-    admission = admit(node, request)
+    return placement_of(state, node, admit(node, request), report)
+
+
+def placement_of(state: ClusterState, node: NodeKnowledge, admission: Admission, report: TopologyReport) -> Placement:
+    """What a replayed admission takes of the node as it was before."""
     if not admission.admitted:
         return Placement(refusal=admission)
     containers = tuple(ContainerZones(placed.name, placed.zones) for placed in admission.containers)

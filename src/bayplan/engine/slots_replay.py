@@ -52,7 +52,7 @@ def replayed_slots(
     counts = []
     amounts = _amounts(state.columns, demand, rows, possible)
     for row, here, most in zip(rows.tolist(), amounts, possible.tolist(), strict=True):
-        key = (pod, assumptions, seen.kind(row), _listed(state, row), here.tobytes())
+        key = (pod, assumptions, seen.kind(row), listed_by_name(state, row), here.tobytes())
         count = counted.get(key)
         if count is None:
             node = knowledge_of(state, row, assumptions)
@@ -128,7 +128,7 @@ def _amounts(columns: Columns, demand: Demand, rows: RowNumbers, possible: NDArr
     return np.ascontiguousarray(np.concatenate(blocks).T)
 
 
-def _listed(state: ClusterState, row: int) -> Hashable:
+def listed_by_name(state: ClusterState, row: int) -> Hashable:
     """What a node lists by name and would be replayed with; None where only amounts are known."""
     report = state.reports[row]
     if report is None or report.inventory is None or state.is_ahead_of_report(row):

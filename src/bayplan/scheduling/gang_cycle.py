@@ -22,18 +22,17 @@ from bayplan.engine.gangs import program
 from bayplan.engine.gangs.problem import Counts, Problem, Status, domains_used, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.mixes import NodeMixes, needs_mixes
-from bayplan.engine.placement import Placement
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.class_slots import ClassSlots
-from bayplan.scheduling.cycle import assume
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.gang import Gang, GangDecision, Group, LevelRoom, Seat
+from bayplan.scheduling.gang import Gang, GangDecision, Group, LevelRoom
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried, node_sums, outline_of
 from bayplan.scheduling.gang_plans import Outcome, best_part
 from bayplan.scheduling.gang_seats import Seats
 from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
-from bayplan.scheduling.profile import PASSES, Profile
+from bayplan.scheduling.gang_taking import SeatTaker
+from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.trees import Trees
 
@@ -137,38 +136,14 @@ def _decision(gang: Gang, outcome: Outcome, waited: float) -> GangDecision:
 
 def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> list[Decision] | None:
     """Take every seat of a decision with the zones there; None, and nothing taken, if a node says no after all."""
-    state = scheduler.state
     pods = {pod_key(pod): pod for pod in gang.pods}
-    taken: list[Decision] = []
+    taker = SeatTaker(scheduler.state, scheduler.profile, scheduler.answers)
     for seat in decision.seats:
-        pod = pods[seat.pod]
-        seated = _seated(scheduler, seat, state.classes.of(pod))
-        if seated is None:
-            for earlier in taken:
-                state.forget(earlier.pod)
+        if not taker.take(seat, pods[seat.pod]):
+            taker.give_back()
             return None
-        assume(state, seated, pod)
-        taken.append(seated)
-    return taken
-
-
-def _seated(scheduler: GangScheduler, seat: Seat, pod: PodClass) -> Decision | None:
-    """What a pod takes at its seat; None if the node does not take it: something may have changed since the gang was placed."""
-    state, profile = scheduler.state, scheduler.profile
-    row = state.rows.get(seat.node)
-    if row is None or seat.pod in state.pods or scheduler.answers.for_class(pod, profile).blocked[row] != PASSES:
-        return None
-    placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
-    if placement.refusal is not None:
-        return None
-    return Decision(
-        seat.pod,
-        seat.node,
-        row,
-        containers=placement.containers,
-        charges=placement.charges,
-        by_amounts=placement.by_amounts,
-    )
+    taken = {each.pod: each for each in taker.taken}
+    return [taken[seat.pod] for seat in decision.seats]
 
 
 def _rooms(scheduler: GangScheduler, tree: Tree, gang: Gang) -> tuple[LevelRoom, ...]:
