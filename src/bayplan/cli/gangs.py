@@ -151,7 +151,7 @@ def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:
     """A gang none of whose pods waits: where they are."""
     path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
     nodes = {pod.spec.node_name or "" for group in gang.whole.every_group() for pod in group.running}
-    paths: list[Path] = [path_of[node] for node in sorted(nodes) if node in path_of]
+    paths: list[Path] = [path_of.get(node, (node,)) for node in sorted(nodes)]
     decision = GangDecision(gang.name, Status.OPTIMAL, "every pod has a node")
     return GangOutcome(decision, tree.name, tree.levels, len(session.state.rows), (), running=tuple(paths))
 

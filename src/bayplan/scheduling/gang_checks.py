@@ -16,6 +16,10 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if tree is None:
         known = f"there are {', '.join(topologies)}" if topologies else "the cluster has no Topology"
         return f'topology: "{gang.topology}" does not exist; {known}'
+    if not gang.topology and gang.names_levels and len(topologies) > 1:
+        return f"topology: is missing; there are {', '.join(topologies)}"
+    if gang.patience is not None and gang.whole.preferred is None:
+        return "patience: is for a preferred level; the gang has none"
     groups = list(gang.whole.every_group())
     named = Counter(group.name for group in groups)
     twice = next((name for name, number in named.items() if number > 1), None)

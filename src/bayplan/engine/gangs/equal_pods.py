@@ -144,18 +144,32 @@ def _fewest_domains(tree: Tree, room: Counts, wish: Wish, level: int) -> list[in
         return _used_first(tree, room, wish, level)
     if room.max(initial=0) >= wish.pods:
         return [_tightest_domain(room, wish.pods)]
-    if wish.required == WHOLE_TREE:
+    found = _least_room(tree, room, wish.pods, wish.required, level)
+    assert found is not None  # the required domain holds all pods
+    # As good and closer together: the same number of domains and the same room inside a narrower domain.
+    for narrower in range(level - 1, wish.required, -1):
+        closer = _least_room(tree, room, wish.pods, narrower, level)
+        if closer is not None and closer[:2] == found[:2]:
+            return closer[2]
+    return found[2]
+
+
+def _least_room(tree: Tree, room: Counts, pods: int, required: int, level: int) -> tuple[int, int, list[int]] | None:
+    """The fewest domains of a level that hold all pods inside one required domain, their room, and which; None if there are none."""
+    if required == WHOLE_TREE:
         around = np.zeros(len(room), dtype=np.intp)
     else:
-        around = tree.domain_at[wish.required][tree.starts[level]]
+        around = tree.domain_at[required][tree.starts[level]]
     order = np.lexsort((-room, around))
     reached = np.cumsum(room[order])
     begins = np.flatnonzero(np.concatenate((np.ones(1, dtype=np.bool_), np.diff(around[order]) != 0)))
     before = np.concatenate((np.zeros(1, dtype=np.int64), reached[begins[1:] - 1]))
     group = np.cumsum(np.concatenate((np.zeros(1, dtype=np.intp), (np.diff(around[order]) != 0).astype(np.intp))))
     rank = np.arange(len(order)) - begins[group] + 1
-    enough = reached - before[group] >= wish.pods
+    enough = reached - before[group] >= pods
     needed = np.minimum.reduceat(np.where(enough, rank, np.iinfo(np.intp).max), begins)
+    if not enough.any():
+        return None
     fewest = int(needed.min())
     candidates = np.flatnonzero(needed == fewest)
     # Of the required domains that need no more than this, the one with the least room left in the tightest set.
@@ -163,13 +177,13 @@ def _fewest_domains(tree: Tree, room: Counts, wish: Wish, level: int) -> list[in
     least = -1
     for candidate in candidates[:MOST_TABLE_CELLS]:
         members = np.sort(order[group == candidate])
-        chosen = _tightest_set(room[members], wish.pods, fewest)
+        chosen = _tightest_set(room[members], pods, fewest)
         total = int(room[members][chosen].sum())
         if least < 0 or total < least:
             least, best = total, [int(member) for member in members[chosen]]
-        if least == wish.pods:
+        if least == pods:
             break
-    return best
+    return fewest, least, best
 
 
 def _used_first(tree: Tree, room: Counts, wish: Wish, level: int) -> list[int]:
