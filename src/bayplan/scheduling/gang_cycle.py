@@ -9,7 +9,7 @@ beyond the minimum. What is required is never given up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +22,7 @@ from bayplan.engine.gangs import program
 from bayplan.engine.gangs.problem import Counts, Problem, Status, domains_used, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.mixes import NodeMixes, needs_mixes
+from bayplan.plugins.node_resource_topology_match import demand
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.class_slots import ClassSlots
 from bayplan.scheduling.decision import Decision
@@ -38,6 +39,7 @@ from bayplan.scheduling.trees import Trees
 
 # Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
 TELLS_NODES_APART = 16
+HELPED = "unless different pods on one node help each other, which is not looked into"
 
 
 @dataclass
@@ -76,7 +78,10 @@ class GangScheduler:
             if needs_mixes(self.state, outline.classes):
                 mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions)
         problem = Problem(tree, outline.parts, slots, amounts, free, gang.spread, mixes)
-        return Tried(outline, problem, search(problem, outline.layers, seconds), mixes)
+        solution = search(problem, outline.layers, seconds)
+        if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
+            solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
+        return Tried(outline, problem, solution, mixes)
 
     @property
     def _assumptions(self) -> Assumptions:
@@ -91,6 +96,11 @@ class GangScheduler:
         counts, _ = known.refresh(most)
         by_position: Counts = counts[tree.rows].astype(np.int64)
         return by_position
+
+
+def _may_be_helped(pod: PodClass) -> bool:
+    """True if a pod may be admitted after another one and not before it: what that one takes leads its containers elsewhere."""
+    return len(demand(pod).container_steps) > 1
 
 
 def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> GangDecision:
