@@ -2,15 +2,17 @@
 
 Two to eight nodes under one to three levels whose values repeat under different parents and contain dots; groups up to three deep, mixed
 shapes, segments, members that run already. `plain_case` has a little of everything; `tight_case` has equal pods and hardly more room
-than they need, so that groups stand in each other's way; `numa_case` puts virtual kubelets with two zones under the nodes.
+than they need, so that groups stand in each other's way; `numa_case` puts virtual kubelets with two zones under the nodes, `odd_case` any.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from random import Random
+
+import msgspec
 
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import effective_request
@@ -24,8 +26,10 @@ from bayplan.scheduling.trees import Trees
 from bayplan.simulate.kubelet import KubeletConfiguration, Machine, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.machine_text import machine_of
+from bayplan.simulate.scenario.model import Scenario
 from tests.exhaustive_gangs import Cluster, Mix, Place, admitted_together, fitting_together
-from tests.helpers import GI, GPU, Amounts, node, simple_pod
+from tests.helpers import GI, GPU, node, simple_pod
+from tests.random_clusters import SHAPES, scenario
 
 HOSTNAME = "kubernetes.io/hostname"
 TOPOLOGY = "network"
@@ -73,7 +77,7 @@ def plain_case(seed: int) -> Case:
             state.set_pod(simple_pod(taken, f"before-{name}", nodeName=name))
             free[name] = {key: amount - {**taken, "pods": 1}[key] for key, amount in amounts.items()}
     shapes = random.sample(PLAIN_SHAPES, random.choice((1, 1, 2, 3)))
-    maker = _GangMaker(random, levels, names, shapes, Taste())
+    maker = _GangMaker(random, levels, names, [simple_pod(shape) for shape in shapes], Taste())
     gang = maker.gang(random.randint(1, 6))
     for pod in maker.running:
         state.set_pod(pod)
@@ -95,7 +99,7 @@ def tight_case(seed: int) -> Case:
     names = [f"n{number}" for number in range(random.randint(3, 8))]
     labels = {name: {level: random.choice(VALUES[:2]) for level in levels} for name in names}
     taste = random.choice((Taste(0.9, 0.4, 0.1, 0, deepest=2), Taste(0.2, 0.8, 0.9, 0, deepest=0)))
-    maker = _GangMaker(random, levels, [], [{GPU: 1}], taste)
+    maker = _GangMaker(random, levels, [], [simple_pod({GPU: 1})], taste)
     gang = maker.gang(random.randint(4, 8))
     if taste.deepest:
         gang = replace(gang, whole=replace(gang.whole, required=random.choice((None, None, levels[0]))))
@@ -164,11 +168,55 @@ def numa_case(seed: int) -> Case:
         state.set_topology(agent.topology(complete=True))
         for pod in admitted:
             state.set_pod(pod)
-    maker = _GangMaker(random, levels, [], shapes, Taste(0.3, 0.3, 0.25, 0.7, deepest=1))
+    maker = _GangMaker(
+        random, levels, [], [simple_pod(shape) for shape in shapes], Taste(0.3, 0.3, 0.25, 0.7, deepest=1)
+    )
     gang = maker.gang(random.randint(1, 5))
     most = _most(maker.shape_of, gang, len(shapes))
     places = [Place(name, labels[name], admitted_together(kubelets[name], requests, most)) for name in names]
     return Case(levels, state, gang, places, maker.shape_of, kubelets)
+
+
+def odd_case(seed: int) -> Case:
+    """Large and odd machines with all options, pods of several containers and init containers; nothing for the exhaustive search."""
+    random = Random(seed)
+    levels = ("block", "rack")[: random.randint(1, 2)]
+    drawn = _drawn(seed % 40)
+    kinds = random.sample(drawn.nodes, random.randint(1, 2))
+    shapes = [workload.template for workload in drawn.workloads]
+    state = ClusterState()
+    kubelets: dict[str, VirtualKubelet] = {}
+    for name in [f"n{number}" for number in range(random.randint(2, 3))]:
+        kind = random.choice(kinds)
+        kubelet = kubelets[name] = VirtualKubelet(kind.machine, kind.kubelet)
+        admitted = []
+        for number in range(random.choice((0, 1, 2, 4))):
+            pod = _named(random.choice(shapes), f"{name}-before-{number}", name)
+            request = effective_request(pod)
+            if (
+                all(each in kubelet.allocatable for each in request.total)
+                and kubelet.admit(pod_key(pod), request).admitted
+            ):
+                admitted.append(pod)
+        agent = NodeAgent(name, kubelet, _labels(random, levels))
+        state.set_node(agent.node)
+        state.set_topology(agent.topology(complete=True))
+        for pod in admitted:
+            state.set_pod(pod)
+    maker = _GangMaker(
+        random, levels, [], random.sample(shapes, random.choice((1, 2, 2))), Taste(0.3, 0.3, 0.2, 0.7, deepest=1)
+    )
+    return Case(levels, state, maker.gang(random.randint(2, 8)), shape_of=maker.shape_of, kubelets=kubelets)
+
+
+@lru_cache
+def _drawn(seed: int) -> Scenario:
+    return scenario(seed, SHAPES)
+
+
+def _named(pod: Pod, name: str, node_name: str | None = None) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, name=name)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
 
 
 def _kubelet_of(random: Random) -> tuple[Machine, KubeletConfiguration]:
@@ -213,7 +261,7 @@ class _GangMaker:
         random: Random,
         levels: Sequence[str],
         nodes: Sequence[str],
-        shapes: Sequence[Amounts],
+        shapes: Sequence[Pod],
         taste: Taste,
     ) -> None:
         self.random = random
@@ -270,7 +318,7 @@ class _GangMaker:
         )
 
     def _pod(self, name: str, shape: int, node_name: str | None = None) -> Pod:
-        pod = simple_pod(self.shapes[shape], name, **({"nodeName": node_name} if node_name else {}))
+        pod = _named(self.shapes[shape], name, node_name)
         self.shape_of[pod_key(pod)] = shape
         return pod
 

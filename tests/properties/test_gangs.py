@@ -17,12 +17,13 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import GangDecision, Group
 from bayplan.scheduling.gang_cycle import assume_gang, schedule_gang
 from tests.exhaustive_gangs import Cluster, choices_of_groups, fewest_domains, with_members, with_slices
-from tests.random_gangs import Case, numa_case, plain_case, tight_case
+from tests.random_gangs import Case, numa_case, odd_case, plain_case, tight_case
 
 CHUNKS = 8
 EACH: dict[Callable[[int], Case], int] = {plain_case: 2400, tight_case: 1600, numa_case: 1200}
 OUT_OF_TIME = 800
 LATE = 400
+ODD = 800
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -50,6 +51,15 @@ def test_what_is_said_without_an_exact_search_is_true(make: Callable[[int], Case
             assert fewest is not None, name
             assert tried.domains - tried.solution.gap <= fewest <= tried.domains, name
             assert (tried.status is Status.OPTIMAL) == (tried.solution.gap == 0), name
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_no_kubelet_refuses_a_seat_on_odd_machines_either(chunk: int) -> None:
+    for seed in range(chunk, ODD, CHUNKS):
+        case, name = odd_case(seed), f"odd_case({seed})"
+        decision = schedule_gang(case.scheduler, case.gang)
+        replay(case, decision, name)
+        assert assume_gang(case.scheduler, case.gang, decision) is not None, f"{name}: a node says no"
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

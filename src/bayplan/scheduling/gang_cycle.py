@@ -111,9 +111,12 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
         return GangDecision(gang.name, Status.INFEASIBLE, wrong, problem=wrong)
     if gang.style != BAYPLAN:
         return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
-    # The whole gang may take its time; what is tried after that must be quicker, because it may be much.
-    seconds = iter((program.SECONDS,))
-    attempt = lambda part: scheduler.place(gang, part, tree, next(seconds, program.SECONDS / 20))  # noqa: E731
+
+    def attempt(part: Group) -> Tried:
+        # The whole gang may take its time; parts of it must be quicker, because there may be many.
+        seconds = program.SECONDS if part is gang.whole else program.SECONDS / 20
+        return scheduler.place(gang, part, tree, seconds)
+
     outcome = best_part(gang.whole, scheduler.state.classes.of, attempt)
     if outcome.tried.outline.problem:
         reason = outcome.tried.outline.problem
