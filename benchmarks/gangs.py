@@ -30,7 +30,7 @@ from benchmarks.measure import report
 SIZES = (640, 5_000, 20_000, 50_000)
 BLOCK, RACK = "example.com/block", "example.com/rack"
 GPU = "vendor.com/gpu"
-RUNS = 9
+RUNS = 25
 
 
 def run() -> None:
