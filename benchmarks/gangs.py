@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from bayplan.cluster.state import ClusterState
@@ -46,7 +47,12 @@ def run() -> None:
 
 
 def _gangs(size: int) -> dict[str, Gang]:
-    equal = [pod(f"p{number}", gpu=1) for number in range(10_000)]
+    template = pod("p", gpu=1)
+    # As a PodGroup or a controller makes them: many pods of one spec.
+    equal = [
+        msgspec.structs.replace(template, metadata=Metadata(name=f"p{number}", namespace="bench"))
+        for number in range(10_000)
+    ]
     groups = tuple(
         Group(f"g{number}", tuple(equal[8 * number : 8 * number + 8]), required=RACK) for number in range(64)
     )

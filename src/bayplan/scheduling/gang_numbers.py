@@ -106,13 +106,20 @@ class _Reader:
     avoiding: int = 0
 
     def read_shapes(self, whole: Group) -> None:
-        """The shape of every pod, by its identity: reading the class of ten thousand pods once takes long enough."""
+        """The shape of every pod, by its identity: reading the class of ten thousand pods once takes long enough.
+
+        Pods that were made from one template share their spec; then even once for all of them is enough.
+        """
+        of_spec: dict[tuple[int, int], int] = {}
         for group in whole.every_group():
             for pod in group.pods:
-                pod_class = self.state.classes.of(pod)
-                self.shape_of[id(pod)] = self.classes.setdefault(pod_class, len(self.classes))
-                reason = "" if self.problem else why_not_yet(pod, pod_class)
-                self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
+                template = id(pod.spec), id(pod.status)
+                if template not in of_spec:
+                    pod_class = self.state.classes.of(pod)
+                    of_spec[template] = self.classes.setdefault(pod_class, len(self.classes))
+                    reason = "" if self.problem else why_not_yet(pod, pod_class)
+                    self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
+                self.shape_of[id(pod)] = of_spec[template]
 
     def layer(self, slices: Slices) -> Layer:
         return Layer(self.number(slices.level), slices.size, slices.apart)
