@@ -68,7 +68,7 @@ properties: setup ## laws that hold for any input
 figures: setup ## write what the commands print into the README and its pictures
 	@$(BIN)/python -m benchmarks.figures
 
-proof: setup ## simulate 200,000 placements and show that no kubelet refuses one (ten minutes)
+proof: setup ## simulate 200,000 placements and show that no kubelet refuses one (a quarter of an hour)
 	@$(PYTEST) $(PARALLEL) tests/properties/test_no_pod_is_lost.py --placements 200000
 
 bench: setup ## measure; run it before and after an optimisation
