@@ -62,6 +62,7 @@ class GroupSpec(_Own, frozen=True):
     pod: PodShape | None = None
     required: str | None = None
     preferred: str | None = None
+    segments: list[Segment] | None = None
     groups: list[GroupSpec] | None = None
     minimum_groups: int | None = None
 

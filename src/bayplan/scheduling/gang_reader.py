@@ -7,7 +7,6 @@ left to `scheduling/gang_checks.py`, so that a gang that waits is told the same 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import inf
 
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
@@ -38,12 +37,9 @@ def gang_of(written: PodGroup) -> Gang:
     whole = maker.group(spec, "", at, spec.pod)
     if maker.made > MOST_PODS:
         raise InvalidObject(at.child("size"), f"{maker.made} pods are too many: must be at most {MOST_PODS}")
-    slices = tuple(
-        Slices(each.size, each.level, each.apart, required=not each.preferred) for each in spec.segments or ()
-    )
     return Gang(
         _name(written.metadata),
-        replace(whole, slices=slices),
+        whole,
         spec.topology,
         spec.placement == "spread",
         _patience(spec.patience, at.child("patience")),
@@ -92,6 +88,9 @@ class _Maker:
             preferred=spec.preferred,
             minimum=spec.minimum,
             minimum_groups=spec.minimum_groups,
+            slices=tuple(
+                Slices(each.size, each.level, each.apart, required=not each.preferred) for each in spec.segments or ()
+            ),
         )
 
     def _pod(self, name: str, spec: PodSpec) -> Pod:
