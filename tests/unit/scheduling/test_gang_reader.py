@@ -174,3 +174,9 @@ def test_a_pod_of_a_sub_group_that_is_not_there_is_named() -> None:
     with pytest.raises(InvalidObject) as caught:
         gang_of_kai(kai_group(subGroups=[{"name": "workers", "minMember": 1}]), [member("a", "leader")])
     assert 'pod ml/a belongs to "leader", which holds no pods; there are workers' in str(caught.value)
+
+
+def test_groups_may_be_cut_into_segments() -> None:
+    gang = read(pod=SHAPE, groups=[{"name": "workers", "size": 8, "segments": [{"size": 4, "level": "rack"}]}])
+    assert gang.whole.slices == ()
+    assert gang.whole.groups[0].slices == (Slices(4, "rack"),)
