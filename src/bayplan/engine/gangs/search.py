@@ -96,8 +96,12 @@ def _shortage(problem: Problem) -> str:
             wanted = problem.totals[number][shape]
             if known[key] < wanted:
                 where = _in_one(problem, level) if part.home is None else _at_home(problem, number)
-                return f"{_name(problem, number)} needs {wanted} slots{where}, the most there are is {known[key]}"
+                return f"{_name(problem, number)} needs {_slots(wanted)}{where}, the most there are is {known[key]}"
     return ""
+
+
+def _slots(number: int) -> str:
+    return f"{number} slot" if number == 1 else f"{number} slots"
 
 
 def _most_in_one(problem: Problem, number: int, shape: int, level: int) -> int:
@@ -172,7 +176,7 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
     if found.counts is None:
         slices = f" in slices of {layers[0].size}" if layers else ""
         level = _in_one(problem, wish.required)
-        return infeasible(f"the gang needs {wish.pods} slots{slices}{level}, the most there are is {found.most}")
+        return infeasible(f"the gang needs {_slots(wish.pods)}{slices}{level}, the most there are is {found.most}")
     return Solution(Status.OPTIMAL, _divided(problem, shape, found.counts), "equal pods: counted exactly")
 
 
