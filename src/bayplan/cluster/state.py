@@ -12,7 +12,7 @@ kept until it appears.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 
 from msgspec.structs import replace
@@ -22,13 +22,14 @@ from bayplan.cluster.columns import TOPOLOGY_INVALID, Columns
 from bayplan.cluster.ended_pods import EndedPods
 from bayplan.cluster.freshness import Freshness
 from bayplan.cluster.hardware import HardwareClass, hardware_of
-from bayplan.cluster.inventory import PodHoldings, ZoneHoldings
+from bayplan.cluster.inventory import PodHoldings
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import Charges, PlacedPod, ZoneCharge, settled, settled_by_list
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import PODS, amounts_of
-from bayplan.cluster.pod_zones import NUMA_ZONES, Holding, could_hold, holdings_of
+from bayplan.cluster.pod_zones import NUMA_ZONES, could_hold, holdings_of
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
+from bayplan.cluster.zone_charges import charges_of, give, held_of, take
 from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -283,7 +284,7 @@ class ClusterState:
         """Take the amounts of a decision at once, before anybody has been told about it."""
         if key in self.pods:
             raise ValueError(f"pod {key} already occupies node {self.names[self.pods[key].row]}")
-        taken = self._take_all(row, charges)
+        taken = take(self.columns, row, charges)
         placed = PlacedPod(
             row, pod.request, taken, pod.host_ports, confirmed=False, promised=tuple(charges), by_amounts=by_amounts
         )
@@ -296,7 +297,7 @@ class ClusterState:
         """The cluster shows the pod on its node: the promise became a fact."""
         placed = self.pods[key]
         if placed.shown:
-            self._give(placed.row, placed.charges)
+            give(self.columns, placed.row, placed.charges)
             placed = replace(placed, charges=(), promised=(), shown=False)
             self.usage_log.append(placed.row)
         self.pods[key] = replace(placed, confirmed=True)
@@ -349,7 +350,7 @@ class ClusterState:
         for resource, amount in placed.request.total.items():
             self.columns.take(resource, row, -amount)
         self.columns.take(PODS, row, -1)
-        self._give(row, placed.charges)
+        give(self.columns, row, placed.charges)
         for port in placed.host_ports:
             users = self.port_users[port.protocol, port.number]
             users[row].remove(port)
@@ -365,10 +366,10 @@ class ClusterState:
         report = self.reports[row]
         if report is None or report.pods is None:
             return
-        held = self._held(report, report.pods.get(key, {}))
+        held = held_of(self.columns, report, report.pods.get(key, {}))
         if placed.listed and held:
             self._ended.add(row, key, at, report.pods)
-            self._give(row, held)
+            give(self.columns, row, held)
             self.freshness.ended(row, key, report.pods)
         elif placed.promised and not placed.listed:
             self._ended.add(row, key, at, report.pods)
@@ -382,11 +383,11 @@ class ClusterState:
         if key in listed and key not in ended:
             self.pods[key] = replace(placed, listed=True)
             return
-        may_hold = self._charges_of(could_hold(placed.request, report))
+        may_hold = charges_of(self.columns, could_hold(placed.request, report))
         if key in ended and may_hold:
             # The one that is listed had the same name. Which of the two the next report means, nobody can say: both count.
             self._ended.keep(placed.row, [other for other in ended if other != key])
-            self._take_all(placed.row, self._held(report, listed.get(key, {})))
+            take(self.columns, placed.row, held_of(self.columns, report, listed.get(key, {})))
         if may_hold:
             self.pods[key] = replace(placed, by_amounts=False)
             self._promise(key, may_hold)
@@ -402,30 +403,9 @@ class ClusterState:
         if node is not None:
             self._before_their_node.get(node, {}).pop(key, None)
 
-    def _give(self, row: int, charges: Charges) -> None:
-        """Add to zones, never beyond what they have in all: a report may show as free what it says a pod holds."""
-        columns = self.columns
-        for charge in charges:
-            left = columns.zone_available[charge.resource, charge.zone, row]
-            amount = min(float(columns.zone_total[charge.resource, charge.zone, row] - left), charge.amount)
-            columns.zone_available[charge.resource, charge.zone, row] = left + amount
-            columns.zone_available_sum[charge.resource, row] += amount
-
     def _promise(self, key: str, charges: Charges) -> None:
         placed = self.pods[key]
-        self.pods[key] = replace(placed, charges=self._take_all(placed.row, charges), promised=charges)
-
-    def _take_all(self, row: int, charges: Sequence[ZoneCharge]) -> tuple[ZoneCharge, ...]:
-        return tuple(self._take(row, charge) for charge in charges)
-
-    def _take(self, row: int, charge: ZoneCharge) -> ZoneCharge:
-        """Subtract from a zone, never below zero: a late report may already show less than was promised."""
-        columns = self.columns
-        left = columns.zone_available[charge.resource, charge.zone, row]
-        amount = min(float(left), charge.amount)
-        columns.zone_available[charge.resource, charge.zone, row] = left - amount
-        columns.zone_available_sum[charge.resource, row] -= amount
-        return charge if amount == charge.amount else replace(charge, amount=amount)
+        self.pods[key] = replace(placed, charges=take(self.columns, placed.row, charges), promised=charges)
 
     def _take_over(self, row: int, report: TopologyReport) -> None:
         before = self.reports[row]
@@ -444,14 +424,14 @@ class ClusterState:
                 report.pods,
                 ended,
                 names,
-                lambda entry: self._held(report, entry),
-                lambda placed: self._charges_of(could_hold(placed.request, report)),
+                lambda entry: held_of(self.columns, report, entry),
+                lambda placed: charges_of(self.columns, could_hold(placed.request, report)),
             )
             self._ended.keep(row, ended)
             for key in self._ended_but_listed(row):
-                self._give(row, self._held(report, report.pods[key]))
+                give(self.columns, row, held_of(self.columns, report, report.pods[key]))
         for key, placed in pods:
-            self.pods[key] = replace(placed, charges=self._take_all(row, placed.promised))
+            self.pods[key] = replace(placed, charges=take(self.columns, row, placed.promised))
         self.freshness.reported(row, report, pods, self._ended.on(row))
         self._judge(row)
         self.usage_log.append(row)
@@ -467,19 +447,7 @@ class ClusterState:
         held, complete = holdings_of(self.bound[key], placed.request, report)
         if not complete:
             self.freshness.in_unknown_zones[placed.row].add(key)
-        return self._charges_of(held)
-
-    def _charges_of(self, holdings: Iterable[Holding]) -> Charges:
-        return tuple(ZoneCharge(self.columns.resource(name), zone, float(amount)) for name, zone, amount in holdings)
-
-    def _held(self, report: TopologyReport, entry: ZoneHoldings) -> Charges:
-        """What a list says that a pod holds; zones and resources that the report does not have are passed over."""
-        return self._charges_of(
-            (name, position, in_zones[zone.id])
-            for name, in_zones in entry.items()
-            for position, zone in enumerate(report.zones)
-            if zone.id in in_zones and name in zone.resources
-        )
+        return charges_of(self.columns, held)
 
     def _judge(self, row: int) -> None:
         """Write down whether the report can be used, after it or the pods that it does not show have changed."""
