@@ -27,6 +27,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.summaries import gathered
+
 Case = dict[str, Any]
 CHUNKS = 8
 FAILURES_FILE = Path(".pytest_cache") / "conformance-failures.txt"
@@ -171,14 +173,7 @@ def _read(root: Path, name: str) -> tuple[dict[str, Any], list[Case]]:
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """One line per file. Runs once, in the process that gathers the reports of all workers."""
-    outcomes = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "call"
-        for key, value in report.user_properties
-        if key == PROPERTY
-    ]
+    outcomes = gathered(terminalreporter, PROPERTY)
     if not outcomes:
         return
     by_file: dict[str, list[dict[str, Any]]] = {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bayplan.cluster.inventory import cpu_list
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT
 from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.simulate.kubelet import (
@@ -27,7 +28,7 @@ from bayplan.simulate.kubelet import (
 )
 from bayplan.simulate.kubelet.topology_manager import DO_NOT_CARE, IMPOSSIBLE, Hints, admits, merge
 from bayplan.simulate.kubelet.zone_sets import zone_sets_of
-from tests.conformance.test_kubelet import HUGE_PAGE_BYTES, cpu_ids, settings_of, wire_pod
+from tests.conformance.test_kubelet import HUGE_PAGE_BYTES, cpu_ids, recorded_placement, settings_of, wire_pod
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
@@ -101,7 +102,7 @@ def admission_problem(recorded: dict[str, Any], pod: PodRequest, got: Admission)
         "fail": recorded.get("fail", {}).get("stage", ""),
         "container": recorded.get("fail", {}).get("container", ""),
         "message": recorded.get("msg") or got.message,  # not recorded where it depends on the order of a Go map
-        "containers": {name: recorded_allocation(each) for name, each in recorded.get("ctr", {}).items()},
+        "containers": {name: recorded_placement(each) for name, each in recorded.get("ctr", {}).items()},
     }
     seen = {
         "qos": pod.qos.value,
@@ -114,13 +115,6 @@ def admission_problem(recorded: dict[str, Any], pod: PodRequest, got: Admission)
         "containers": {each.name: seen_allocation(each) for each in got.containers},
     }
     return difference(expected, seen)
-
-
-def recorded_allocation(allocation: dict[str, Any]) -> tuple[Any, ...]:
-    blocks = [(block["type"], block["size"], tuple(block["numa"])) for block in allocation.get("mem") or ()]
-    devices = {resource: tuple(ids) for resource, ids in (allocation.get("dev") or {}).items()}
-    zones = None if allocation["aff"] is None else tuple(allocation["aff"])
-    return zones, allocation["pref"], cpu_ids(allocation.get("cpus", "")), sorted(blocks), devices
 
 
 def seen_allocation(allocation: ContainerAllocation) -> tuple[Any, ...]:
@@ -140,17 +134,6 @@ def free_as_recorded(free: FreeState) -> dict[str, Any]:
     if free.devices:
         written["dev"] = {resource: list(ids) for resource, ids in free.devices.items()}
     return written
-
-
-def cpu_list(cpus: frozenset[int]) -> str:
-    """CPUs as a Linux list such as `0-3,8`."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and parts[-1][1] == cpu - 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 def difference(expected: dict[str, Any], seen: dict[str, Any]) -> str | None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.summaries import gathered
+
 PLACEMENTS = 20_000
 PROPERTY = "placements"
 IMMEDIATE = "with immediate reports"
@@ -23,14 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """One line per kind of report. Runs once, in the process that gathers the reports of all workers."""
-    outcomes = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "call"
-        for key, value in report.user_properties
-        if key == PROPERTY
-    ]
+    outcomes = gathered(terminalreporter, PROPERTY)
     for kind in sorted({outcome["reports"] for outcome in outcomes}):
         of_kind = [outcome for outcome in outcomes if outcome["reports"] == kind]
         placed, refused = (sum(outcome[key] for outcome in of_kind) for key in ("placed", "refused"))

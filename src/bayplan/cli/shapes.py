@@ -11,10 +11,11 @@ import msgspec
 from bayplan.cli.gangs import ALL_SLOTS
 from bayplan.cli.options import Session, read_all
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.tree import HOSTNAME, Tree
+from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
 from bayplan.kube.quantity import QuantityError, parse
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.profile import Profile

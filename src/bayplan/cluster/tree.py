@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.labels import ABSENT
 from bayplan.cluster.state import ClusterState
-
-HOSTNAME = "kubernetes.io/hostname"
+from bayplan.kube.topology_levels import HOSTNAME
 
 Index = NDArray[np.intp]
 Path = tuple[str, ...]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.pod_request import PodRequest
-from bayplan.cluster.tree import HOSTNAME, Path, Tree
+from bayplan.cluster.tree import Path, Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.explain.amounts import count, listing
 from bayplan.explain.documents import API_VERSION, Document, amounts_document, stages_document
@@ -23,6 +23,7 @@ from bayplan.explain.levels import counted, in_one, path_text, short_levels
 from bayplan.explain.stages import Stage
 from bayplan.explain.table import table
 from bayplan.explain.why import stage_lines
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import LevelRoom
 
 MOST_LINES = 40

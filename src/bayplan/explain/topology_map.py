@@ -15,12 +15,13 @@ import numpy as np
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import HOSTNAME, Path, Tree
+from bayplan.cluster.tree import Path, Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.gang_document import rooms_document
 from bayplan.explain.levels import counted, short_levels
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import LevelRoom
 from bayplan.scheduling.rooms import rooms_of
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from bayplan.cluster.pod_class import HostPort, PodClass
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.tolerations import tolerates
 from bayplan.engine.rows import Codes, Rows
 from bayplan.engine.scores import MOST_SCORE, Scores
-from bayplan.kube.core_v1 import Taint, Toleration
+from bayplan.kube.core_v1 import Taint
 from bayplan.plugins.base import of_one_node
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -152,17 +153,6 @@ class NodePorts:
     def cause(self, pod: PodClass, code: int) -> str:
         """kube-scheduler's words."""
         return "node(s) didn't have free ports for the requested pod ports"
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Kubernetes' rule for one toleration and one taint."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and (toleration.operator or "Equal") == "Equal" and toleration.value == taint.value
 
 
 def tolerated(pod: PodClass, taint: Taint) -> bool:

@@ -14,13 +14,14 @@ import numpy as np
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.cluster.tree import HOSTNAME, Tree
+from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs import kueue
 from bayplan.engine.gangs.kai import model as kai
 from bayplan.engine.gangs.kai.rounds import Action, run_round
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.podgroup_v2alpha2 import PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group, Seat
 from bayplan.scheduling.profile import PASSES, Profile

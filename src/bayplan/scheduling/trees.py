@@ -7,7 +7,8 @@ Most changes of a node are not about labels. So a change only costs a look at th
 from __future__ import annotations
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import HOSTNAME, Tree, build_tree
+from bayplan.cluster.tree import Tree, build_tree
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang
 
 # What a gang without any Topology sees: all nodes side by side.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bayplan.cluster.tree import HOSTNAME
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.simulate.scenario.model import SimulatedNode, Together, Workload
 

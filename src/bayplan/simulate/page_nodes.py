@@ -13,6 +13,7 @@ from bayplan.cluster.pod_request import CPU
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.numa_map import numa_map
 from bayplan.explain.numa_svg import numa_svg
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.simulate.comparison import Comparison
 from bayplan.simulate.markup import Markup, element, joined
 from bayplan.simulate.numbers import counted, number, percent
@@ -23,7 +24,6 @@ MOST_MAPS = 3
 # From here on cells are small and hold no numbers; more than the second would only make the page large.
 MANY_NODES = 300
 MOST_NODES = 5000
-HOSTNAME = "kubernetes.io/hostname"
 # A node with more than this share of its CPUs in use gets the first shade, the second, ...
 SHADES = (0.0, 0.25, 0.5, 0.75)
 

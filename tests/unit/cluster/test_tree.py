@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import HOSTNAME, Path, Tree, build_tree, natural_key
+from bayplan.cluster.tree import Path, Tree, build_tree, natural_key
+from bayplan.kube.topology_levels import HOSTNAME
 from tests.helpers import node
 
 LEVELS = ("block", "rack")

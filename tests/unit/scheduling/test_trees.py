@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.trees import Trees
 from tests.helpers import node, simple_pod
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from bayplan.kube.core_v1 import Taint
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine
@@ -21,7 +22,6 @@ from bayplan.simulate.scenario.values import label, name, one_of, text, whole_nu
 
 KEYS = ("name", "count", "machine", "labels", "taints", "unschedulable", "kubelet")
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 100_000
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bayplan.cluster.state import pod_key
-from bayplan.cluster.tree import HOSTNAME
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
 from bayplan.simulate.scenario.lines import Faults, Place, Section, Written, Wrong, read_yaml
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload

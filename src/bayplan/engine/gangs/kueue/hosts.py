@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bayplan.cluster import tolerations
 from bayplan.engine.gangs.kueue.model import Host, PodSet
 from bayplan.engine.gangs.kueue.snapshot import Counts, Snapshot
 from bayplan.engine.rows import Mask
@@ -27,6 +28,7 @@ from bayplan.kube.core_v1 import (
 
 KEEPS_PODS_OFF = ("NoSchedule", "NoExecute")
 NAME_FIELD = "metadata.name"
+COMPARING = ("Gt", "Lt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +102,11 @@ def taint_text(taint: Taint) -> str:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Kubernetes' rule, with the operators that compare numbers."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator or "Equal":
-        case "Exists":
-            return True
-        case "Equal":
-            return bool(toleration.key) and toleration.value == taint.value
-        case "Gt" | "Lt":
-            return bool(toleration.key) and _compares(taint.value, toleration.operator, toleration.value)
-    return False
+    """Kubernetes' rule, and beside it the operators that compare numbers."""
+    if toleration.operator not in COMPARING:
+        return tolerations.tolerates(toleration, taint)
+    comparable = bool(toleration.key) and tolerations.speaks_of(toleration, taint)
+    return comparable and _compares(taint.value, toleration.operator, toleration.value)
 
 
 def term_matches(term: NodeSelectorTerm, host: Host) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from bayplan.kube.core_v1 import NodeAffinity, Taint, Toleration
 
-HOSTNAME = "kubernetes.io/hostname"
 PODS = "pods"
 
 Amounts = Mapping[str, int]

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.kueue.model import HOSTNAME, Amounts, Assignment, Host, Leaf
+from bayplan.engine.gangs.kueue.model import Amounts, Assignment, Host, Leaf
 from bayplan.engine.gangs.kueue.tree import Indices, Path, Tree, tree_of
 from bayplan.kube.core_v1 import Toleration
+from bayplan.kube.topology_levels import HOSTNAME
 
 Counts = NDArray[np.int64]
 
