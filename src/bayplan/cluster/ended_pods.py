@@ -1,7 +1,9 @@
 """Pods that ended and that a node's report lists still, or that one on its way may list for the first time.
 
-An end is *over* when no report will list the pod any more: one that listed it and then no longer does (`cluster/ledger.py`), one that
-was made after the end and does not list it, or, where nobody knows moments, a few reports in a row without it.
+An end is *over* when no report will list the pod any more: one listed it and then no longer does (`cluster/ledger.py`), or one was
+made after the end and does not list it. Where nobody knows moments, nothing but the first tells. So that a node does not wait for
+ever for a report that lists a pod which came and went between two of them, such a pod is no longer *expected* after a few reports
+without it; what it held is added back all the same should a very late one list it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from bayplan.cluster.topology_report import TopologyReport
 
 # Per node: pods that ended before any report listed them. One that is late may do so, but most of them never will be.
 MOST_NEVER_LISTED = 32
-# Reports without a pod, after which it is taken that none will list it.
+# Reports without a pod, after which nobody waits for one that lists it.
 REPORTS_WITHOUT = 3
 
 
@@ -42,8 +44,12 @@ class EndedPods:
         """The pods of a row that are not over."""
         return [end.key for end in self._ends.get(row, ())]
 
+    def expected(self, row: int) -> list[str]:
+        """Those of them that the next report may well list."""
+        return [end.key for end in self._ends.get(row, ()) if end.reports_without < REPORTS_WITHOUT]
+
     def look_at(self, row: int, report: TopologyReport) -> list[str]:
-        """The pods that are not over after a new report by its moment or by how often they were missing."""
+        """The pods that are not over after a new report, as far as its moment tells."""
         kept = [end for end in self._ends.pop(row, ()) if not _over(end, report)]
         if kept:
             self._ends[row] = kept
@@ -72,4 +78,4 @@ def _over(end: _End, report: TopologyReport) -> bool:
     if end.at is not None and report.made_at is not None:
         return report.made_at >= end.at
     end.reports_without += 1
-    return end.reports_without >= REPORTS_WITHOUT
+    return False

@@ -64,7 +64,7 @@ class Freshness:
     def reported(
         self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]], ended: Collection[str]
     ) -> None:
-        """A new report came; `pods` are those on the node, settled with it, `ended` those that it or a later one may list."""
+        """A new report came; `pods` are those on the node, settled with it, `ended` those that it or the next one may list."""
         self.told_stale.discard(row)
         self._restless.pop(row, None)
         if report.pods is None or not self.waits_for_reports:

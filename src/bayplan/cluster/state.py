@@ -25,6 +25,7 @@ from bayplan.cluster.hardware import HardwareClass, hardware_of
 from bayplan.cluster.inventory import PodHoldings
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import Charges, PlacedPod, ZoneCharge, settled, settled_by_list
+from bayplan.cluster.left_aside import LeftAside
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import PODS, amounts_of
 from bayplan.cluster.pod_zones import NUMA_ZONES, could_hold, holdings_of
@@ -73,9 +74,7 @@ class ClusterState:
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
-        self._before_their_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
-        self._awaited_node: dict[str, str] = {}
-        self._reports_before_their_node: dict[str, TopologyReport] = {}
+        self._aside = LeftAside()
         # Pods that ended, and that the node's report or one that is on its way lists all the same.
         self._ended = EndedPods()
         self._noted: set[Problem] = set()
@@ -132,16 +131,7 @@ class ClusterState:
         columns = self.columns
         if row is None:
             row = self._new_row(name)
-        for resource in allocatable:
-            columns.resource(resource)
-        used = columns.allocatable[:, row] - columns.free[:, row]
-        columns.allocatable[:, row] = 0
-        columns.offered[:, row] = False
-        for resource, amount in allocatable.items():
-            index = columns.resource(resource)
-            columns.allocatable[index, row] = amount
-            columns.offered[index, row] = True
-        columns.free[:, row] = columns.allocatable[:, row] - used
+        columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
         taints = tuple(node.spec.taints or ())
         columns.taint_set[row] = self._taint_index.setdefault(taints, len(self.taint_sets))
@@ -150,10 +140,10 @@ class ClusterState:
         self.nodes[row] = node
         self.labels.update(row)
         self.node_log.append(row)
-        report = self._reports_before_their_node.pop(name, None)
+        report = self._aside.reports.pop(name, None)
         if report is not None:
             self._take_over(row, report)
-        for pod in self._before_their_node.pop(name, {}).values():
+        for pod in self._aside.pods_for(name):
             self.set_pod(pod)
         return row
 
@@ -171,19 +161,16 @@ class ClusterState:
             pod = self.bound.get(key)
             self.remove_pod(key)
             if pod is not None:
-                self._leave_aside(key, pod, name)
+                self._aside.add(key, pod, name)
         report = self.reports[row]
         if report is not None:
-            self._reports_before_their_node[name] = report
+            self._aside.reports[name] = report
         del self.rows[name]
         self._pods_on.pop(row, None)
         self._ended.clear(row)
         self.freshness.clear(row)
-        columns = self.columns
-        columns.allocatable[:, row] = 0
-        columns.free[:, row] = 0
-        columns.offered[:, row] = False
-        columns.present[row] = False
+        self.columns.clear_allocatable(row)
+        self.columns.present[row] = False
         clear_zones(self.columns, row)
         self.nodes[row] = None
         self.reports[row] = None
@@ -201,13 +188,13 @@ class ClusterState:
         if row is None:
             text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
             self.note(Problem(ObjectPath.of(topology), text))
-            self._reports_before_their_node[report.node] = report
+            self._aside.reports[report.node] = report
             return
         self._take_over(row, report)
 
     def remove_topology(self, node: str) -> None:
         """The node's report is gone: it is treated as a node that never had one."""
-        self._reports_before_their_node.pop(node, None)
+        self._aside.reports.pop(node, None)
         row = self.rows.get(node)
         if row is not None:
             clear_zones(self.columns, row)
@@ -241,13 +228,13 @@ class ClusterState:
             return
         request = self.classes.request_of(pod)
         self.waiting.pop(key, None)
-        self._no_longer_aside(key)
+        self._aside.drop(key)
         row = self.rows.get(node)
         if row is None:
             at = ObjectPath.of(pod).child("spec").child("nodeName")
             self.note(Problem(at, f'"{node}" is not a known Node: the pod is left aside until it is'))
             self.remove_pod(key)
-            self._leave_aside(key, pod, node)
+            self._aside.add(key, pod, node)
             return
         placed = self.pods.get(key)
         if placed is not None and (placed.row != row or placed.request != request):
@@ -271,7 +258,7 @@ class ClusterState:
         """A pod ended or was deleted, at a moment (seconds since 1970) if that is known: its amounts are free again."""
         self.waiting.pop(key, None)
         self.bound.pop(key, None)
-        self._no_longer_aside(key)
+        self._aside.drop(key)
         placed = self.pods.get(key)
         if placed is not None:
             self._release(key)
@@ -394,15 +381,6 @@ class ClusterState:
             self.freshness.promised_in_the_dark(placed.row, key, report)
             self._judge(placed.row)
 
-    def _leave_aside(self, key: str, pod: Pod, node: str) -> None:
-        self._before_their_node[node][key] = pod
-        self._awaited_node[key] = node
-
-    def _no_longer_aside(self, key: str) -> None:
-        node = self._awaited_node.pop(key, None)
-        if node is not None:
-            self._before_their_node.get(node, {}).pop(key, None)
-
     def _promise(self, key: str, charges: Charges) -> None:
         placed = self.pods[key]
         self.pods[key] = replace(placed, charges=take(self.columns, placed.row, charges), promised=charges)
@@ -432,7 +410,7 @@ class ClusterState:
                 give(self.columns, row, held_of(self.columns, report, report.pods[key]))
         for key, placed in pods:
             self.pods[key] = replace(placed, charges=take(self.columns, row, placed.promised))
-        self.freshness.reported(row, report, pods, self._ended.on(row))
+        self.freshness.reported(row, report, pods, self._ended.expected(row))
         self._judge(row)
         self.usage_log.append(row)
 

@@ -278,7 +278,7 @@ class TestWhoHasNothingToWaitFor:
         assert node.topology == (TOPOLOGY_STALE if story is preparing else TOPOLOGY_USABLE)
 
 
-def test_a_pod_that_no_report_ever_lists_is_over_after_some_reports_where_nobody_knows_moments() -> None:
+def test_nobody_waits_for_ever_for_a_report_that_lists_a_pod_where_nobody_knows_moments() -> None:
     node = OneNode()
     node.admit(WIDE)
     node.end(WIDE)
