@@ -9,7 +9,7 @@ Layout measured at 5,000 nodes x 8 zones x 6 resources: 51 us for one feasibilit
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,24 @@ class Columns:
             self._rows_aligning.append(0)
             self.resource_index[name] = index
         return index
+
+    def put_allocatable(self, row: int, allocatable: Mapping[str, int]) -> None:
+        """What a node offers from now on; what is used of it stays used."""
+        # Names first: an unknown one makes the arrays grow.
+        indexes = [self.resource(name) for name in allocatable]
+        used = self.allocatable[:, row] - self.free[:, row]
+        self.allocatable[:, row] = 0
+        self.offered[:, row] = False
+        for index, amount in zip(indexes, allocatable.values(), strict=True):
+            self.allocatable[index, row] = amount
+            self.offered[index, row] = True
+        self.free[:, row] = self.allocatable[:, row] - used
+
+    def clear_allocatable(self, row: int) -> None:
+        """A row without a node offers nothing."""
+        self.allocatable[:, row] = 0
+        self.free[:, row] = 0
+        self.offered[:, row] = False
 
     def take(self, resource: str, row: int, amount: float) -> None:
         """Take an amount from what a node has free; a negative one is given back."""
