@@ -11,8 +11,21 @@ from msgspec import Struct, field
 Quantities = dict[str, str | int | float]
 
 
-class WireStruct(Struct, frozen=True, rename="camel", kw_only=True):
-    """Base of all wire structs: immutable, camelCase on the wire, unknown fields skipped."""
+class WireStruct(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """Base of all wire structs: immutable, camelCase on the wire, unknown fields skipped.
+
+    What was decoded holds no cycles, so the garbage collector need not walk through hundreds of thousands of objects.
+    """
+
+
+class OwnerReference(WireStruct, frozen=True):
+    """Who made an object; at most one owner is its controller."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
 
 
 class Metadata(WireStruct, frozen=True):
@@ -23,6 +36,10 @@ class Metadata(WireStruct, frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class ResourceRequirements(WireStruct, frozen=True):
@@ -140,12 +157,25 @@ class PodSpec(WireStruct, frozen=True):
     os: PodOS | None = None
 
 
+class PodCondition(WireStruct, frozen=True):
+    """One statement about a pod, such as PodScheduled=False because Unschedulable."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
 class PodStatus(WireStruct, frozen=True):
     """How far a pod has come."""
 
     phase: str | None = None
     qos_class: str | None = None
     reason: str | None = None
+    conditions: list[PodCondition] | None = None
+    nominated_node_name: str | None = None
+    start_time: str | None = None
 
 
 class Pod(WireStruct, frozen=True):
