@@ -1,23 +1,30 @@
 """Profiles from a `KubeSchedulerConfiguration` file, the same one kube-scheduler takes.
 
-In comes the decoded document of `--config FILE`, out go profiles by `schedulerName`. Plugins are enabled and disabled as upstream does it: `multiPoint`
-first, then `filter` and `score`, with `*` to disable everything; weights come from `score` (or `multiPoint`). Arguments of
-`NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields are refused with their path; plugins that bayplan does not
-have are named in one message.
+In comes the decoded document of `--config FILE`, out go profiles by `schedulerName` and, for a scheduler that runs, `ServiceSettings`
+(`scheduling/service_settings.py`). Plugins are enabled and disabled as upstream does it: `multiPoint` first, then `filter` and `score`, with `*` to
+disable everything; weights come from `score` (or `multiPoint`). Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
+are refused with their path; plugins that bayplan does not have are named in one message.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
 
 from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, SCORE_ORDER, build_plugin
 from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.service_settings import (
+    ServiceFields,
+    ServiceSettings,
+    Strict,
+    check_percentage,
+    service_settings,
+)
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 DEFAULT_NAME = "bayplan"
@@ -50,25 +57,21 @@ class ConfigurationError(ValueError):
     """A configuration that cannot be used; the message names the field."""
 
 
-class _Strict(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class PluginEntry(_Strict, frozen=True):
+class PluginEntry(Strict, frozen=True):
     """A plugin by name; the weight counts where it scores."""
 
     name: str
     weight: int = 0
 
 
-class PluginSet(_Strict, frozen=True):
+class PluginSet(Strict, frozen=True):
     """What is switched on and off at one extension point."""
 
-    enabled: list[PluginEntry] = []
-    disabled: list[PluginEntry] = []
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
 
 
-class PluginSets(_Strict, frozen=True):
+class PluginSets(Strict, frozen=True):
     """Extension points. Those that bayplan does not have are accepted, because upstream files name them."""
 
     multi_point: PluginSet = PluginSet()
@@ -86,42 +89,45 @@ class PluginSets(_Strict, frozen=True):
     post_bind: PluginSet = PluginSet()
 
 
-class PluginConfig(_Strict, frozen=True):
+class PluginConfig(Strict, frozen=True):
     """Arguments of one plugin, decoded by the plugin itself."""
 
     name: str
-    args: dict[str, Any] = {}
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class ProfileConfig(_Strict, frozen=True):
+class ProfileConfig(Strict, frozen=True):
     """One profile as written."""
 
     scheduler_name: str = DEFAULT_NAME
     plugins: PluginSets = PluginSets()
-    plugin_config: list[PluginConfig] = []
-    percentage_of_nodes_to_score: int | UnsetType = UNSET
+    plugin_config: tuple[PluginConfig, ...] = ()
+    percentage_of_nodes_to_score: int | None = None
 
 
-class SchedulerConfiguration(_Strict, frozen=True):
-    """The file. Fields about connections, queues and leader election belong to the services; here they are only known."""
+class SchedulerConfiguration(ServiceFields, frozen=True):
+    """The file: profiles, and what a scheduler that runs is told beside them."""
 
     api_version: str = API_VERSION
     kind: str = "KubeSchedulerConfiguration"
-    profiles: list[ProfileConfig] = []
-    parallelism: Any = None
-    leader_election: Any = None
-    client_connection: Any = None
-    percentage_of_nodes_to_score: Any = None
-    pod_initial_backoff_seconds: Any = None
-    pod_max_backoff_seconds: Any = None
-    extenders: Any = None
-    delay_cache_until_active: Any = None
-    enable_profiling: Any = None
-    enable_contention_profiling: Any = None
+    profiles: tuple[ProfileConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A file that can be used."""
+
+    profiles: dict[str, Profile]
+    services: ServiceSettings
 
 
 def profiles_of(raw: object) -> dict[str, Profile]:
-    """Profiles of a decoded configuration document."""
+    """Profiles of a decoded configuration document, for commands that only judge."""
+    return configuration_of(raw).profiles
+
+
+def configuration_of(raw: object) -> Configuration:
+    """Everything that a decoded configuration document says."""
     try:
         configuration = msgspec.convert(raw, SchedulerConfiguration)
     except msgspec.ValidationError as error:
@@ -130,8 +136,15 @@ def profiles_of(raw: object) -> dict[str, Profile]:
     if configuration.kind != "KubeSchedulerConfiguration" or configuration.api_version != API_VERSION:
         found = f"{configuration.api_version} {configuration.kind}"
         raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} KubeSchedulerConfiguration")
+    try:
+        return Configuration(_profiles(configuration), service_settings(configuration))
+    except ArgumentError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:
     profiles: dict[str, Profile] = {}
-    for index, written in enumerate(configuration.profiles or [ProfileConfig()]):
+    for index, written in enumerate(configuration.profiles or (ProfileConfig(),)):
         if written.scheduler_name in profiles:
             raise ConfigurationError(f"profiles[{index}].schedulerName: {written.scheduler_name!r} appears twice")
         profiles[written.scheduler_name] = _profile(written, f"profiles[{index}]")
@@ -142,6 +155,7 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     arguments = {entry.name: entry.args for entry in written.plugin_config}
     _refuse_unknown_plugins(written, where)
     _refuse_absurd_weights(written, where)
+    check_percentage(written.percentage_of_nodes_to_score, f"{where}.percentageOfNodesToScore")
     filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER)
     scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER)
     plugins: dict[str, FilterPlugin] = {}
