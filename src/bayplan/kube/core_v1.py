@@ -213,3 +213,9 @@ class Node(WireStruct, frozen=True):
     metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class Namespace(WireStruct, frozen=True):
+    """A namespace; affinity terms may select namespaces by label."""
+
+    metadata: Metadata = Metadata()

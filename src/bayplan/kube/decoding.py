@@ -1,0 +1,165 @@
+"""Bytes of the API server into wire structs, for one resource: an object, a page of a list, lines of a watch.
+
+Everything is decoded typed and whole first: one call for a page of 500 objects or for all lines that one read of the socket
+brought. Only if that fails is each object tried by itself, so that one object of a wrong shape costs nobody else anything: it
+becomes a `Broken`. `kube/client.py` and `kube/watch.py` ask here; who reads `Listed` and `Changes` is in `services/`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+import msgspec
+from msgspec import Raw, Struct
+
+from bayplan.kube.core_v1 import Metadata
+from bayplan.kube.errors import field_and_problem
+from bayplan.kube.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
+from bayplan.kube.resources import Resource
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Broken(Struct, frozen=True):
+    """An object that is not of the shape its kind has; everyone else is delivered."""
+
+    namespace: str
+    name: str
+    problem: str
+    deleted: bool = False
+
+
+class Listed(Struct, Generic[T]):
+    """All objects of a resource at one version; whoever is in neither list does not exist."""
+
+    items: list[T]
+    resource_version: str
+    broken: list[Broken]
+
+
+class Changes(Struct, Generic[T]):
+    """What happened since, in order. An object that is named under `broken` is so after all of the changes."""
+
+    changes: list[Change[T]]
+    broken: list[Broken]
+
+
+@dataclass(slots=True)
+class WatchLines(Generic[T]):
+    """What lines of a watch said."""
+
+    changes: list[Change[T]] = field(default_factory=list)
+    broken: dict[tuple[str, str], Broken] = field(default_factory=dict)
+    resource_version: str = ""  # of the last line; empty if no line told
+    refusal: Status | None = None  # the server ends the watch with this
+    garbage: str = ""  # a line that is not JSON: whatever follows it was not read
+
+
+class _AnyObject(Struct):
+    metadata: Metadata = Metadata()
+
+
+_any_object = msgspec.json.Decoder(_AnyObject)
+_raw_page = msgspec.json.Decoder(RawPage)
+_watch_line = msgspec.json.Decoder(WatchLine)
+_status = msgspec.json.Decoder(Status)
+
+
+@functools.cache
+def decoder_of(resource: Resource[T]) -> ResourceDecoder[T]:
+    """The decoder of a resource, made once."""
+    return ResourceDecoder(resource)
+
+
+class ResourceDecoder(Generic[T]):
+    """Decodes what the API server says about one resource."""
+
+    def __init__(self, resource: Resource[T]) -> None:
+        kind: Any = resource.type
+        self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+        self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[kind])
+        self._change: msgspec.json.Decoder[Change[T]] = msgspec.json.Decoder(Change[kind])
+
+    def one(self, data: bytes) -> T:
+        """An object; raises msgspec.ValidationError if it has another shape."""
+        return self._object.decode(data)
+
+    def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
+        """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
+        try:
+            page = self._page.decode(data)
+        except msgspec.ValidationError:
+            return self._page_one_by_one(_raw_page.decode(data))
+        return page.items or [], [], page.metadata
+
+    def lines(self, data: bytes) -> WatchLines[T]:
+        """Whole lines of a watch."""
+        try:
+            changes = self._change.decode_lines(data)
+        except NOT_JSON:  # among them: bookmarks and errors, which are no changes
+            return self._lines_one_by_one(data)
+        return WatchLines(changes, resource_version=changes[-1].object.metadata.resource_version if changes else "")
+
+    def _page_one_by_one(self, page: RawPage) -> tuple[list[T], list[Broken], ListMeta]:
+        items, broken = [], []
+        for raw in page.items or []:
+            try:
+                items.append(self._object.decode(raw))
+            except msgspec.ValidationError as error:
+                broken.append(_broken(raw, error)[0])
+        return items, broken, page.metadata
+
+    def _lines_one_by_one(self, data: bytes) -> WatchLines[T]:
+        said: WatchLines[T] = WatchLines()
+        for line in data.splitlines():
+            if not line.strip():
+                continue
+            try:
+                self._one_line(line, said)
+            except NOT_JSON as error:
+                said.garbage = f"{error}: {line[:80]!r}"
+            if said.garbage or said.refusal:
+                break
+        return said
+
+    def _one_line(self, line: bytes, said: WatchLines[T]) -> None:
+        try:
+            change = self._change.decode(line)
+        except msgspec.ValidationError as error:
+            _line_of_another_shape(line, error, said)
+            return
+        metadata = change.object.metadata
+        said.broken.pop((metadata.namespace or "", metadata.name), None)
+        said.changes.append(change)
+        said.resource_version = metadata.resource_version
+
+
+def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: WatchLines[T]) -> None:
+    """A bookmark, the server's refusal to go on, or a change of an object that is broken."""
+    watch_line = _watch_line.decode(line)
+    if watch_line.type == "ERROR":
+        said.refusal = status_of(bytes(watch_line.object))
+        return
+    broken, metadata = _broken(watch_line.object, error, deleted=watch_line.type == "DELETED")
+    said.resource_version = metadata.resource_version or said.resource_version
+    if watch_line.type != "BOOKMARK":
+        said.broken[broken.namespace, broken.name] = broken
+
+
+def _broken(raw: Raw, error: msgspec.ValidationError, *, deleted: bool = False) -> tuple[Broken, Metadata]:
+    try:
+        metadata = _any_object.decode(raw).metadata
+    except msgspec.ValidationError:
+        metadata = Metadata()  # the fault is in the metadata itself
+    path, problem = field_and_problem(error)
+    return Broken(metadata.namespace or "", metadata.name, f"{path}: {problem}" if path else problem, deleted), metadata
+
+
+def status_of(data: bytes) -> Status:
+    """The Status in an answer; an empty one if something else, such as a proxy, wrote the answer."""
+    try:
+        return _status.decode(data)
+    except NOT_JSON:
+        return Status()

@@ -1,0 +1,89 @@
+"""What can be asked of an API server: each resource with its path and the wire struct that its objects decode into.
+
+`client.list(PODS)` and `follow(client, NODES)` know from here where to ask and what comes back. A resource that several API
+versions serve is a tuple, the newest first; which of them is installed is for the caller to find out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic
+from urllib.parse import quote
+
+from bayplan.kube import (
+    coordination_v1,
+    events_v1,
+    podgroup_v1alpha1,
+    podgroup_v2alpha2,
+    topology_levels,
+    topology_v1alpha2,
+)
+from bayplan.kube.core_v1 import Namespace, Node, Pod
+from bayplan.kube.meta_v1 import T
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """A kind of object: where the API server keeps it and what it decodes into."""
+
+    api_version: str
+    plural: str
+    kind: str
+    type: type[T]
+    namespaced: bool = True
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The path below the server's address: of all objects, of a namespace's, of one, or of a part of one.
+
+        >>> PODS.path("telco", "upf-0", "binding"), NODES.path()
+        ('/api/v1/namespaces/telco/pods/upf-0/binding', '/api/v1/nodes')
+        """
+        parts = [f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"]
+        if namespace and self.namespaced:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        """As users write it: `pods`, `noderesourcetopologies.topology.node.k8s.io`."""
+        group, _, _ = self.api_version.rpartition("/")
+        return f"{self.plural}.{group}" if group else self.plural
+
+
+PODS = Resource("v1", "pods", "Pod", Pod)
+NODES = Resource("v1", "nodes", "Node", Node, namespaced=False)
+NAMESPACES = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
+LEASES = Resource(coordination_v1.API_VERSION, "leases", "Lease", coordination_v1.Lease)
+EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
+POD_GROUPS = Resource(
+    podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup
+)
+KAI_POD_GROUPS = Resource(
+    f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup
+)
+NODE_RESOURCE_TOPOLOGIES = Resource(
+    f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}",
+    "noderesourcetopologies",
+    "NodeResourceTopology",
+    NodeResourceTopology,
+    namespaced=False,
+)
+NODE_RESOURCE_TOPOLOGIES_V1ALPHA1 = Resource(
+    f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[1]}",
+    "noderesourcetopologies",
+    "NodeResourceTopology",
+    NodeResourceTopology,
+    namespaced=False,
+)
+KUEUE_TOPOLOGIES = tuple(
+    Resource(api_version, "topologies", topology_levels.KIND, topology_levels.Topology, namespaced=False)
+    for api_version in ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1")
+)
+KAI_TOPOLOGIES = Resource(
+    "kai.scheduler/v1alpha1", "topologies", topology_levels.KIND, topology_levels.Topology, namespaced=False
+)
