@@ -110,12 +110,57 @@ class NodeAffinity(WireStruct, frozen=True):
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
 
 
+class LabelSelector(WireStruct, frozen=True):
+    """All labels and expressions must match; one with neither matches everything, one that is absent nothing."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class PodAffinityTerm(WireStruct, frozen=True):
+    """Pods by labels and namespace, and the node label whose value says what is near them."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(WireStruct, frozen=True):
+    """A wish with a weight of 1 to 100."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(WireStruct, frozen=True):
+    """Required and preferred neighbours; as `podAntiAffinity`, whom to keep away from."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
+
+
 class Affinity(WireStruct, frozen=True):
-    """Node affinity is understood; inter-pod terms are kept as they are so that nobody overlooks them."""
+    """Where a pod wants to be, by properties of nodes and by the pods that are there."""
 
     node_affinity: NodeAffinity | None = None
-    pod_affinity: dict[str, object] | None = None
-    pod_anti_affinity: dict[str, object] | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(WireStruct, frozen=True):
+    """How evenly pods like this one are spread over the values of a node label."""
+
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
 
 
 class SchedulingGate(WireStruct, frozen=True):
@@ -151,7 +196,7 @@ class PodSpec(WireStruct, frozen=True):
     scheduling_gates: list[SchedulingGate] | None = None
     scheduler_name: str | None = None
     priority: int | None = None
-    topology_spread_constraints: list[dict[str, object]] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     resource_claims: list[dict[str, object]] | None = None
     volumes: list[Volume] | None = None
     os: PodOS | None = None
