@@ -1,0 +1,350 @@
+"""The scheduler without its edges: news about the cluster in, things to do out. No I/O, no clock, no threads.
+
+    news (`set_node`, `set_pod`, ...) -> columns, roster, queue
+    decide(now) -> Bind      every pod of it has a place, and its amounts are assumed
+                -> Refusal   no place now; the unit waits until something happens that can help
+                -> Complete  a gang all of whose pods have nodes: somebody may write that down
+                -> Release   a gang that began and cannot be completed: its pods are to make room
+    bound / not_bound        what came of a Bind
+
+A *unit* is what is decided at once: a pod that stands alone, or a gang. `services/scheduler/` runs this against an API server; tests
+run it by virtual time. Whatever is wrong with an object is said about that object, and everybody else goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+from msgspec import Struct
+
+from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.gang import Gang, GangDecision, Seat
+from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_roster import AnyPodGroup, GangRoster
+from bayplan.scheduling.half_bound import HalfBound
+from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.queue import SchedulingQueue
+from bayplan.scheduling.trees import Trees
+from bayplan.scheduling.waking import Waking
+
+GANG = "gang "
+REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
+
+
+class Assignment(Struct, frozen=True):
+    """One pod and its place; `seat` if it is a member of a gang."""
+
+    pod: Pod
+    decision: Decision
+    seat: Seat | None = None
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        assert self.decision.node is not None
+        return self.decision.node
+
+
+class Bind(Struct, frozen=True):
+    """All pods of a unit have their places, which are assumed already."""
+
+    unit: str
+    assignments: tuple[Assignment, ...]
+
+
+class Refusal(Struct, frozen=True):
+    """A unit has no place now. `reason` where it is known in words; else `decision` or `gang` hold the data."""
+
+    unit: str
+    pods: tuple[Pod, ...]
+    reason: str = ""
+    decision: Decision | None = None
+    gang: GangDecision | None = None
+    invalid: bool = False
+
+
+class Complete(Struct, frozen=True):
+    """Every pod that a gang needs has a node."""
+
+    gang: str
+    running: int
+
+
+class Release(Struct, frozen=True):
+    """A gang that began and cannot be completed."""
+
+    gang: str
+    pods: tuple[Pod, ...]
+    reason: str
+
+
+Todo = Bind | Refusal | Complete | Release
+
+
+class Dispatcher:
+    """Everything that the scheduler knows, and the units that wait."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        *,
+        initial_backoff: float = 1.0,
+        max_backoff: float = 10.0,
+        completes_in: float = 60.0,
+        stopwatch: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.profiles = profiles
+        self.state = ClusterState()
+        self.state.freshness.waits_for_reports = True
+        self.trees = Trees(self.state)
+        self.answers = ClassAnswers(self.state)
+        self.roster = GangRoster()
+        self.queue = SchedulingQueue(initial_backoff=initial_backoff, max_backoff=max_backoff)
+        self.waking = Waking(self.state, self.answers, self.queue)
+        self.waiting: dict[str, Pod] = {}
+        # How long attempts take is for somebody with a clock to say.
+        self._stopwatch = stopwatch
+        self._half_bound = HalfBound(completes_in)
+        # Gangs that something happened to since the last decision, in that order.
+        self._touched: dict[str, None] = {}
+        self._gang_schedulers: dict[str, GangScheduler] = {}
+
+    # -- news -----------------------------------------------------------------------------------------------------
+
+    def set_pod(self, pod: Pod, now: float) -> None:
+        """A pod as the cluster shows it. Raises `InvalidObject` if it stands on a node with amounts that cannot be."""
+        key = pod_key(pod)
+        if self._is_another(key, pod):
+            self.remove_pod(key, now)
+        if pod.status is not None and pod.status.phase in TERMINAL_PHASES:
+            self.remove_pod(key, now)
+        elif pod.spec.node_name:
+            self._leave_queue(key)
+            name = self.roster.set_member(pod)
+            self.state.set_pod(pod)
+            if name:
+                self._touched[name] = None
+        elif pod.spec.scheduler_name in self.profiles:
+            self._await(key, pod, now)
+        else:
+            self._leave_queue(key)
+
+    def remove_pod(self, key: str, now: float) -> None:
+        """A pod ended or was deleted."""
+        self._leave_queue(key)
+        name = self.roster.remove_member(key)
+        self.state.remove_pod(key, at=now)
+        if name:
+            self._touched[name] = None
+
+    def set_levels(self, name: str, levels: tuple[str, ...] | None) -> None:
+        """A Topology came, changed, or is gone."""
+        if levels is None:
+            self.trees.remove(name)
+        else:
+            self.trees.set(name, levels)
+        self.waking.trees_changed()
+
+    def set_group(self, written: AnyPodGroup) -> None:
+        """A PodGroup came or changed."""
+        self._touched[self.roster.set_group(written)] = None
+
+    def remove_group(self, name: str) -> None:
+        """A PodGroup is gone."""
+        self.roster.remove_group(name)
+        self._touched[name] = None
+
+    def _is_another(self, key: str, pod: Pod) -> bool:
+        """True if a pod of that name was known, and it was another one."""
+        known = self.waiting.get(key) or self.state.bound.get(key)
+        return known is not None and known.metadata.uid != pod.metadata.uid
+
+    def _await(self, key: str, pod: Pod, now: float) -> None:
+        known = self.waiting.get(key)
+        self.waiting[key] = pod
+        name = self.roster.set_member(pod)
+        if key in self.state.pods:
+            return  # It has its place, and the bind is under way or done.
+        if known is not None and _asks_the_same(known, pod):
+            return
+        if name:
+            self.queue.remove(key)
+            self._touched[name] = None
+        elif pod.metadata.deletion_timestamp:
+            self.queue.remove(key)
+        else:
+            gated = bool(pod.spec.scheduling_gates)
+            self.queue.put(key, priority=pod.spec.priority or 0, created=now, now=now, gated=gated)
+
+    def _queue_gangs(self, now: float) -> None:
+        """Gangs that something happened to since the last decision: a thousand pods that arrive make one unit."""
+        for name in self._touched:
+            waiting = self.roster.waiting(name)
+            done = not waiting and (not self.roster.running(name) or self._half_bound.is_complete(name))
+            if done:
+                self.queue.remove(GANG + name)
+            else:
+                priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
+                self.queue.put(GANG + name, priority=priority, created=now, now=now, pods=len(waiting))
+        self._touched.clear()
+
+    def _leave_queue(self, key: str) -> None:
+        if self.waiting.pop(key, None) is not None:
+            self.queue.remove(key)
+
+    # -- decisions ------------------------------------------------------------------------------------------------
+
+    def decide(self, now: float) -> Todo | None:
+        """Decide about the next unit; None if nobody is waiting that has something to hope for."""
+        self._queue_gangs(now)
+        unit = self.queue.pop(now)
+        while unit is not None:
+            todo = self._decide_gang(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
+            if todo is not None:
+                return todo
+            unit = self.queue.pop(now)
+        return None
+
+    def _decide_pod(self, key: str, now: float) -> Todo | None:
+        pod = self.waiting.get(key)
+        if pod is None or key in self.state.pods:
+            self.queue.done(key)
+            return None
+        profile = self.profiles[pod.spec.scheduler_name or ""]
+        try:
+            decision = schedule_one(self.state, pod, profile, self.answers, explain=False)
+        except InvalidObject as error:
+            # Nothing but a change of the pod itself can help.
+            self.queue.failed(key, now, waits_for=key)
+            return Refusal(key, (pod,), str(error), invalid=True)
+        if not decision.placed:
+            self.queue.failed(key, now, waits_for=self.waking.pod_waits_for(pod, profile, decision))
+            return Refusal(key, (pod,), decision.held_back, decision)
+        assume(self.state, decision, pod)
+        return Bind(key, (Assignment(pod, decision),))
+
+    def _decide_gang(self, unit: str, now: float) -> Todo | None:
+        name = unit.removeprefix(GANG)
+        waiting, running = tuple(self.roster.waiting(name)), tuple(self.roster.running(name))
+        if not waiting and not running:
+            self._half_bound.forget(name)
+        if any(pod_key(pod) in self.state.pods for pod in waiting) or not (waiting or running):
+            # Some are bound, and the news has not come yet: it brings the gang back here.
+            self.queue.done(unit)
+            return None
+        try:
+            gang = self.roster.gang(name)
+            if isinstance(gang, Incomplete):
+                return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
+            if not any(group.least for group in gang.whole.every_group()) and self._half_bound.completed(name):
+                self.queue.done(unit)
+                self._touched[name] = None
+                return Complete(name, len(running))
+            if not gang.pods:
+                self.queue.done(unit)
+                return None
+            return self._place_gang(unit, gang, running, now)
+        except InvalidObject as error:
+            return self._wait(unit, running, now, Refusal(unit, waiting, str(error), invalid=True))
+
+    def _place_gang(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Todo:
+        pods = {pod_key(pod): pod for pod in gang.pods}
+        waiting = tuple(pods.values())
+        held = next((pod for pod in waiting if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp), None)
+        if held is not None:
+            why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
+            return self._wait(unit, running, now, Refusal(unit, waiting, f"pod {pod_key(held)} {why}"))
+        began = self._stopwatch()
+        scheduler = self.gang_scheduler(gang)
+        known = self.queue.get(unit)
+        waited = now - known.first_seen if known is not None else 0.0
+        decision = schedule_gang(scheduler, gang, waited)
+        taken = assume_gang(scheduler, gang, decision) if decision.placed else None
+        if taken is not None:
+            seats = zip(taken, decision.seats, strict=True)
+            return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
+        reason = REFUSED_AFTER_ALL if decision.placed else ""
+        patience_ends = None
+        if decision.waits and gang.patience is not None:
+            patience_ends = now - waited + gang.patience.seconds
+        refusal = Refusal(unit, waiting, reason, gang=decision)
+        waits_for = self.waking.gang_waits_for(unit, gang, scheduler)
+        return self._wait(
+            unit, running, now, refusal, waits_for, took=self._stopwatch() - began, again_at=patience_ends
+        )
+
+    def _wait(
+        self,
+        unit: str,
+        running: tuple[Pod, ...],
+        now: float,
+        refusal: Refusal,
+        waits_for: Hashable = None,
+        *,
+        took: float = 0.0,
+        again_at: float | None = None,
+    ) -> Todo:
+        """A gang has no place. One that began long ago and was never whole gives up what it has."""
+        name = unit.removeprefix(GANG)
+        ours = self._half_bound.to_release(name, running, now)
+        if ours:
+            self.queue.retry(unit, now)
+            return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
+        looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
+        self.queue.failed(
+            unit,
+            now,
+            waits_for=waits_for if waits_for is not None else unit,
+            took=took,
+            again_at=min(looks, default=None),
+        )
+        return refusal
+
+    def gang_scheduler(self, gang: Gang) -> GangScheduler:
+        """Who places a gang: all of its pods have one profile, that of the first."""
+        profile = self.profiles[gang.pods[0].spec.scheduler_name or ""]
+        if profile.name not in self._gang_schedulers:
+            self._gang_schedulers[profile.name] = GangScheduler(self.state, self.trees, profile, self.answers)
+        return self._gang_schedulers[profile.name]
+
+    # -- what came of a Bind --------------------------------------------------------------------------------------
+
+    def bound(self, unit: str) -> None:
+        """Every bind of a unit is done. A gang is looked at once more: others may have arrived, or it is complete now."""
+        self.queue.done(unit)
+        if unit.startswith(GANG):
+            self._touched[unit.removeprefix(GANG)] = None
+
+    def not_bound(self, unit: str, failed: Iterable[Pod], now: float) -> None:
+        """Some binds of a unit failed for certain: what was assumed for them is free again, and who is still there tries again."""
+        left = False
+        for pod in failed:
+            key = pod_key(pod)
+            known = self.waiting.get(key)
+            if known is None or known.metadata.uid == pod.metadata.uid:
+                # Otherwise the one that failed is gone, and what is assumed is for another one of its name.
+                self.state.forget(key)
+                left |= known is not None
+        if unit.startswith(GANG):
+            self._touched[unit.removeprefix(GANG)] = None
+        if left or unit.startswith(GANG):
+            self.queue.retry(unit, now)
+        else:
+            self.queue.done(unit)
+
+
+def _asks_the_same(known: Pod, pod: Pod) -> bool:
+    """True if a waiting pod has changed in nothing that a decision depends on; its conditions, for example, change often."""
+    before, after = known.metadata, pod.metadata
+    return (
+        known.spec == pod.spec
+        and before.labels == after.labels
+        and before.annotations == after.annotations
+        and before.deletion_timestamp == after.deletion_timestamp
+    )

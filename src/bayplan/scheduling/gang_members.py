@@ -1,0 +1,115 @@
+"""A gang of pods that exist: a PodGroup of ours and the pods in the cluster that name it.
+
+For planning, a PodGroup holds the shape of its pods (`gang_reader.py`); in a cluster, somebody else creates them. They join by the label
+`bayplan.io/pod-group`, and inside it by `bayplan.io/group` where the gang has groups; `bayplan.io/rank` orders them, else their
+names do (`r2` before `r10`). Members with a node count as running: late ones follow them into their domain. A gang whose
+minimum has not arrived is `Incomplete`, which says who is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
+
+from bayplan.cluster.state import TERMINAL_PHASES, pod_key
+from bayplan.cluster.tree import natural_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
+from bayplan.scheduling.gang import Gang, Group
+from bayplan.scheduling.gang_reader import gang_of
+
+POD_GROUP = "bayplan.io/pod-group"
+GROUP = "bayplan.io/group"
+RANK = "bayplan.io/rank"
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Why a gang cannot be decided about yet, and the pods that wait in it."""
+
+    gang: str
+    reason: str
+
+
+def gang_label(pod: Pod) -> str:
+    """`namespace/name` of the PodGroup that a pod names; empty if it is in none."""
+    name = (pod.metadata.labels or {}).get(POD_GROUP, "")
+    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
+    """The gang that a PodGroup and its pods make; raises `InvalidObject` if either says what cannot be."""
+    frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
+    by_group: dict[str, list[Pod]] = {}
+    at = ObjectPath.of(written).child("spec")
+    home = _home(written.spec)
+    names = {group.name for group in frame.whole.every_group()}
+    for pod in sorted(pods, key=_rank):
+        if pod.status is not None and pod.status.phase in TERMINAL_PHASES:
+            continue
+        name = (pod.metadata.labels or {}).get(GROUP, home)
+        if name not in names:
+            allowed = ", ".join(sorted(names - {""})) or "none"
+            raise InvalidObject(at.child("groups"), f'pod {pod_key(pod)} belongs to "{name}"; there are {allowed}')
+        by_group.setdefault(name, []).append(pod)
+    missing = _missing(written.spec, by_group)
+    if missing:
+        return Incomplete(frame.name, f"waits for pods: {missing}")
+    return replace(frame, whole=_filled(frame.whole, written.spec, by_group))
+
+
+_Spec = TypeVar("_Spec", PodGroupSpec, GroupSpec)
+
+
+def _without_pods(spec: _Spec) -> _Spec:
+    """The same groups without pods of their own making."""
+    inner = None if spec.groups is None else [_without_pods(each) for each in spec.groups]
+    return msgspec.structs.replace(spec, size=0, pod=None, groups=inner)
+
+
+def _home(spec: PodGroupSpec) -> str:
+    """The group of pods that name none: the gang itself, or the only group inside it."""
+    if not spec.size and len(spec.groups or ()) == 1:
+        return (spec.groups or [])[0].name
+    return ""
+
+
+def _rank(pod: Pod) -> tuple[int, object]:
+    text = (pod.metadata.labels or {}).get(RANK, "")
+    return (int(text), ()) if text.isdecimal() else (1 << 31, natural_key(pod_key(pod)))
+
+
+def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], name: str = "") -> str:
+    """`3 of 8 have arrived`, for the first group that lacks some; with a minimum of groups, absent groups may stay away."""
+    least = spec.size if spec.minimum is None else spec.minimum
+    here = len(by_group.get(name, ()))
+    if here < least:
+        return f"{here} of {least}{f' in group {name}' if name else ''} have arrived"
+    missing = [text for group in spec.groups or () if (text := _missing(group, by_group, group.name))]
+    most_absent = 0 if spec.minimum_groups is None else len(spec.groups or ()) - spec.minimum_groups
+    return missing[0] if len(missing) > most_absent else ""
+
+
+def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]]) -> Group:
+    """A group with its pods: those that wait and those that run."""
+    own = by_group.get(group.name, ())
+    waiting = tuple(pod for pod in own if not pod.spec.node_name)
+    running = tuple(pod for pod in own if pod.spec.node_name)
+    least = spec.size if spec.minimum is None else spec.minimum
+    inner = tuple(
+        _filled(each, written, by_group)
+        for each, written in zip(group.groups, spec.groups or (), strict=True)
+        if not _missing(written, by_group, written.name)
+    )
+    return replace(
+        group,
+        pods=waiting,
+        running=running,
+        groups=inner,
+        minimum=min(max(least - len(running), 0), len(waiting)),
+        minimum_groups=None if group.minimum_groups is None else min(group.minimum_groups, len(inner)),
+    )

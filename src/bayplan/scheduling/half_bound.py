@@ -1,0 +1,66 @@
+"""Gangs that have begun and are not whole: completed if that can be, released after a while if not.
+
+A scheduler that was stopped in the middle of binding a gang leaves some of its pods on nodes and some without. The next one goes on
+where it stopped: running members pin the domain, the others follow. Where they cannot (the room is gone, a member was deleted and
+nobody creates it again), the pods that run wait for nothing. After `completes_in` seconds they make room.
+
+Only pods that bayplan itself bound as members of the gang are ever released, and only while the gang was never complete: one that lost
+a member later goes on without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.kube.core_v1 import Pod
+
+RANK_WRITTEN = "bayplan.io/rank"
+
+
+class HalfBound:
+    """Since when gangs have been half bound, and which have been complete."""
+
+    def __init__(self, completes_in: float) -> None:
+        self._completes_in = completes_in
+        self._since: dict[str, float] = {}
+        self._complete: set[str] = set()
+
+    def was_complete(self, name: str) -> None:
+        """Its PodGroup says that the gang has been complete once."""
+        self._complete.add(name)
+        self._since.pop(name, None)
+
+    def completed(self, name: str) -> bool:
+        """The gang is complete now; True if that is news."""
+        self._since.pop(name, None)
+        if name in self._complete:
+            return False
+        self._complete.add(name)
+        return True
+
+    def is_complete(self, name: str) -> bool:
+        """True if the gang has been complete once."""
+        return name in self._complete
+
+    def forget(self, name: str) -> None:
+        """Nobody of the gang is left: the next one of this name begins anew."""
+        self._since.pop(name, None)
+        self._complete.discard(name)
+
+    def to_release(self, name: str, running: Sequence[Pod], now: float) -> tuple[Pod, ...]:
+        """The pods that must make room, because their gang has been half bound for too long; nobody if it has not."""
+        ours = tuple(
+            pod
+            for pod in running
+            if RANK_WRITTEN in (pod.metadata.annotations or {}) and not pod.metadata.deletion_timestamp
+        )
+        if not ours or name in self._complete:
+            self._since.pop(name, None)
+            return ()
+        since = self._since.setdefault(name, now)
+        return ours if now - since >= self._completes_in else ()
+
+    def next_look(self, name: str) -> float | None:
+        """When a half-bound gang has to be looked at again; None if it is not half bound."""
+        since = self._since.get(name)
+        return None if since is None else since + self._completes_in

@@ -1,0 +1,184 @@
+"""News from the API server into the dispatcher: one entry per resource, for lists, changes and objects of a wrong shape.
+
+A `Listed` is everything there is: whoever was known and is not in it is gone, which is how deletions are noticed that happened while
+nobody watched. An object that cannot be taken at its word is remembered under `problems` with the sentence about it, until a
+better one comes; everybody else is taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.kube.core_v1 import Metadata, Namespace, Node
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.meta_v1 import WireObject
+from bayplan.kube.resources import (
+    KAI_POD_GROUPS,
+    KAI_TOPOLOGIES,
+    KUEUE_TOPOLOGIES,
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    Resource,
+)
+from bayplan.kube.topology_levels import Topology, levels_of
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.watch import Absent, Broken, Changes, Listed
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang_roster import AnyPodGroup
+
+News = Listed[Any] | Changes[Any] | Absent
+
+# kube-scheduler's own choice: a pod that has ended comes as a deletion.
+ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How objects of one resource are taken over and dropped; `required` resources must be listed before anything is decided."""
+
+    resource: Resource[Any]
+    put: Callable[[Any, float], None]
+    drop: Callable[[str, float], None]
+    required: bool = False
+    field_selector: str = ""
+
+
+class Intake:
+    """Takes news over, and knows which objects are wrong."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self.problems: dict[str, str] = {}
+        self._known: dict[Resource[Any], dict[str, str]] = {}
+        self.entries = self._entries()
+        self._by_resource = {entry.resource: entry for entry in self.entries}
+        self._levels: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
+
+    @property
+    def ready(self) -> bool:
+        """True once everything that must be known has been listed, and everything else is listed or absent."""
+        return all(entry.resource in self._known for entry in self.entries)
+
+    def not_listed_yet(self) -> Iterator[str]:
+        """The resources that are still waited for."""
+        return (str(entry.resource) for entry in self.entries if entry.resource not in self._known)
+
+    def take(self, resource: Resource[Any], news: News, now: float) -> None:
+        """Take news about one resource over."""
+        entry = self._by_resource[resource]
+        if isinstance(news, Changes):
+            for change in news.changes:
+                if change.kind == "DELETED":
+                    self._drop(entry, _key(change.object.metadata), now)
+                else:
+                    self._put(entry, change.object, now)
+            self._note_broken(entry, news.broken, now)
+            return
+        items = news.items if isinstance(news, Listed) else []
+        broken = news.broken if isinstance(news, Listed) else []
+        here = {_key(item.metadata) for item in items} | {_key_of(each) for each in broken}
+        for key in [key for key in self._known.get(resource, ()) if key not in here]:
+            self._drop(entry, key, now)
+        self._known.setdefault(resource, {})
+        for item in items:
+            self._put(entry, item, now)
+        self._note_broken(entry, broken, now)
+
+    def _put(self, entry: Entry, thing: WireObject, now: float) -> None:
+        metadata = thing.metadata
+        key = _key(metadata)
+        self._known.setdefault(entry.resource, {})[key] = metadata.uid
+        try:
+            entry.put(thing, now)
+        except InvalidObject as error:
+            self.problems[f"{entry.resource} {key}"] = str(error)
+            # What it said before counts no more.
+            entry.drop(key, now)
+        else:
+            self.problems.pop(f"{entry.resource} {key}", None)
+
+    def _drop(self, entry: Entry, key: str, now: float) -> None:
+        self._known.get(entry.resource, {}).pop(key, None)
+        self.problems.pop(f"{entry.resource} {key}", None)
+        entry.drop(key, now)
+
+    def _note_broken(self, entry: Entry, broken: list[Broken], now: float) -> None:
+        for each in broken:
+            key = _key_of(each)
+            self._drop(entry, key, now)
+            if not each.deleted:
+                self._known.setdefault(entry.resource, {})[key] = ""
+                self.problems[f"{entry.resource} {key}"] = f"{entry.resource.kind} {key}: {each.problem}"
+
+    # -- what each resource means ---------------------------------------------------------------------------------
+
+    def _entries(self) -> tuple[Entry, ...]:
+        dispatcher = self._dispatcher
+        return (
+            # Nodes first: pods and reports that come before their node are noted as strays.
+            Entry(NODES, self._put_node, self._drop_node, required=True),
+            Entry(NAMESPACES, self._put_namespace, self._drop_namespace, required=True),
+            Entry(PODS, dispatcher.set_pod, dispatcher.remove_pod, required=True, field_selector=ALIVE),
+            Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._drop_report),
+            Entry(POD_GROUPS, self._put_group, self._drop_group),
+            Entry(KAI_POD_GROUPS, self._put_group, self._drop_group),
+            *(
+                Entry(resource, self._put_levels(resource), self._drop_levels(resource))
+                for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
+            ),
+        )
+
+    def _put_node(self, node: Node, now: float) -> None:
+        self._dispatcher.state.set_node(node)
+
+    def _drop_node(self, name: str, now: float) -> None:
+        self._dispatcher.state.remove_node(name)
+
+    def _put_namespace(self, namespace: Namespace, now: float) -> None:
+        self._dispatcher.state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
+
+    def _drop_namespace(self, name: str, now: float) -> None:
+        self._dispatcher.state.remove_namespace(name)
+
+    def _put_report(self, report: NodeResourceTopology, now: float) -> None:
+        self._dispatcher.state.set_topology(report)
+
+    def _drop_report(self, node: str, now: float) -> None:
+        self._dispatcher.state.remove_topology(node)
+
+    def _put_group(self, written: AnyPodGroup, now: float) -> None:
+        self._dispatcher.set_group(written)
+
+    def _drop_group(self, name: str, now: float) -> None:
+        self._dispatcher.remove_group(name)
+
+    def _put_levels(self, resource: Resource[Any]) -> Callable[[Topology, float], None]:
+        def put(topology: Topology, now: float) -> None:
+            name = topology.metadata.name
+            levels = levels_of(topology)
+            self._levels[resource, name] = levels
+            self._dispatcher.set_levels(name, levels)
+
+        return put
+
+    def _drop_levels(self, resource: Resource[Any]) -> Callable[[str, float], None]:
+        def drop(name: str, now: float) -> None:
+            self._levels.pop((resource, name), None)
+            # The same Topology may be served in several versions, or under one name by Kueue and by KAI.
+            left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
+            self._dispatcher.set_levels(name, left)
+
+        return drop
+
+
+def _key(metadata: Metadata) -> str:
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _key_of(broken: Broken) -> str:
+    return f"{broken.namespace}/{broken.name}" if broken.namespace else broken.name
