@@ -14,10 +14,10 @@ import pytest
 from bayplan.cluster.hardware import HardwareClass
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import amounts_of, effective_request
+from bayplan.cluster.resource_kinds import asks_for_devices, holds_exclusively, is_host_level, is_numa_affine
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology_report import apply_attributes, apply_policies, settings_of
 from bayplan.engine.least_numa import narrowest_sets, normalized_score, take_from_sets
-from bayplan.engine.resource_kinds import asks_for_devices, holds_exclusively, is_host_level, is_numa_affine
 from bayplan.engine.subsets import average_distance
 from bayplan.engine.upstream_filter import ZonesLeft, align_containers, align_pod
 from bayplan.kube.core_v1 import Node, Pod

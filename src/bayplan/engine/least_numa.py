@@ -17,7 +17,7 @@ from bayplan.cluster.columns import TOPOLOGY_USABLE, Columns
 from bayplan.cluster.hardware import HardwareClass
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_request import PodRequest
-from bayplan.engine.resource_kinds import is_numa_affine
+from bayplan.cluster.resource_kinds import is_numa_affine
 from bayplan.engine.rows import Mask, Rows, among, count
 from bayplan.engine.scores import MOST_SCORE, Scores
 from bayplan.engine.subsets import TABLE_ZONES, sets_by_distance

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.columns import TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS, PodRequest, QoS, Role
-from bayplan.engine.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
+from bayplan.cluster.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
 from bayplan.engine.rows import Codes, Mask, Rows, among, count
 
 # Every node is taken to offer these, whatever its status says.
