@@ -1,0 +1,41 @@
+"""A control plane for each test run (each worker of it), a namespace for each test, the mark `kubernetes` for all here."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.control_plane.objects import remove_namespace, remove_nodes
+from tests.kubernetes.control_plane.plane import ControlPlane
+from tests.kubernetes.control_plane.programs import NoControlPlane, find_programs
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker("kubernetes")
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """etcd and kube-apiserver. A test that stops or pauses one of them sets it going again."""
+    try:
+        find_programs()
+    except NoControlPlane as problem:
+        pytest.skip(str(problem))
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """The name of a new namespace. After the test it is gone with all that was in it, and so are all nodes."""
+    name = f"test-{secrets.token_hex(4)}"
+    control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    remove_namespace(control_plane.api, name)
+    remove_nodes(control_plane.api)

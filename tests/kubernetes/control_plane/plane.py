@@ -1,0 +1,172 @@
+"""A real control plane on loopback for tests and measurements: etcd, kube-apiserver, and stock schedulers on demand.
+
+    with ControlPlane() as plane:
+        plane.apply(Path("deploy/crds"))                   # objects from YAML
+        run_a_program("--kubeconfig", plane.kubeconfig)    # as the administrator
+        with plane.start_stock_scheduler(): ...
+        plane.etcd.pause(); plane.apiserver.restart()      # faults
+
+In: the programs that `programs.py` finds. Out: addresses, kubeconfig files, raw requests, and a handle for each program.
+All of it lives in one folder that is removed at the end, and ends with the process that started it. There is neither a
+controller manager nor a kubelet: nobody runs pods, ends a grace period or collects garbage.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from tests.kubernetes.control_plane import objects, stock_scheduler
+from tests.kubernetes.control_plane.api_server import ApiServer
+from tests.kubernetes.control_plane.certificates import Authority
+from tests.kubernetes.control_plane.etcd import Etcd
+from tests.kubernetes.control_plane.kubeconfigs import write_kubeconfig
+from tests.kubernetes.control_plane.process import PortTaken
+from tests.kubernetes.control_plane.programs import find_programs
+from tests.kubernetes.control_plane.raw_api import Credentials, Json, RawApi
+from tests.kubernetes.control_plane.stock_scheduler import StockScheduler
+
+TMPFS = Path("/dev/shm")
+STARTS = 4
+"""How often to try, should somebody else take a port between its choice and its use."""
+
+
+class ControlPlane:
+    """etcd and kube-apiserver, running between `with` and its end.
+
+    `kubeconfig` is the administrator's. `api` sends raw requests as the administrator. `etcd` and `apiserver` are
+    handles with start, stop, kill, restart, pause, resume, memory and cpu_seconds.
+    """
+
+    etcd: Etcd
+    apiserver: ApiServer
+    kubeconfig: Path
+    api: RawApi
+
+    def __init__(self, *, apiserver_arguments: Sequence[str] = ()) -> None:
+        self._programs = find_programs()
+        self._apiserver_arguments = apiserver_arguments
+        self._cleaning_up = ExitStack()
+        self._kubeconfigs = 0
+
+    def __enter__(self) -> Self:
+        for _ in range(STARTS - 1):
+            try:
+                return self._start()
+            except PortTaken:
+                continue
+        return self._start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._cleaning_up.close()
+
+    def _start(self) -> Self:
+        with ExitStack() as cleaning_up:
+            self.folder = Path(tempfile.mkdtemp(prefix="bayplan-", dir=TMPFS if os.access(TMPFS, os.W_OK) else None))
+            cleaning_up.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            self._authority = Authority(self.folder)
+            self._serving = self._authority.issue_server()
+            self._administrator = self._authority.issue_client("admin", ["system:masters"])
+            self.etcd = cleaning_up.enter_context(Etcd(self._programs.etcd, self.folder))
+            self.etcd.start()
+            self.apiserver = cleaning_up.enter_context(self._new_apiserver())
+            self.apiserver.start()
+            self.api = self.apiserver.api
+            self.kubeconfig = self._write_kubeconfig(self._administrator)
+            self._cleaning_up = cleaning_up.pop_all()  # it is up: no longer here, but at the end of `with`
+        return self
+
+    def _new_apiserver(self) -> ApiServer:
+        return ApiServer(
+            self._programs.kube_apiserver,
+            self.folder,
+            self.etcd.url,
+            self._authority,
+            self._serving,
+            self._administrator,
+            self._apiserver_arguments,
+        )
+
+    # Who asks
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig of this user, member of these groups, by client certificate."""
+        return self._write_kubeconfig(self._authority.issue_client(user, groups))
+
+    def token_for(self, namespace: str, service_account: str, *, seconds: int = 3600) -> str:
+        """A token of a service account that exists, by the TokenRequest API."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        answer = self.api.post(path, {**request, "spec": {"expirationSeconds": seconds}})
+        token: str = answer["status"]["token"]
+        return token
+
+    def kubeconfig_with_token(self, token: str) -> Path:
+        """A kubeconfig of whoever this token belongs to."""
+        return self._write_kubeconfig(token)
+
+    def api_as(self, user: str, groups: Sequence[str] = ()) -> RawApi:
+        """Raw requests as this user, member of these groups."""
+        return self.api_with(self._authority.issue_client(user, groups))
+
+    def api_with(self, credentials: Credentials) -> RawApi:
+        """Raw requests with these credentials; None is anonymous."""
+        return RawApi(self.apiserver.url, self._authority.certificate, credentials)
+
+    def _write_kubeconfig(self, credentials: Credentials) -> Path:
+        self._kubeconfigs += 1
+        path = self.folder / f"{self._kubeconfigs}.kubeconfig"
+        return write_kubeconfig(path, self.apiserver.url, self._authority.certificate, credentials)
+
+    # What is there
+
+    def apply(self, source: Path | Mapping[str, Any], *, namespace: str = "default") -> list[Json]:
+        """Create or replace the objects of a YAML file, a folder of them, or a dictionary; as the server has them."""
+        return [objects.apply(self.api, written, namespace) for written in objects.read_objects(source)]
+
+    def get(self, path: str) -> Json:
+        """The object or list at a path, as the administrator."""
+        return self.api.get(path)
+
+    def post(self, path: str, body: Json) -> Json:
+        """Create an object in the collection at a path, as the administrator."""
+        return self.api.post(path, body)
+
+    def delete(self, path: str) -> None:
+        """Delete the object or collection at a path at once, as the administrator."""
+        self.api.delete(path)
+
+    # Who schedules
+
+    def start_stock_scheduler(
+        self,
+        *,
+        scheduler_name: str = "default-scheduler",
+        profiles: Sequence[Json] | None = None,
+        percentage: int | None = None,
+        qps: int = 5000,
+    ) -> StockScheduler:
+        """The stock kube-scheduler, ready; stopped with the plane if not before. See `stock_scheduler.configure`."""
+        configuration = stock_scheduler.configure(
+            self.kubeconfig_for(stock_scheduler.USER),
+            scheduler_name=scheduler_name,
+            profiles=profiles,
+            percentage=percentage,
+            qps=qps,
+        )
+        scheduler = StockScheduler(
+            self._programs.kube_scheduler,
+            self.folder,
+            configuration,
+            self._authority,
+            self._serving,
+            self._administrator,
+        )
+        self._cleaning_up.enter_context(scheduler)
+        scheduler.start()
+        return scheduler

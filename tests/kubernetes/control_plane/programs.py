@@ -1,0 +1,93 @@
+"""Where etcd, kube-apiserver and kube-scheduler lie on this machine.
+
+In: the environment. `KUBEBUILDER_ASSETS` (the convention of envtest) names a folder of ready programs; what it lacks is
+looked for in the user's cache folder, where `make control-plane` leaves what it builds. Versions stand in go.mod, and
+nowhere else. Out: three paths. Next: `build.py` makes what is missing, `plane.py` starts them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+GO_MODULE = Path(__file__).parent
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+}
+"""Each program and the Go package that it is built from."""
+
+
+class NoControlPlane(Exception):
+    """The programs are not here and cannot be had. The message is one line for whoever runs the tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The three programs of a control plane."""
+
+    etcd: Path
+    kube_apiserver: Path
+    kube_scheduler: Path
+
+
+def find_programs() -> Programs:
+    """All three programs; raises NoControlPlane if one is missing."""
+    missing = missing_programs()
+    if missing:
+        places = f"{cache_folder()}" if assets_folder() is None else f"{assets_folder()} or {cache_folder()}"
+        raise NoControlPlane(f"no {', '.join(missing)} in {places}: run `make control-plane`")
+    return Programs(_find("etcd"), _find("kube-apiserver"), _find("kube-scheduler"))
+
+
+def missing_programs() -> list[str]:
+    """The programs that are neither in KUBEBUILDER_ASSETS nor built yet."""
+    return [program for program in PACKAGES if not _find(program).is_file()]
+
+
+def _find(program: str) -> Path:
+    assets = assets_folder()
+    if assets is not None and (assets / program).is_file():
+        return assets / program
+    return cache_folder() / program
+
+
+def assets_folder() -> Path | None:
+    """The folder that KUBEBUILDER_ASSETS names."""
+    named = os.environ.get("KUBEBUILDER_ASSETS")
+    return Path(named) if named else None
+
+
+def cache_folder() -> Path:
+    """Where the programs of these versions are kept, the same for every clone of the repository."""
+    return user_cache() / "control-plane" / f"kubernetes-{kubernetes_version()}-etcd-{etcd_version()}"
+
+
+def user_cache() -> Path:
+    """bayplan's part of the user's cache folder."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    return (Path(named) if named else Path.home() / ".cache") / "bayplan"
+
+
+def kubernetes_version() -> str:
+    """The version of kube-apiserver and kube-scheduler: "v1.36.4"."""
+    return _from_go_mod(r"^\s*k8s\.io/kubernetes (v\S+)")
+
+
+def etcd_version() -> str:
+    """The version of etcd: "v3.6.8"."""
+    return _from_go_mod(r"^\s*go\.etcd\.io/etcd/server/v3 (v\S+)")
+
+
+def needed_go_version() -> str:
+    """The oldest Go that builds them: "1.26.0"."""
+    return _from_go_mod(r"^go (\S+)")
+
+
+def _from_go_mod(pattern: str) -> str:
+    found = re.search(pattern, (GO_MODULE / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, f"go.mod has no line like {pattern}"
+    return found[1]
