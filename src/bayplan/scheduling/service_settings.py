@@ -82,11 +82,11 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """The connection as it is made; `qps` and `burst` are None where the client is not to hold itself back."""
+    """The connection as it is made; a `qps` of 0 means that the client does not hold itself back."""
 
     kubeconfig: str | None
-    qps: float | None
-    burst: int | None
+    qps: float
+    burst: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _client_connection(written: ClientConnectionFields) -> ClientConnection:
         raise ArgumentError(f"clientConnection.burst: {written.burst} is not allowed: must be 0 or more")
     kubeconfig = written.kubeconfig or None
     if written.qps < 0:
-        return ClientConnection(kubeconfig, None, None)
+        return ClientConnection(kubeconfig, qps=0.0, burst=1)
     qps = written.qps or DEFAULT_QPS
     # A burst below one request would let nothing through; upstream's default is twice the rate.
     return ClientConnection(kubeconfig, qps, written.burst or (max(1, int(2 * qps)) if written.qps else DEFAULT_BURST))

@@ -1,0 +1,167 @@
+"""Messages to the API server that may wait: they are sent by few workers, at a limited rate, and never make anybody wait.
+
+`put` takes a message and returns at once. A later message under the same key takes the place of one that still waits, and those of one key are sent
+in order. Too many waiting: the new one is dropped and counted. When the API server has trouble that time may heal, a message is tried again a few
+times; when it refuses one, that one is given up. `async with` runs the workers; on the way out what waits is sent as fast as it goes, for a few
+seconds at most. Events and conditions go through here; binds do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+from zlib import crc32
+
+from bayplan.kube.backoff import Backoff
+from bayplan.kube.client import TIME_MAY_HEAL, ApiError, Unreachable
+
+logger = logging.getLogger(__name__)
+
+Message = TypeVar("Message")
+
+MOST_TRIES = 5
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 10.0
+
+
+class Outbox(Generic[Message]):
+    """Sends with `send`, which raises ApiError or Unreachable. At most `most` wait; `rate` is messages per second, in all."""
+
+    def __init__(
+        self,
+        send: Callable[[Message], Awaitable[None]],
+        *,
+        workers: int = 2,
+        most: int = 10_000,
+        rate: float = 50.0,
+        flush_seconds: float = 5.0,
+    ) -> None:
+        self.sent = 0
+        self.dropped = 0
+        self.failed = 0
+        self._send = send
+        self._most_per_lane = max(1, most // workers)
+        self._interval = workers / rate
+        self._flush_seconds = flush_seconds
+        self._lanes: list[_Lane[Message]] = [_Lane() for _ in range(workers)]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closing = asyncio.Event()
+
+    def put(self, key: str, message: Message, *, urgent: bool = False) -> bool:
+        """Send this some time soon, if `urgent` before all that is not; False if it was dropped."""
+        lane = self._lane(key)
+        if key not in lane and (self._closing.is_set() or len(lane) >= self._most_per_lane):
+            self.dropped += 1
+            return False
+        lane.put(key, message, urgent=urgent)
+        return True
+
+    def cancel(self, key: str) -> None:
+        """What waits under this key has become untrue: do not send it, nor try it again."""
+        self._lane(key).cancel(key)
+
+    def waiting(self) -> int:
+        """How many messages wait."""
+        return sum(len(lane) for lane in self._lanes)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._work(lane)) for lane in self._lanes]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        for lane in self._lanes:
+            lane.news.set()
+        _, unfinished = await asyncio.wait(self._tasks, timeout=self._flush_seconds)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.dropped += self.waiting()
+
+    def _lane(self, key: str) -> _Lane[Message]:
+        return self._lanes[crc32(key.encode()) % len(self._lanes)]
+
+    async def _work(self, lane: _Lane[Message]) -> None:
+        loop = asyncio.get_running_loop()
+        free_at = loop.time()
+        while True:
+            while not len(lane):
+                if self._closing.is_set():
+                    return
+                lane.news.clear()
+                await lane.news.wait()
+            # A second's worth may go out at once; beyond that each message waits for its turn.
+            free_at = max(free_at, loop.time() - 1.0) + self._interval
+            await self._sleep(free_at - loop.time())
+            if len(lane):  # it may have been cancelled meanwhile
+                await self._deliver(lane)
+
+    async def _deliver(self, lane: _Lane[Message]) -> None:
+        key, message = lane.take()
+        backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
+        for attempt in range(1, MOST_TRIES + 1):
+            try:
+                await self._send(message)
+            except (ApiError, Unreachable) as error:
+                hopeless = isinstance(error, ApiError) and error.status not in TIME_MAY_HEAL
+                if hopeless or attempt == MOST_TRIES or self._closing.is_set():
+                    self.failed += 1
+                    logger.debug("not sent", extra={"key": key, "problem": str(error)})
+                    return
+                retry_after = (isinstance(error, ApiError) and error.retry_after) or 0.0
+                await self._sleep(max(backoff.after_failure(), min(retry_after, LONGEST_WAIT)))
+                if lane.sending != key or key in lane:  # cancelled, or there is newer news under this key
+                    return
+            except Exception:
+                # A bug in one message must not silence all others.
+                self.failed += 1
+                logger.exception("not sent", extra={"key": key})
+                return
+            else:
+                self.sent += 1
+                return
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, unless the outbox is about to close."""
+        if seconds > 0 and not self._closing.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), seconds)
+
+
+class _Lane(Generic[Message]):
+    """What one worker has to send, urgent messages first. All messages of one key are in one lane, so their order is kept."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self.sending: str | None = None
+        self._urgent: dict[str, Message] = {}
+        self._others: dict[str, Message] = {}
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._others)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._urgent or key in self._others
+
+    def put(self, key: str, message: Message, *, urgent: bool) -> None:
+        self._others.pop(key, None)
+        (self._urgent if urgent else self._others)[key] = message
+        self.news.set()
+
+    def take(self) -> tuple[str, Message]:
+        """The message whose turn it is."""
+        messages = self._urgent or self._others
+        self.sending = next(iter(messages))
+        return self.sending, messages.pop(self.sending)
+
+    def cancel(self, key: str) -> None:
+        self._urgent.pop(key, None)
+        self._others.pop(key, None)
+        if self.sending == key:
+            self.sending = None
