@@ -1,0 +1,297 @@
+"""Who is decided about next: units in the order of priority and age, with backoff, gates and parking.
+
+A *unit* is what is decided at once: a pod, or a whole gang. It goes round like this:
+
+    put -> active -> pop -> in flight -> done
+             ^                 |-> failed: parked, until `wake`, a change of its own or the flush -> backoff -> active
+             |                 |-> retry: backoff -> active
+             +-----------------+
+
+The highest priority goes first, then the oldest; but one that has failed is in backoff, so that others pass it. Parked units that would
+all get the same answer share a *lot*. `wake` opens the lot: its first unit, the scout, tries for all of them; each one that is
+popped lets the next one follow, and the first that fails closes the lot. So a place that becomes free costs two attempts, however
+many wait for it.
+
+Nothing here reads a clock: `now` comes in, in seconds, and never goes back. What can help whom is `scheduling/waking.py`'s to know; who
+decides and binds is `services/scheduler/`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+
+from bayplan.scheduling.line import Line
+from bayplan.scheduling.unit import Lot, Place, Unit
+
+# A unit whose attempts take long may use a tenth of the time, so that the others have the rest.
+REST_PER_SECOND_OF_WORK = 9.0
+# 2**30 seconds are 34 years: no backoff doubles further, however often a unit fails.
+MOST_DOUBLINGS = 30
+
+
+class SchedulingQueue:
+    """All units that have no place yet. Every operation costs a few heap steps, however many there are."""
+
+    def __init__(
+        self, *, initial_backoff: float = 1.0, max_backoff: float = 10.0, flush_after: float = 300.0, now: float = 0.0
+    ) -> None:
+        if not 0 <= initial_backoff <= max_backoff:
+            raise ValueError(f"backoff from {initial_backoff:g} to {max_backoff:g} s: allowed is 0 <= initial <= max")
+        if flush_after <= 0:
+            raise ValueError(f"flush after {flush_after:g} s: must be more than 0")
+        self._initial_backoff = initial_backoff
+        self._max_backoff = max_backoff
+        self._flush_after = flush_after
+        self._now = now
+        self._units: dict[str, Unit] = {}
+        self._active: Line[str] = Line()
+        self._backoff: Line[str] = Line()
+        self._strict_backoff: Line[str] = Line()
+        self._lots: dict[Hashable, Lot] = {}
+        # When the scout of each lot tries again though nothing woke it.
+        self._flushes: Line[Hashable] = Line()
+        self._pods: Counter[Place] = Counter()
+
+    # -- units come and go ----------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        key: str,
+        *,
+        priority: int,
+        created: float,
+        now: float,
+        pods: int = 1,
+        gated: bool = False,
+        may_help: bool = True,
+    ) -> None:
+        """A unit is new or has changed. One that is parked is tried again, after its backoff, if the change `may_help`.
+
+        A gated unit is only counted; it starts to wait when it is put without gates. `created` orders units and is never compared with `now`.
+        """
+        self._pass_to(now)
+        unit = self._units.get(key)
+        if unit is None:
+            unit = self._units[key] = Unit(key, priority, created, pods, first_seen=now)
+            self._stand(unit, Place.GATED if gated else Place.ACTIVE)
+            return
+        was = self._leave(unit)
+        unit.priority, unit.created, unit.pods = priority, created, pods
+        unit.changed |= may_help and was is Place.IN_FLIGHT
+        if may_help or gated:
+            self._leave_lot(unit)
+        if gated or was is Place.IN_FLIGHT:
+            self._stand(unit, Place.GATED if gated else was)
+        elif was is Place.GATED or (may_help and was is Place.PARKED):
+            self._activate(unit)
+        else:
+            self._stand(unit, was)
+
+    def remove(self, key: str) -> None:
+        """A unit is gone, wherever it was; who is not there is not missed."""
+        unit = self._units.pop(key, None)
+        if unit is not None:
+            self._leave(unit)
+            self._leave_lot(unit)
+
+    def pop(self, now: float) -> str | None:
+        """The unit to decide about now, in flight from here on; None if nobody may be tried.
+
+        When nobody is active, whoever is in an ordinary backoff need not wait for its end: backoff makes way for others, and
+        there are none.
+        """
+        self._pass_to(now)
+        first = self._active.first() or self._backoff.first()
+        if first is None:
+            return None
+        unit = self._units[first[1]]
+        self._leave(unit)
+        unit.attempts += 1
+        unit.changed = False
+        self._stand(unit, Place.IN_FLIGHT)
+        self._leave_lot(unit, next_waits=False)
+        return unit.key
+
+    # -- what came of an attempt ----------------------------------------------------------------------------------
+
+    def failed(
+        self,
+        key: str,
+        now: float,
+        *,
+        waits_for: Hashable,
+        took: float = 0.0,
+        missed_news: bool = False,
+        again_at: float | None = None,
+    ) -> None:
+        """No place for a unit in flight: parked in the lot of those that wait for the same, and the lot is closed.
+
+        `took` is how long the attempt took. With `missed_news` (something changed since the attempt began) the unit is not parked but tried
+        again after its backoff. `again_at` is a moment at which it is tried in any case, if that comes before the flush.
+        """
+        self._pass_to(now)
+        unit = self._in_flight(key)
+        if unit is None:
+            return
+        unit.failures += 1
+        unit.troubles = 0
+        rest = took * REST_PER_SECOND_OF_WORK
+        backoff = self._backoff_after(unit.failures)
+        unit.strict = rest > backoff
+        unit.backoff_until = now + max(rest, backoff)
+        if missed_news or unit.changed:
+            self._activate(unit)
+            return
+        lot = self._lots.setdefault(waits_for, Lot(waits_for))
+        self._close(lot)
+        unit.lot = lot
+        self._stand(unit, Place.PARKED)
+        flush = now + self._flush_after
+        self._flushes.put(waits_for, (flush if again_at is None else min(flush, again_at),))
+
+    def retry(self, key: str, now: float) -> None:
+        """An attempt met trouble that time heals, such as a bind that failed: backoff, then active by itself."""
+        self._pass_to(now)
+        unit = self._in_flight(key)
+        if unit is not None:
+            unit.troubles += 1
+            unit.strict = True
+            unit.backoff_until = now + self._backoff_after(unit.troubles)
+            self._activate(unit)
+
+    def done(self, key: str) -> Unit | None:
+        """A unit has its place and is forgotten. If it was `changed` meanwhile (a gang got more members), the owner puts it again."""
+        unit = self._units.get(key)
+        if unit is None or unit.place is not Place.IN_FLIGHT:
+            return None
+        self.remove(key)
+        return unit
+
+    # -- waking ---------------------------------------------------------------------------------------------------
+
+    def wake(self, waits_for: Hashable, now: float) -> None:
+        """Something happened that can help those who wait for this: their lot opens."""
+        self._pass_to(now)
+        self._open(waits_for)
+
+    def closed_lots(self) -> Iterator[Hashable]:
+        """What parked units wait for, one entry for each lot that nobody has opened."""
+        return (waits_for for waits_for, lot in self._lots.items() if lot.scout is None)
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    def next_time(self) -> float | None:
+        """When a backoff ends or a lot is flushed next: after `pop` said None, nothing is to do before, unless news come."""
+        firsts = (line.first() for line in (self._backoff, self._strict_backoff))
+        times = [first[0][0] for first in (*firsts, self._flushes.first()) if first is not None]
+        return min(times, default=None)
+
+    def counts(self) -> dict[Place, int]:
+        """How many pods are where. Those behind the scout of an open lot still count as parked."""
+        return {place: self._pods[place] for place in Place}
+
+    def get(self, key: str) -> Unit | None:
+        """A unit by its key, to be read only."""
+        return self._units.get(key)
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._units
+
+    # -- moving units ---------------------------------------------------------------------------------------------
+
+    def _pass_to(self, now: float) -> None:
+        """Time passes: backoffs end, and lots that nothing has woken for long are opened."""
+        if now < self._now:
+            raise ValueError(f"time goes back from {self._now} to {now}")
+        self._now = now
+        for line in (self._backoff, self._strict_backoff):
+            while (ended := line.first()) is not None and ended[0][0] <= now:
+                unit = self._units[ended[1]]
+                self._leave(unit)
+                self._stand(unit, Place.ACTIVE)
+        while (flush := self._flushes.first()) is not None and flush[0][0] <= now:
+            self._flushes.put(flush[1], (now + self._flush_after,))
+            self._open(flush[1])
+
+    def _backoff_after(self, times: int) -> float:
+        """Doubled each time, up to the longest."""
+        doubled: float = self._initial_backoff * 2 ** min(times - 1, MOST_DOUBLINGS)
+        return min(doubled, self._max_backoff)
+
+    def _in_flight(self, key: str) -> Unit | None:
+        """A unit that comes back from an attempt; None if it was removed meanwhile."""
+        unit = self._units.get(key)
+        if unit is None or unit.place is not Place.IN_FLIGHT:
+            return None
+        self._leave(unit)
+        return unit
+
+    def _activate(self, unit: Unit) -> None:
+        """May be tried, when its backoff has ended."""
+        self._stand(unit, Place.BACKOFF if unit.backoff_until > self._now else Place.ACTIVE)
+
+    def _stand(self, unit: Unit, place: Place) -> None:
+        unit.place = place
+        self._pods[place] += unit.pods
+        if place is Place.ACTIVE:
+            self._active.put(unit.key, unit.order)
+        elif place is Place.BACKOFF:
+            (self._strict_backoff if unit.strict else self._backoff).put(unit.key, (unit.backoff_until, *unit.order))
+        elif place is Place.PARKED and unit.lot is not None:
+            unit.lot.parked.put(unit.key, unit.order)
+
+    def _leave(self, unit: Unit) -> Place:
+        """Out of the line where it stands; says which it was."""
+        self._pods[unit.place] -= unit.pods
+        if unit.place is Place.ACTIVE:
+            self._active.remove(unit.key)
+        elif unit.place is Place.BACKOFF:
+            (self._strict_backoff if unit.strict else self._backoff).remove(unit.key)
+        elif unit.place is Place.PARKED and unit.lot is not None:
+            unit.lot.parked.remove(unit.key)
+        return unit.place
+
+    # -- lots -----------------------------------------------------------------------------------------------------
+
+    def _open(self, waits_for: Hashable) -> None:
+        lot = self._lots.get(waits_for)
+        if lot is not None and lot.scout is None:
+            self._send_scout(lot)
+
+    def _send_scout(self, lot: Lot, *, next_waits: bool = True) -> None:
+        """The first of a lot tries for all; one that follows a scout need not wait for the end of its own backoff."""
+        first = lot.parked.first()
+        if first is None:
+            del self._lots[lot.waits_for]
+            self._flushes.remove(lot.waits_for)
+            return
+        unit = self._units[first[1]]
+        self._leave(unit)
+        lot.scout = unit.key
+        if next_waits:
+            self._activate(unit)
+        else:
+            self._stand(unit, Place.ACTIVE)
+
+    def _close(self, lot: Lot) -> None:
+        """One of a lot has failed, so its scout would too."""
+        if lot.scout is not None:
+            unit = self._units[lot.scout]
+            lot.scout = None
+            self._leave(unit)
+            self._stand(unit, Place.PARKED)
+
+    def _leave_lot(self, unit: Unit, *, next_waits: bool = True) -> None:
+        """A unit has nothing to do with its lot any more. If it was the scout, the next one is."""
+        lot, unit.lot = unit.lot, None
+        if lot is None:
+            return
+        if lot.scout == unit.key:
+            lot.scout = None
+            self._send_scout(lot, next_waits=next_waits)
+        elif lot.scout is None and not lot.parked:
+            self._send_scout(lot)
