@@ -24,6 +24,7 @@ from bayplan.kube.core_v1 import Metadata, PodSpec, Quantities, WireStruct
 
 API_VERSION = "bayplan.io/v1alpha1"
 KIND = "PodGroup"
+SCHEDULED = "Scheduled"
 
 
 class _Own(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -84,8 +85,16 @@ class PodGroupSpec(_Own, frozen=True):
     minimum_groups: int | None = None
 
 
+class PodGroupStatus(WireStruct, frozen=True):
+    """How far a gang has come; `SCHEDULED` once all that it needs had nodes."""
+
+    phase: str = ""
+    scheduled: int = 0
+
+
 class PodGroup(WireStruct, frozen=True):
     """A gang to plan for."""
 
     metadata: Metadata = Metadata()
     spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus | None = None

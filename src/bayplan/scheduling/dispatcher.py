@@ -20,6 +20,7 @@ from msgspec import Struct
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
@@ -153,7 +154,11 @@ class Dispatcher:
 
     def set_group(self, written: AnyPodGroup) -> None:
         """A PodGroup came or changed."""
-        self._touched[self.roster.set_group(written)] = None
+        name = self.roster.set_group(written)
+        if not isinstance(written, PodGroup) or (written.status is not None and written.status.phase == SCHEDULED):
+            # Nothing is written on the PodGroups of others, so nobody could tell later whether such a gang was whole once.
+            self._half_bound.was_complete(name)
+        self._touched[name] = None
 
     def remove_group(self, name: str) -> None:
         """A PodGroup is gone."""
@@ -312,6 +317,17 @@ class Dispatcher:
         if profile.name not in self._gang_schedulers:
             self._gang_schedulers[profile.name] = GangScheduler(self.state, self.trees, profile, self.answers)
         return self._gang_schedulers[profile.name]
+
+    def wake(self, now: float) -> None:
+        """After news: units that these can help are tried again."""
+        self.waking.wake(now)
+
+    def is_assumed(self, pod: Pod, node: str) -> bool:
+        """True if a pod's place is still kept for it: neither was given back nor has its node gone."""
+        placed = self.state.pods.get(pod_key(pod))
+        known = self.waiting.get(pod_key(pod))
+        same = known is not None and known.metadata.uid == pod.metadata.uid
+        return same and placed is not None and self.state.names[placed.row] == node
 
     # -- what came of a Bind --------------------------------------------------------------------------------------
 

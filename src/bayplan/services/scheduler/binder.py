@@ -23,6 +23,10 @@ from bayplan.kube.resources import PODS
 
 # A server that says "later" or "my fault" is asked again this often before the pod's own state decides.
 TRIES_BEFORE_LOOKING = 4
+# A member of a gang is worth more patience: the others have their nodes already.
+PATIENT_TRIES = 12
+FIRST_WAIT = 0.05
+LONGEST_WAIT = 5.0
 NOT_WANTED = "its place was taken back before the bind was sent"
 LATER = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT)
 
@@ -55,7 +59,7 @@ class Binder:
         self._still_wanted = still_wanted
         self._last_on: dict[str, asyncio.Future[None]] = {}
 
-    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> Outcome:
+    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, patient: bool = False) -> Outcome:
         """Bind one pod, after those that were sent to the same node before it."""
         before = self._last_on.get(node)
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -64,16 +68,16 @@ class Binder:
             if before is not None:
                 await before
             async with self._slots:
-                return await self._bind(pod, node, annotations)
+                return await self._bind(pod, node, annotations, PATIENT_TRIES if patient else TRIES_BEFORE_LOOKING)
         finally:
             mine.set_result(None)
             if self._last_on.get(node) is mine:
                 del self._last_on[node]
 
-    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> Outcome:
+    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], most_tries: int) -> Outcome:
         metadata = pod.metadata
         namespace = metadata.namespace or "default"
-        backoff = Backoff()
+        backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
         tries = 0
         while True:
             if not self._still_wanted():
@@ -84,7 +88,7 @@ class Binder:
             try:
                 await self._client.bind(namespace, metadata.name, metadata.uid, node, annotations)
             except Unreachable:
-                await asyncio.sleep(backoff.next())
+                await asyncio.sleep(backoff.after_failure())
             except ApiError as error:
                 if error.status == HTTPStatus.NOT_FOUND:
                     return Outcome(Ending.GONE)
@@ -92,9 +96,9 @@ class Binder:
                     return await self._look(pod, node, Outcome(Ending.REFUSED, error.message, passing=True))
                 if error.status not in LATER and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
                     return Outcome(Ending.REFUSED, error.message)
-                if tries >= TRIES_BEFORE_LOOKING:
+                if tries >= most_tries:
                     return await self._look(pod, node, Outcome(Ending.REFUSED, error.message, passing=True))
-                await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+                await asyncio.sleep(max(backoff.after_failure(), error.retry_after or 0.0))
             else:
                 return Outcome(Ending.BOUND)
 
@@ -113,13 +117,13 @@ class Binder:
 
 async def persistently(ask: Callable[[], Awaitable[Pod]]) -> Pod | None:
     """The answer to a question that must be answered; None if there is no such thing."""
-    backoff = Backoff()
+    backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
     while True:
         try:
             return await ask()
         except Unreachable:
-            await asyncio.sleep(backoff.next())
+            await asyncio.sleep(backoff.after_failure())
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
-            await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
+            await asyncio.sleep(max(backoff.after_failure(), error.retry_after or 0.0))

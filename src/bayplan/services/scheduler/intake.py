@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from bayplan.kube.core_v1 import Metadata, Namespace, Node
+from bayplan.kube.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.resources import (
@@ -26,10 +27,8 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.topology_levels import Topology, levels_of
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.watch import Absent, Broken, Changes, Listed
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_roster import AnyPodGroup
 
 News = Listed[Any] | Changes[Any] | Absent
 
@@ -42,8 +41,8 @@ class Entry:
     """How objects of one resource are taken over and dropped; `required` resources must be listed before anything is decided."""
 
     resource: Resource[Any]
-    put: Callable[[Any, float], None]
-    drop: Callable[[str, float], None]
+    put: Callable[[Any], object]
+    drop: Callable[[str], None]
     required: bool = False
     field_selector: str = ""
 
@@ -53,6 +52,7 @@ class Intake:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
+        self._now = 0.0
         self.problems: dict[str, str] = {}
         self._known: dict[Resource[Any], dict[str, str]] = {}
         self.entries = self._entries()
@@ -70,47 +70,48 @@ class Intake:
 
     def take(self, resource: Resource[Any], news: News, now: float) -> None:
         """Take news about one resource over."""
+        self._now = now
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
                 if change.kind == "DELETED":
-                    self._drop(entry, _key(change.object.metadata), now)
+                    self._drop(entry, _key(change.object.metadata))
                 else:
-                    self._put(entry, change.object, now)
-            self._note_broken(entry, news.broken, now)
+                    self._put(entry, change.object)
+            self._note_broken(entry, news.broken)
             return
         items = news.items if isinstance(news, Listed) else []
         broken = news.broken if isinstance(news, Listed) else []
         here = {_key(item.metadata) for item in items} | {_key_of(each) for each in broken}
         for key in [key for key in self._known.get(resource, ()) if key not in here]:
-            self._drop(entry, key, now)
+            self._drop(entry, key)
         self._known.setdefault(resource, {})
         for item in items:
-            self._put(entry, item, now)
-        self._note_broken(entry, broken, now)
+            self._put(entry, item)
+        self._note_broken(entry, broken)
 
-    def _put(self, entry: Entry, thing: WireObject, now: float) -> None:
+    def _put(self, entry: Entry, thing: WireObject) -> None:
         metadata = thing.metadata
         key = _key(metadata)
         self._known.setdefault(entry.resource, {})[key] = metadata.uid
         try:
-            entry.put(thing, now)
+            entry.put(thing)
         except InvalidObject as error:
             self.problems[f"{entry.resource} {key}"] = str(error)
             # What it said before counts no more.
-            entry.drop(key, now)
+            entry.drop(key)
         else:
             self.problems.pop(f"{entry.resource} {key}", None)
 
-    def _drop(self, entry: Entry, key: str, now: float) -> None:
+    def _drop(self, entry: Entry, key: str) -> None:
         self._known.get(entry.resource, {}).pop(key, None)
         self.problems.pop(f"{entry.resource} {key}", None)
-        entry.drop(key, now)
+        entry.drop(key)
 
-    def _note_broken(self, entry: Entry, broken: list[Broken], now: float) -> None:
+    def _note_broken(self, entry: Entry, broken: list[Broken]) -> None:
         for each in broken:
             key = _key_of(each)
-            self._drop(entry, key, now)
+            self._drop(entry, key)
             if not each.deleted:
                 self._known.setdefault(entry.resource, {})[key] = ""
                 self.problems[f"{entry.resource} {key}"] = f"{entry.resource.kind} {key}: {each.problem}"
@@ -118,62 +119,41 @@ class Intake:
     # -- what each resource means ---------------------------------------------------------------------------------
 
     def _entries(self) -> tuple[Entry, ...]:
-        dispatcher = self._dispatcher
+        """In the order in which they are listed: pods and reports that come before their node would be strays for a while."""
+        dispatcher, state = self._dispatcher, self._dispatcher.state
         return (
-            # Nodes first: pods and reports that come before their node are noted as strays.
-            Entry(NODES, self._put_node, self._drop_node, required=True),
-            Entry(NAMESPACES, self._put_namespace, self._drop_namespace, required=True),
-            Entry(PODS, dispatcher.set_pod, dispatcher.remove_pod, required=True, field_selector=ALIVE),
-            Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._drop_report),
-            Entry(POD_GROUPS, self._put_group, self._drop_group),
-            Entry(KAI_POD_GROUPS, self._put_group, self._drop_group),
+            Entry(NODES, state.set_node, state.remove_node, required=True),
+            Entry(NAMESPACES, self._put_namespace, state.remove_namespace, required=True),
+            Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
+            Entry(NODE_RESOURCE_TOPOLOGIES, state.set_topology, state.remove_topology),
+            Entry(POD_GROUPS, dispatcher.set_group, dispatcher.remove_group),
+            Entry(KAI_POD_GROUPS, dispatcher.set_group, dispatcher.remove_group),
             *(
-                Entry(resource, self._put_levels(resource), self._drop_levels(resource))
+                Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
                 for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
             ),
         )
 
-    def _put_node(self, node: Node, now: float) -> None:
-        self._dispatcher.state.set_node(node)
-
-    def _drop_node(self, name: str, now: float) -> None:
-        self._dispatcher.state.remove_node(name)
-
-    def _put_namespace(self, namespace: Namespace, now: float) -> None:
+    def _put_namespace(self, namespace: Namespace) -> None:
         self._dispatcher.state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
 
-    def _drop_namespace(self, name: str, now: float) -> None:
-        self._dispatcher.state.remove_namespace(name)
+    def _put_pod(self, pod: Pod) -> None:
+        self._dispatcher.set_pod(pod, self._now)
 
-    def _put_report(self, report: NodeResourceTopology, now: float) -> None:
-        self._dispatcher.state.set_topology(report)
+    def _drop_pod(self, key: str) -> None:
+        self._dispatcher.remove_pod(key, self._now)
 
-    def _drop_report(self, node: str, now: float) -> None:
-        self._dispatcher.state.remove_topology(node)
+    def _put_levels(self, resource: Resource[Any], topology: Topology) -> None:
+        name = topology.metadata.name
+        levels = levels_of(topology)
+        self._levels[resource, name] = levels
+        self._dispatcher.set_levels(name, levels)
 
-    def _put_group(self, written: AnyPodGroup, now: float) -> None:
-        self._dispatcher.set_group(written)
-
-    def _drop_group(self, name: str, now: float) -> None:
-        self._dispatcher.remove_group(name)
-
-    def _put_levels(self, resource: Resource[Any]) -> Callable[[Topology, float], None]:
-        def put(topology: Topology, now: float) -> None:
-            name = topology.metadata.name
-            levels = levels_of(topology)
-            self._levels[resource, name] = levels
-            self._dispatcher.set_levels(name, levels)
-
-        return put
-
-    def _drop_levels(self, resource: Resource[Any]) -> Callable[[str, float], None]:
-        def drop(name: str, now: float) -> None:
-            self._levels.pop((resource, name), None)
-            # The same Topology may be served in several versions, or under one name by Kueue and by KAI.
-            left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
-            self._dispatcher.set_levels(name, left)
-
-        return drop
+    def _drop_levels(self, resource: Resource[Any], name: str) -> None:
+        self._levels.pop((resource, name), None)
+        # The same Topology may be served in several versions, or under one name by Kueue and by KAI.
+        left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
+        self._dispatcher.set_levels(name, left)
 
 
 def _key(metadata: Metadata) -> str:

@@ -1,0 +1,100 @@
+"""Tells users why their pods wait and what is wrong with their objects: events, conditions and the log.
+
+Refusals come in faster than they can be put into words, and most are overtaken by the next attempt. So only the latest of each unit is
+kept, and it is explained when there is a moment. A problem with an object is told once, when it appears.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from bayplan.cluster.topology_report import Problem
+from bayplan.kube import podgroup_v1alpha1
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.resources import KAI_POD_GROUPS, NODES, POD_GROUPS
+from bayplan.scheduling.dispatcher import GANG, Dispatcher, Refusal
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.scheduler.words import Sentences
+
+logger = logging.getLogger(__name__)
+
+NODE_REPORT = "NodeResourceTopology "
+
+
+class Announcer:
+    """Says what the dispatcher decided, to those whom it concerns."""
+
+    def __init__(self, dispatcher: Dispatcher, events: EventRecorder, conditions: ConditionWriter) -> None:
+        self.events = events
+        self.conditions = conditions
+        self._dispatcher = dispatcher
+        self._sentences = Sentences(dispatcher)
+        self._refused: dict[str, Refusal] = {}
+        self._told: dict[str, str] = {}
+
+    @property
+    def busy(self) -> bool:
+        """True if somebody waits for an explanation."""
+        return bool(self._refused)
+
+    def refused(self, refusal: Refusal) -> None:
+        """A unit has no place; why is said when there is time."""
+        self._refused.pop(refusal.unit, None)
+        self._refused[refusal.unit] = refusal
+
+    def placed(self, unit: str, pods: list[Pod]) -> None:
+        """A unit has its place: what was to be said about it is no longer true."""
+        self._refused.pop(unit, None)
+        for pod in pods:
+            self.conditions.forget(pod.metadata.uid)
+
+    def explain_for(self, seconds: float) -> None:
+        """Explain refusals for a moment, at least one."""
+        end = time.perf_counter() + seconds
+        while self._refused and time.perf_counter() < end:
+            unit = next(iter(self._refused))
+            self._explain(self._refused.pop(unit))
+
+    def _explain(self, refusal: Refusal) -> None:
+        text = self._sentences.of(refusal)
+        gang = self._subject_of_gang(refusal.unit)
+        if gang is not None:
+            self.events.record(gang, "Warning", "FailedScheduling", "Scheduling", text)
+            text = f"gang {gang.namespace}/{gang.name}: {text}"
+        for pod in refusal.pods:
+            self.events.failed_scheduling(pod, text)
+            self.conditions.unschedulable(pod, text, "SchedulerError" if refusal.invalid else "Unschedulable")
+
+    def _subject_of_gang(self, unit: str) -> Subject | None:
+        written = self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
+        if written is None:
+            return None
+        resource = POD_GROUPS if isinstance(written, podgroup_v1alpha1.PodGroup) else KAI_POD_GROUPS
+        metadata = written.metadata
+        return Subject(
+            resource.api_version, resource.kind, metadata.namespace or "default", metadata.name, metadata.uid
+        )
+
+    def tell_problems(self, by_object: Mapping[str, str], noted: list[Problem]) -> None:
+        """Problems with objects, each told once: in the log, and on the node that a report is about."""
+        now: dict[str, str] = {**by_object, **{str(problem.at): problem.text for problem in noted}}
+        if now == self._told:
+            return
+        for where, text in now.items():
+            if self._told.get(where) != text:
+                logger.warning("an object cannot be taken at its word", extra={"object": where, "problem": text})
+        for problem in noted:
+            if self._told.get(str(problem.at)) != problem.text:
+                self._tell_node(problem)
+        self._told = now
+
+    def _tell_node(self, problem: Problem) -> None:
+        name = problem.at.subject.removeprefix(NODE_REPORT)
+        row = self._dispatcher.state.rows.get(name)
+        node = None if row is None or name == problem.at.subject else self._dispatcher.state.nodes[row]
+        if node is not None:
+            subject = Subject(NODES.api_version, NODES.kind, "default", name, node.metadata.uid)
+            self.events.record(subject, "Warning", "InvalidTopology", "Reading", f"{problem.at}: {problem.text}")

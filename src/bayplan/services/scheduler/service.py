@@ -1,0 +1,231 @@
+"""`bayplan scheduler`, wired: watches feed the dispatcher, its decisions become binds, events and conditions.
+
+Two things run side by side in one event loop. `follow` takes in everything that happens, from the start and for ever: a standby that is told
+to lead knows the cluster already. `lead` decides and binds, for as long as this instance holds the lease. Deciding is done in short slices, so
+that news and answers are never kept waiting. Whatever is sent to the API server beside binds (events, conditions) may wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+
+from bayplan.cluster.state import pod_key
+from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.resources import PODS
+from bayplan.kube.watch import Listed, follow
+from bayplan.scheduling.dispatcher import Assignment, Bind, Complete, Dispatcher, Refusal, Release, Todo
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
+from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.binder import Binder, Ending, Outcome
+from bayplan.services.scheduler.gang_writes import note_complete, release
+from bayplan.services.scheduler.intake import ALIVE, Entry, Intake
+from bayplan.services.scheduler.words import annotations_of
+
+logger = logging.getLogger(__name__)
+
+# How long decisions may go on before news and answers have their turn, and explanations of a "no" before the next decisions have.
+SLICE = 0.005
+EXPLAINING = 0.003
+# Pods that are being bound at the same time; more would only wait for the API server, and no later decision could go first.
+MOST_IN_FLIGHT = 256
+LONGEST_REST = 5.0
+
+
+class SchedulerService:
+    """One scheduler; `clock` is seconds since 1970."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        dispatcher: Dispatcher,
+        *,
+        events: EventRecorder,
+        conditions: ConditionWriter,
+        metrics: SchedulerMetrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.client = client
+        self.dispatcher = dispatcher
+        self.intake = Intake(dispatcher)
+        self.leading = False
+        self._announcer = Announcer(dispatcher, events, conditions)
+        self._metrics = metrics
+        self._clock = clock
+        self._last_now = 0.0
+        self._binder = Binder(client, still_wanted=self._still_wanted)
+        self._something_happened = asyncio.Event()
+        self._listed = asyncio.Event()
+        self._in_flight = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def now(self) -> float:
+        """The time, which never goes back."""
+        self._last_now = max(self._last_now, self._clock())
+        return self._last_now
+
+    # -- following ------------------------------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Take in what happens in the cluster, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for entry in self.intake.entries:
+                listed = asyncio.Event()
+                tasks.create_task(self._follow(entry, listed))
+                if entry.required:
+                    await listed.wait()
+
+    async def _follow(self, entry: Entry, listed: asyncio.Event) -> None:
+        name = str(entry.resource)
+
+        def on_trouble(text: str) -> None:
+            self._metrics.watch_restarted(name)
+            logger.warning("watch in trouble", extra={"resource": name, "problem": text})
+
+        news = follow(self.client, entry.resource, field_selector=entry.field_selector, on_trouble=on_trouble)
+        async for each in news:
+            self.intake.take(entry.resource, each, self.now)
+            listed.set()
+            if self.intake.ready:
+                self._listed.set()
+            self._something_happened.set()
+
+    # -- leading --------------------------------------------------------------------------------------------------
+
+    async def lead(self) -> None:
+        """Decide and bind until cancelled. Begins with a list of pods as they are now: another instance may have bound some a moment ago."""
+        await self._listed.wait()
+        listed = await self._list_pods()
+        self.intake.take(PODS, listed, self.now)
+        self.leading = True
+        logger.info(
+            "deciding", extra={"nodes": len(self.dispatcher.state.rows), "waiting": len(self.dispatcher.waiting)}
+        )
+        try:
+            while True:
+                self._something_happened.clear()
+                more = self._decide_for(SLICE)
+                self._announcer.explain_for(EXPLAINING)
+                self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
+                if more or self._announcer.busy:
+                    await asyncio.sleep(0)
+                else:
+                    await self._rest()
+        finally:
+            self.leading = False
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for binds that are under way, so that nobody has to guess what came of them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
+    async def _list_pods(self) -> Listed[Pod]:
+        while True:
+            try:
+                return await self.client.list(PODS, field_selector=ALIVE)
+            except (ApiError, Unreachable) as error:
+                logger.warning("cannot list pods", extra={"problem": str(error)})
+                await asyncio.sleep(1.0)
+
+    def _decide_for(self, seconds: float) -> bool:
+        """Decide for a moment; True if there is more to decide right away."""
+        dispatcher = self.dispatcher
+        dispatcher.wake(self.now)
+        end = time.perf_counter() + seconds
+        while self._in_flight < MOST_IN_FLIGHT:
+            began = time.perf_counter()
+            todo = dispatcher.decide(self.now)
+            if todo is None:
+                return False
+            self._metrics.decided(time.perf_counter() - began)
+            self._carry_out(todo, began)
+            if time.perf_counter() > end:
+                return True
+        return False
+
+    def _carry_out(self, todo: Todo, began: float) -> None:
+        match todo:
+            case Bind():
+                self._in_flight += len(todo.assignments)
+                self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
+                self._start(self._bind(todo, began))
+            case Refusal():
+                self._announcer.refused(todo)
+                result: AttemptResult = "error" if todo.invalid else "unschedulable"
+                for pod in todo.pods:
+                    self._metrics.attempt(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
+            case Complete():
+                self._start(note_complete(self.client, todo))
+            case Release():
+                logger.warning("releasing a gang", extra={"gang": todo.gang, "problem": todo.reason})
+                self._metrics.gang_pods_released(len(todo.pods))
+                self._start(release(self.client, self._announcer.events, todo))
+
+    async def _rest(self) -> None:
+        """Until something happens, a bind has ended, or somebody's backoff has."""
+        next_time = self.dispatcher.queue.next_time()
+        rest = LONGEST_REST if next_time is None else min(max(next_time - self.now, 0.001), LONGEST_REST)
+        try:
+            await asyncio.wait_for(self._something_happened.wait(), rest)
+        except TimeoutError:
+            return
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._something_happened.set()
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a task of ours failed", exc_info=task.exception())
+
+    # -- binding --------------------------------------------------------------------------------------------------
+
+    async def _bind(self, todo: Bind, began: float) -> None:
+        try:
+            gang = len(todo.assignments) > 1
+            outcomes = await asyncio.gather(*(self._bind_one(each, patient=gang) for each in todo.assignments))
+        finally:
+            self._in_flight -= len(todo.assignments)
+        failed = [
+            (assignment.pod, outcome)
+            for assignment, outcome in zip(todo.assignments, outcomes, strict=True)
+            if outcome.ending is not Ending.BOUND
+        ]
+        unit = self.dispatcher.queue.get(todo.unit)
+        if not failed:
+            self.dispatcher.bound(todo.unit)
+        else:
+            self.dispatcher.not_bound(todo.unit, [pod for pod, _ in failed], self.now)
+        seconds = time.perf_counter() - began
+        for assignment, outcome in zip(todo.assignments, outcomes, strict=True):
+            bound = outcome.ending is Ending.BOUND
+            self._metrics.attempt("scheduled" if bound else "error", assignment.pod.spec.scheduler_name or "", seconds)
+            if unit is not None and bound:
+                self._metrics.pod_bound(unit.attempts, self.now - unit.first_seen)
+        for pod, outcome in failed:
+            if outcome.ending is not Ending.GONE:
+                self._announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
+                logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})
+
+    async def _bind_one(self, assignment: Assignment, *, patient: bool) -> Outcome:
+        began = time.perf_counter()
+        outcome = await self._binder.bind(assignment.pod, assignment.node, annotations_of(assignment), patient=patient)
+        bound = outcome.ending is Ending.BOUND
+        self._metrics.bind(
+            "bound" if bound else "conflict" if outcome.passing else "refused", time.perf_counter() - began
+        )
+        if bound:
+            self._announcer.events.scheduled(assignment.pod, assignment.node)
+        return outcome
+
+    def _still_wanted(self, pod: Pod, node: str) -> bool:
+        return self.leading and self.dispatcher.is_assumed(pod, node)

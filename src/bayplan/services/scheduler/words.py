@@ -1,0 +1,96 @@
+"""What the scheduler writes down about its decisions: annotations on a pod that is bound, and the sentence about one that waits.
+
+Finding the reasons of a "no" costs more than finding the "no", and a thousand replicas that wait have one reason. So texts are kept
+per class of pods for as long as nothing in the cluster has changed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.explain.event import event_text
+from bayplan.explain.refusal import refusal_of
+from bayplan.kube.errors import InvalidObject
+from bayplan.scheduling.cycle import schedule_one
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.dispatcher import Assignment, Dispatcher, Refusal
+from bayplan.scheduling.gang import GangDecision
+
+RANK = "bayplan.io/rank"
+SEGMENT = "bayplan.io/segment"
+PATH = "bayplan.io/path"
+LONGEST = 1024
+MOST_KEPT = 1000
+
+
+def annotations_of(assignment: Assignment) -> dict[str, str]:
+    """What is written on the pod with the bind: its zones and, for a member of a gang, rank, segment and path in the tree."""
+    written: dict[str, str] = {}
+    zones = {each.container: each.zones for each in assignment.decision.containers if each.zones}
+    if zones:
+        written[NUMA_ZONES] = msgspec.json.encode(zones).decode()
+    seat = assignment.seat
+    if seat is not None:
+        written[RANK] = str(seat.rank)
+        written[PATH] = "/".join(seat.path)
+        if seat.segment is not None:
+            written[SEGMENT] = str(seat.segment)
+    return written
+
+
+class Sentences:
+    """Why units wait, in words for an event or a condition."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._kept: dict[tuple[str, PodClass], tuple[tuple[int, int], str]] = {}
+
+    def of(self, refusal: Refusal) -> str:
+        """At most 1 KB: the answer first, then kube-scheduler's counts."""
+        if refusal.reason:
+            return _cut(refusal.reason)
+        if refusal.gang is not None:
+            return _cut(gang_sentence(refusal.gang))
+        return _cut(self._of_pod(refusal))
+
+    def _of_pod(self, refusal: Refusal) -> str:
+        dispatcher, pod = self._dispatcher, refusal.pods[0]
+        state = dispatcher.state
+        profile = dispatcher.profiles[pod.spec.scheduler_name or ""]
+        pod_class = state.classes.of(pod)
+        version = (state.usage_log.end, state.node_log.end)
+        # Pods whose neighbours matter are each a case of their own.
+        key = (profile.name, pod_class)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == version and not pod.spec.affinity:
+            return kept[1]
+        try:
+            decision = schedule_one(state, pod, profile, dispatcher.answers)
+        except InvalidObject as error:
+            return str(error)
+        text = self._text(decision, pod_class, refusal)
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        self._kept[key] = (version, text)
+        return text
+
+    def _text(self, decision: Decision, pod_class: PodClass, refusal: Refusal) -> str:
+        if decision.shortfall is None:
+            return decision.held_back or "a place has become free meanwhile; it is tried again"
+        profile = self._dispatcher.profiles[refusal.pods[0].spec.scheduler_name or ""]
+        words = refusal_of(self._dispatcher.state, pod_class, profile, decision, ())
+        return f"{words.sentence}. {event_text(decision.shortfall)}"
+
+
+def gang_sentence(decision: GangDecision) -> str:
+    """Why a gang waits: what its answer rests on, and whether that is proven."""
+    if decision.waits:
+        return decision.waits
+    return f"the gang has no place ({decision.status.value}): {decision.bound}"
+
+
+def _cut(text: str) -> str:
+    raw = text.encode()
+    return text if len(raw) <= LONGEST else raw[: LONGEST - 3].decode(errors="ignore") + "..."
