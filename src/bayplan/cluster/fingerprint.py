@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
@@ -88,14 +89,20 @@ def check_version(version: str) -> VersionCheck:
     return VersionCheck.COMPATIBLE if version == VERSION else VersionCheck.INCOMPATIBLE
 
 
-def published_in(topology: NodeResourceTopology) -> tuple[str, str]:
-    """Fingerprint and method of a report, empty where it has none. The method goes with the attribute, not with the annotation."""
-    attributes = {
-        each.name: each.value for each in reversed(topology.attributes or [])
-    }  # of equal names the first counts
+class Published(NamedTuple):
+    """What a report says about the pods that it shows; all empty if it says nothing."""
+
+    fingerprint: str
+    method: str
+    in_annotation: bool
+
+
+def published_in(topology: NodeResourceTopology) -> Published:
+    """The fingerprint of a report. The attribute comes first, and the method goes with it; of equal names the first counts."""
+    attributes = {each.name: each.value for each in reversed(topology.attributes or [])}
     if ATTRIBUTE in attributes:
-        return attributes[ATTRIBUTE], attributes.get(METHOD_ATTRIBUTE, "")
-    return (topology.metadata.annotations or {}).get(ANNOTATION, ""), ""
+        return Published(attributes[ATTRIBUTE], attributes.get(METHOD_ATTRIBUTE, ""), in_annotation=False)
+    return Published((topology.metadata.annotations or {}).get(ANNOTATION, ""), "", in_annotation=True)
 
 
 # -- XXH64 ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Its filter, its LeastNUMANodes score and its notion of an "exclusive" pod all re
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest, Role, is_memory
 
@@ -31,12 +31,18 @@ def asks_for_devices(request: PodRequest) -> bool:
 
 
 def holds_exclusively(request: PodRequest, reported: Collection[str]) -> bool:
-    """True if a running container would hold something of a zone for itself alone: what a report has to show.
+    """True if a running container would hold something of a zone for itself alone: what a report has to show."""
+    return any(True for _ in containers_that_hold_exclusively(request, reported))
+
+
+def containers_that_hold_exclusively(request: PodRequest, reported: Collection[str]) -> Iterator[str]:
+    """The names of such containers.
 
     `reported` are the resource names in the node's report. Init containers are over by the time it matters.
     """
-    running = [container for container in request.containers if container.role is not Role.INIT]
-    return any(_exclusive_in(request, container, reported) for container in running)
+    for container in request.containers:
+        if container.role is not Role.INIT and _exclusive_in(request, container, reported):
+            yield container.name
 
 
 def _exclusive_in(request: PodRequest, container: ContainerRequest, reported: Collection[str]) -> bool:

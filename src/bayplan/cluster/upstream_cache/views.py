@@ -1,0 +1,63 @@
+"""What a filter gets to see of a node through a cache, and the arithmetic of a pessimistic reservation.
+
+Nobody tells scheduler-plugins in which zone the kubelet will put a pod, so what was reserved for it is subtracted from every zone
+that has the resource, never below zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from bayplan.cluster.pod_request import CPU, AmountError, Amounts, amount_of
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource, resources_of, zones_of
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A node's report as a cache shows it; `generation` counts the passes in which copies were replaced."""
+
+    fresh: bool
+    topology: NodeResourceTopology | None
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Desynced:
+    """Nodes whose copy may be wrong, by name: because of what was reserved or somebody else bound, or of another configuration."""
+
+    maybe_overreserved: list[str]
+    config_changed: list[str]
+
+
+def less(topology: NodeResourceTopology, reserved: Iterable[Amounts]) -> NodeResourceTopology:
+    """A report with requests subtracted from every zone."""
+    total: dict[str, int] = {}
+    for amounts in reserved:
+        for name, amount in amounts.items():
+            total[name] = total.get(name, 0) + amount
+    return replace(topology, zones=[_less(zone, total) for zone in zones_of(topology)])
+
+
+def _less(zone: Zone, reserved: Amounts) -> Zone:
+    return replace(zone, resources=[_left(name, resource, reserved) for name, resource in resources_of(zone)])
+
+
+def _left(name: str, resource: ZoneResource, reserved: Amounts) -> ZoneResource:
+    named = resource if resource.name else replace(resource, name=name)
+    if not reserved.get(name) or resource.available is None:
+        return named
+    try:
+        left = max(0, amount_of(name, resource.available) - reserved[name])
+    except AmountError:
+        return named  # nothing can be taken from what is no amount; whoever reads the report says so
+    return replace(named, available=f"{left}m" if name == CPU else left)
+
+
+def resource_names(topology: NodeResourceTopology | None) -> set[str]:
+    """The resources that a report has in any zone, whatever its type."""
+    if topology is None:
+        return set()
+    return {name for zone in zones_of(topology) for name, _ in resources_of(zone)}
