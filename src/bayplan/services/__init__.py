@@ -1,0 +1,1 @@
+"""Long-running parts of bayplan: what talks to an API server and stays."""

@@ -1,0 +1,266 @@
+"""All virtual kubelets of one process, as a state machine: what happened goes in, what has to be written comes out.
+
+In come pods that are bound to our nodes, as the API server lists them and tells of their changes, and the passing of time (`due`). Each
+new pod is admitted or refused at once, in the order of arrival, by its node's `VirtualKubelet`. Out go `Write`s: a status, a deletion,
+a report. No clock, no sockets: `run.py` has both.
+
+A pod passes through these states, and holds CPUs, memory and devices of its node in the first two:
+
+    arrives -> STARTING (init containers run) -> RUNNING -> OVER (refused, succeeded, or ended by somebody else)
+                        any of them, on deletion -> LEAVING
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from itertools import count
+
+from bayplan.cluster.pod_class import PodClasses
+from bayplan.cluster.pod_request import Role
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.services.kubelets.objects import refused_status, running_status, succeeded_status
+from bayplan.services.kubelets.reports import Reports
+from bayplan.services.kubelets.settings import RUNS_FOR_ANNOTATION, KubeletsSettings
+from bayplan.services.kubelets.writes import DeletePod, Refusal, SetPodStatus, Write
+from bayplan.simulate.kubelet.kubelet import VirtualKubelet
+from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.scenario.lines import Wrong
+from bayplan.simulate.scenario.model import Seconds
+from bayplan.simulate.scenario.values import seconds_of
+from bayplan.simulate.simulation import STARTS_IN
+
+TERMINAL = ("Succeeded", "Failed")
+
+
+class Standing(Enum):
+    """How far a pod has come, as its kubelet knows it."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    OVER = "over"
+    LEAVING = "leaving"
+
+
+@dataclass(slots=True)
+class _Resident:
+    """A pod bound to one of our nodes."""
+
+    pod: Pod
+    node: str
+    standing: Standing
+    started: Seconds = 0.0
+
+
+@dataclass
+class Tally:
+    """What has happened since the beginning."""
+
+    admitted: int = 0
+    ended: int = 0
+    deleted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+class Fleet:
+    """The kubelets of all nodes. Every event costs what it concerns, however many nodes there are."""
+
+    def __init__(self, settings: KubeletsSettings) -> None:
+        self.agents = {
+            node.name: NodeAgent(
+                node.name,
+                VirtualKubelet(node.machine, node.kubelet),
+                node.labels,
+                node.taints,
+                unschedulable=node.unschedulable,
+            )
+            for node in settings.nodes
+        }
+        self.reports = Reports(self.agents, delay=settings.report_delay, complete=settings.complete)
+        self.tally = Tally()
+        self.remarks: list[str] = []
+        self._runs_for = settings.runs_for
+        self._classes = PodClasses()
+        self._residents: dict[str, _Resident] = {}
+        self._timers: list[tuple[Seconds, int, str, str]] = []
+        self._ticket = count()
+
+    @property
+    def holding(self) -> int:
+        """How many pods hold something of their nodes now."""
+        return self.tally.admitted - self.tally.ended
+
+    @property
+    def next_moment(self) -> Seconds | None:
+        """When `due` has something to do next."""
+        moments = [self._timers[0][0] if self._timers else None, self.reports.next_moment]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def pods_listed(self, pods: Iterable[Pod], now: Seconds) -> list[Write]:
+        """All bound pods there are. Who is not among them is gone.
+
+        Pods that run already are admitted first, in the order in which they started, then the new ones as they were created: the order in
+        which a kubelet goes through its pods after a restart.
+        """
+        ours = {_key(pod): pod for pod in pods if pod.spec.node_name in self.agents}
+        for key in [key for key in self._residents if key not in ours]:
+            self.pod_gone(key, now)
+        writes: list[Write] = []
+        for pod in sorted(ours.values(), key=_after_restart):
+            writes += self.pod_changed(pod, now)
+        return writes
+
+    def pod_changed(self, pod: Pod, now: Seconds) -> list[Write]:
+        """A pod was bound, changed in some way, or is asked to go."""
+        if pod.spec.node_name not in self.agents:
+            return []
+        key = _key(pod)
+        resident = self._residents.get(key)
+        if resident is not None and resident.pod.metadata.uid != pod.metadata.uid:
+            self.pod_gone(key, now)  # another pod has its name now; we missed its end
+            resident = None
+        if pod.metadata.deletion_timestamp is not None:
+            return self._leave(key, pod, resident, now)
+        phase = pod.status.phase if pod.status else None
+        if phase in TERMINAL:
+            if resident is not None:
+                self._release(key, resident, now)
+            return []
+        return self._arrive(key, pod, now) if resident is None else []
+
+    def pod_gone(self, key: str, now: Seconds) -> None:
+        """A pod exists no longer: what it held is free."""
+        resident = self._residents.pop(key, None)
+        if resident is not None:
+            self._release(key, resident, now)
+
+    def due(self, now: Seconds) -> list[Write]:
+        """Time has passed: init containers have ended, pods have run their time, reports are due."""
+        writes: list[Write] = []
+        while self._timers and self._timers[0][0] <= now:
+            _, _, key, uid = heapq.heappop(self._timers)
+            resident = self._residents.get(key)
+            if resident is None or resident.pod.metadata.uid != uid:
+                continue
+            if resident.standing is Standing.STARTING:
+                writes.append(self._start(key, resident, now, now))
+            elif resident.standing is Standing.RUNNING:
+                writes.append(self._end(key, resident, now))
+        return [*writes, *self.reports.due(now)]
+
+    # -- one pod -------------------------------------------------------------------------------------------------------
+
+    def _arrive(self, key: str, pod: Pod, now: Seconds) -> list[Write]:
+        node = pod.spec.node_name or ""
+        kubelet = self.agents[node].kubelet
+        try:
+            request = self._classes.request_of(pod)
+        except InvalidObject as error:
+            return [self._refuse(key, pod, "UnexpectedAdmissionError", str(error), now)]
+        admission = kubelet.admit(key, request)
+        if not admission.admitted:
+            return [self._refuse(key, pod, admission.reason, admission.message, now)]
+        resident = self._residents[key] = _Resident(pod, node, Standing.STARTING)
+        self.tally.admitted += 1
+        self.reports.changed(node, now)
+        if (since := _running_since(pod)) is not None:
+            self._start(key, resident, since, now)
+            return []  # its status says so already
+        if any(container.role is Role.INIT for container in request.containers):
+            self._remind(now + STARTS_IN, key, pod)
+            return []
+        return [self._start(key, resident, now, now)]
+
+    def _refuse(self, key: str, pod: Pod, reason: str, message: str, now: Seconds) -> Write:
+        node = pod.spec.node_name or ""
+        self._residents[key] = _Resident(pod, node, Standing.OVER)
+        self.tally.refused[reason] += 1
+        metadata = pod.metadata
+        return SetPodStatus(
+            metadata.namespace or "",
+            metadata.name,
+            metadata.uid,
+            refused_status(reason, message, now),
+            Refusal(key, node, reason, message),
+        )
+
+    def _start(self, key: str, resident: _Resident, since: Seconds, now: Seconds) -> Write:
+        self.agents[resident.node].kubelet.start(key)
+        resident.standing = Standing.RUNNING
+        resident.started = since
+        self.reports.changed(resident.node, now)
+        self._end_in_time(key, resident)
+        return self._status(resident, running_status(resident.pod, since))
+
+    def _end(self, key: str, resident: _Resident, now: Seconds) -> Write:
+        self._release(key, resident, now)
+        return self._status(resident, succeeded_status(resident.pod, resident.started, now))
+
+    def _leave(self, key: str, pod: Pod, resident: _Resident | None, now: Seconds) -> list[Write]:
+        """Containers stop at once, so a pod that is asked to go can go, whatever time it was given."""
+        if resident is not None and resident.standing is Standing.LEAVING:
+            return []
+        if resident is None:
+            resident = self._residents[key] = _Resident(pod, pod.spec.node_name or "", Standing.OVER)
+        self._release(key, resident, now)
+        resident.standing = Standing.LEAVING
+        self.tally.deleted += 1
+        return [DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid)]
+
+    def _release(self, key: str, resident: _Resident, now: Seconds) -> None:
+        """Take back what a pod holds, if it holds anything."""
+        if resident.standing in (Standing.STARTING, Standing.RUNNING):
+            self.agents[resident.node].kubelet.remove(key)
+            self.tally.ended += 1
+            self.reports.changed(resident.node, now)
+            resident.standing = Standing.OVER
+
+    def _status(self, resident: _Resident, status: dict[str, object]) -> Write:
+        metadata = resident.pod.metadata
+        return SetPodStatus(metadata.namespace or "", metadata.name, metadata.uid, status)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def _end_in_time(self, key: str, resident: _Resident) -> None:
+        runs_for = self._time_to_run(key, resident.pod)
+        if runs_for is not None:
+            self._remind(resident.started + runs_for, key, resident.pod)
+
+    def _time_to_run(self, key: str, pod: Pod) -> Seconds | None:
+        """What the pod's annotation says, else what was asked for all."""
+        text = (pod.metadata.annotations or {}).get(RUNS_FOR_ANNOTATION)
+        if text is None:
+            return self._runs_for
+        try:
+            return seconds_of(text)
+        except Wrong as error:
+            self.remarks.append(f"Pod {key}: annotation {RUNS_FOR_ANNOTATION}: {error}; it runs until it is deleted")
+            return None
+
+    def _remind(self, moment: Seconds, key: str, pod: Pod) -> None:
+        heapq.heappush(self._timers, (moment, next(self._ticket), key, pod.metadata.uid))
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def _running_since(pod: Pod) -> Seconds | None:
+    """When a pod that runs already was started; None for a new one."""
+    if pod.status is None or pod.status.phase != "Running" or pod.status.start_time is None:
+        return None
+    return datetime.fromisoformat(pod.status.start_time).timestamp()
+
+
+def _after_restart(pod: Pod) -> tuple[int, str, str]:
+    """Pods that run before new ones; the API's times sort as texts."""
+    runs = _running_since(pod) is not None
+    moment = pod.status.start_time if runs and pod.status else pod.metadata.creation_timestamp
+    return (0 if runs else 1), moment or "", _key(pod)

@@ -1,0 +1,267 @@
+"""The objects that a kubelet and a node agent write, as the API server takes them: Node, Lease, pod status, NodeResourceTopology.
+
+In come what `simulate/kubelet/` says about a node or a pod, and a moment; out go plain mappings ready to be encoded. Nothing here has
+a null in it: a custom resource with one is refused. `fleet.py`, `reports.py` and `registration.py` ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bayplan.cluster import inventory
+from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.pod_request import CPU, MEMORY, PODS
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, attributes_of, costs_of, resources_of, zones_of
+from bayplan.services.kubelets.settings import OURS_LABEL
+from bayplan.simulate.kubelet.kubelet import VirtualKubelet
+from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.scenario.model import Seconds, SimulatedNode
+
+LEASE_NAMESPACE = "kube-node-lease"
+KUBELET_VERSION = "v1.36.4"  # whose decisions are followed
+
+_TOPOLOGY_POLICIES = {
+    Policy.NONE: "None",
+    Policy.BEST_EFFORT: "BestEffort",
+    Policy.RESTRICTED: "Restricted",
+    Policy.SINGLE_NUMA_NODE: "SingleNUMANode",
+}
+_NODE_CONDITIONS = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+_RUNNING_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+_ENDED_CONDITIONS = (("Initialized", "True"), ("ContainersReady", "False"), ("Ready", "False"))
+
+
+def time_text(moment: Seconds) -> str:
+    """A Time of the API: whole seconds."""
+    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_time_text(moment: Seconds) -> str:
+    """A MicroTime of the API."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def node_body(agent: NodeAgent, node: SimulatedNode, now: Seconds) -> dict[str, Any]:
+    """The Node that a kubelet registers."""
+    taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "labels": node_labels(node)},
+        "spec": {"unschedulable": node.unschedulable, "taints": taints},
+        "status": node_status(agent, now),
+    }
+
+
+def node_labels(node: SimulatedNode) -> dict[str, str]:
+    """The node's own labels, those that every kubelet sets, and ours."""
+    return {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        HOSTNAME: node.name,
+        **node.labels,
+        OURS_LABEL: "true",
+    }
+
+
+def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
+    """What the node has, and that it is ready."""
+    at = time_text(now)
+    return {
+        "capacity": _amount_texts(_capacity(agent.kubelet)),
+        "allocatable": _amount_texts(agent.kubelet.allocatable),
+        "conditions": [
+            {
+                "type": kind,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastHeartbeatTime": at,
+                "lastTransitionTime": at,
+            }
+            for kind, status, reason, message in _NODE_CONDITIONS
+        ],
+        "addresses": [{"type": "Hostname", "address": agent.name}],
+        "nodeInfo": {
+            "machineID": "",
+            "systemUUID": "",
+            "bootID": "",
+            "kernelVersion": "",
+            "osImage": "none, a virtual kubelet",
+            "containerRuntimeVersion": "",
+            "kubeletVersion": KUBELET_VERSION,
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+        },
+    }
+
+
+def lease_body(node: str, uid: str, duration: Seconds, now: Seconds) -> dict[str, Any]:
+    """A node's sign of life."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": node, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner(node, uid)]},
+        "spec": {"holderIdentity": node, "leaseDurationSeconds": max(int(duration), 1), **lease_renewal(now)["spec"]},
+    }
+
+
+def lease_renewal(now: Seconds) -> dict[str, Any]:
+    """The patch that says: still alive. It is the same for every node."""
+    return {"spec": {"renewTime": micro_time_text(now)}}
+
+
+def owner(node: str, uid: str) -> dict[str, Any]:
+    """Whatever belongs to a node goes with it."""
+    return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+
+
+def _capacity(kubelet: VirtualKubelet) -> dict[str, int]:
+    machine = kubelet.machine
+    capacity = {
+        CPU: len(machine.cpus) * 1000,
+        MEMORY: sum(zone.memory for zone in machine.zones),
+        PODS: kubelet.configuration.most_pods,
+    }
+    for zone in machine.zones:
+        for name, amount in zone.huge_pages.items():
+            capacity[name] = capacity.get(name, 0) + amount
+    for resource, devices in machine.devices.items():
+        capacity[resource] = len(devices)
+    return capacity
+
+
+def _amount_texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in amounts.items()}
+
+
+# -- pods ------------------------------------------------------------------------------------------------------------
+
+
+def refused_status(reason: str, message: str, now: Seconds) -> dict[str, Any]:
+    """What the kubelet writes about a pod that it does not let in."""
+    return {
+        "phase": "Failed",
+        "reason": reason,
+        "message": f"Pod was rejected: {message}",
+        "startTime": time_text(now),
+    }
+
+
+def running_status(pod: Pod, now: Seconds) -> dict[str, Any]:
+    """All containers run, and init containers are done."""
+    at = time_text(now)
+    running = {"running": {"startedAt": at}}
+    done = _completed(at, at)
+    early = [
+        (container.name, running if container.restart_policy == "Always" else done)
+        for container in pod.spec.init_containers or ()
+    ]
+    status: dict[str, Any] = {
+        "phase": "Running",
+        "startTime": at,
+        "conditions": [{"type": kind, "status": "True", "lastTransitionTime": at} for kind in _RUNNING_CONDITIONS],
+        "containerStatuses": _container_statuses([(each.name, running) for each in pod.spec.containers or ()]),
+    }
+    if early:
+        status["initContainerStatuses"] = _container_statuses(early)
+    return status
+
+
+def succeeded_status(pod: Pod, started: Seconds, now: Seconds) -> dict[str, Any]:
+    """All containers have ended well."""
+    at = time_text(now)
+    done = _completed(time_text(started), at)
+    return {
+        "phase": "Succeeded",
+        "conditions": [
+            {"type": kind, "status": status, "reason": "PodCompleted", "lastTransitionTime": at}
+            for kind, status in _ENDED_CONDITIONS
+        ],
+        "containerStatuses": _container_statuses(
+            [(container.name, done) for container in pod.spec.containers or ()], ready=False
+        ),
+    }
+
+
+def _completed(started: str, finished: str) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": started, "finishedAt": finished}}
+
+
+def _container_statuses(states: Sequence[tuple[str, Mapping[str, Any]]], *, ready: bool = True) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "state": state,
+            "ready": ready,
+            "started": "running" in state,
+            "restartCount": 0,
+            "image": "",
+            "imageID": "",
+        }
+        for name, state in states
+    ]
+
+
+# -- reports ---------------------------------------------------------------------------------------------------------
+
+
+def topology_body(report: NodeResourceTopology, kubelet: VirtualKubelet, *, complete: bool) -> dict[str, Any]:
+    """A report without its owner. A plain one also has the deprecated field that agents still fill."""
+    body: dict[str, Any] = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": report.metadata.name, "labels": {OURS_LABEL: "true"}},
+        "attributes": [{"name": each.name, "value": each.value} for each in report.attributes or ()],
+        "zones": [_zone(zone) for zone in zones_of(report)],
+    }
+    if not complete:
+        body["topologyPolicies"] = [_topology_policy(kubelet)]
+    return body
+
+
+def substance(body: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What makes a report another one; the moment at which it was made does not."""
+    return [each for each in body["attributes"] if each["name"] != inventory.MADE_AT], body["zones"]
+
+
+def _zone(zone: Zone) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "name": zone.name,
+        "type": zone.type,
+        "costs": [{"name": name, "value": value} for name, value in costs_of(zone).items()],
+        "resources": [
+            {
+                "name": name,
+                "capacity": str(resource.capacity),
+                "allocatable": str(resource.allocatable),
+                "available": str(resource.available),
+            }
+            for name, resource in resources_of(zone)
+        ],
+    }
+    if attributes := attributes_of(zone):
+        body["attributes"] = [{"name": name, "value": value} for name, value in attributes.items()]
+    return body
+
+
+def _topology_policy(kubelet: VirtualKubelet) -> str:
+    """The one word that older readers know for policy and scope."""
+    settings = kubelet.configuration.settings
+    word = _TOPOLOGY_POLICIES[settings.policy]
+    if settings.policy is Policy.NONE:
+        return word
+    return f"{word}PodLevel" if settings.scope is Scope.POD else f"{word}ContainerLevel"

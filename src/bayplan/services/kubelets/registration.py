@@ -1,0 +1,178 @@
+"""Nodes and their Leases in the API server: registered at the start, kept alive, removed at the end.
+
+A node of ours that is there already is taken over, as a kubelet does after a restart; a node that is not ours is never touched: `NotOurs`.
+In come nodes and their agents, out go uids (`register`), heartbeats (`keep_alive`) and in the end nothing (`remove`). `run.py` calls all three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.core_v1 import Node
+from bayplan.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES
+from bayplan.services.kubelets.objects import (
+    LEASE_NAMESPACE,
+    lease_body,
+    lease_renewal,
+    node_body,
+    node_labels,
+    node_status,
+)
+from bayplan.services.kubelets.settings import OURS_LABEL
+from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.scenario.model import Seconds, SimulatedNode
+
+AT_ONCE = 32
+# A kubelet's Lease lasts four of its heartbeats.
+HEARTBEATS_IN_A_LEASE = 4
+LEASE_WITHOUT_HEARTBEAT: Seconds = 3600.0
+# Heartbeats are spread over time, a few nodes in each tick.
+TICK: Seconds = 0.25
+GONE = 404
+CONFLICT = 409
+
+Progress = Callable[[int, int], None]
+_Item = TypeVar("_Item")
+
+
+class NotOurs(Exception):
+    """A node of this name exists and belongs to somebody else."""
+
+
+class Registration:
+    """The nodes of one fleet as the API server knows them; `uids` has those that are registered."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        nodes: Sequence[SimulatedNode],
+        agents: Mapping[str, NodeAgent],
+        *,
+        heartbeat: Seconds,
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._agents = agents
+        self._heartbeat = heartbeat
+        self._on_trouble = on_trouble
+        self.uids: dict[str, str] = {}
+
+    async def register(self, progress: Progress) -> None:
+        """Create all nodes with their Leases, or take them over. Raises what the API server says to the first that fails."""
+        await _each(self._nodes, self._register, progress)
+
+    async def _register(self, node: SimulatedNode) -> None:
+        body = node_body(self._agents[node.name], node, time.time())
+        try:
+            answer = await self._client.create(NODES, body)
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise
+            answer = await self._take_over(node)
+        uid = msgspec.json.decode(answer, type=Node).metadata.uid
+        self.uids[node.name] = uid
+        await self._create_lease(node.name, uid)
+
+    async def _take_over(self, node: SimulatedNode) -> bytes:
+        """What a kubelet does about its own node after a restart."""
+        there = await self._client.get(NODES, node.name)
+        if (there.metadata.labels or {}).get(OURS_LABEL) is None:
+            raise NotOurs(
+                f"node {node.name} exists and is not a virtual one (it has no label {OURS_LABEL}): choose another --name-prefix"
+            )
+        await self._client.patch(NODES, node.name, {"metadata": {"labels": node_labels(node)}})
+        status = {"status": node_status(self._agents[node.name], time.time())}
+        return await self._client.patch(NODES, node.name, status, subresource="status")
+
+    async def _create_lease(self, node: str, uid: str) -> None:
+        duration = self._heartbeat * HEARTBEATS_IN_A_LEASE or LEASE_WITHOUT_HEARTBEAT
+        lease = lease_body(node, uid, duration, time.time())
+        try:
+            await self._client.create(LEASES, lease, LEASE_NAMESPACE)
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise
+            await self._client.patch(LEASES, node, lease, LEASE_NAMESPACE, kind="merge")
+
+    async def keep_alive(self) -> None:
+        """Renew every node's Lease once per heartbeat, for ever."""
+        names = list(self._agents)
+        place = 0.0
+        while self._heartbeat > 0:
+            await asyncio.sleep(TICK)
+            share = len(names) * TICK / self._heartbeat
+            chosen = [names[index % len(names)] for index in range(int(place), int(place + share))]
+            place = (place + share) % len(names)
+            renewal = msgspec.json.encode(lease_renewal(time.time()))
+            await asyncio.gather(*(self._renew(name, renewal) for name in chosen))
+
+    async def _renew(self, node: str, renewal: bytes) -> None:
+        """One heartbeat. One that is lost does no harm: the next one follows."""
+        try:
+            await self._client.patch(LEASES, node, renewal, LEASE_NAMESPACE, kind="merge")
+        except Unreachable as trouble:
+            self._on_trouble(str(trouble))
+        except ApiError as error:
+            if error.status == GONE and node in self.uids:
+                await self._recreate_lease(node)
+            else:
+                self._on_trouble(str(error))
+
+    async def _recreate_lease(self, node: str) -> None:
+        try:
+            await self._create_lease(node, self.uids[node])
+        except (ApiError, Unreachable) as error:
+            self._on_trouble(str(error))
+
+    async def remove(self, progress: Progress) -> int:
+        """Delete what was registered: reports, Leases, nodes. The answer is how many nodes are gone; what fails is told."""
+        removed = 0
+
+        async def remove_one(name: str) -> None:
+            nonlocal removed
+            try:
+                await _gone(self._client.delete(NODE_RESOURCE_TOPOLOGIES, name))
+                await _gone(self._client.delete(LEASES, name, LEASE_NAMESPACE))
+                await _gone(self._client.delete(NODES, name, uid=self.uids[name]))
+                removed += 1
+            except (ApiError, Unreachable) as error:
+                self._on_trouble(f"node {name} is not removed: {error}")
+
+        await _each(list(self.uids), remove_one, progress)
+        return removed
+
+
+async def _gone(deletion: Awaitable[None]) -> None:
+    """Delete what may be gone already, or replaced by something that is not ours."""
+    try:
+        await deletion
+    except ApiError as error:
+        if error.status not in (GONE, CONFLICT):
+            raise
+
+
+async def _each(things: Sequence[_Item], work: Callable[[_Item], Awaitable[None]], progress: Progress) -> None:
+    """Do something about each thing, some at once. The first failure ends all and is raised as it is."""
+    left = iter(things)
+    done = 0
+
+    async def one_after_another() -> None:
+        nonlocal done
+        for thing in left:
+            await work(thing)
+            done += 1
+            progress(done, len(things))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(AT_ONCE, len(things))):
+                group.create_task(one_after_another())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
