@@ -142,7 +142,7 @@ class _Reader:
             required,
             preferred,
             home=self._home(group, required, standing),
-            used=() if preferred is None else tuple(sorted({self._domain(preferred, at) for at in standing})),
+            standing=tuple(standing),
         )
         self._add(part, PartPods(group.name, own))
         if group.slices:

@@ -1,8 +1,8 @@
 """Equal pods under one constraint: counting is exact, so this never searches.
 
 How many pods a domain holds is the sum of its nodes' slots. Then the answer follows by arithmetic on a few hundred or thousand sums:
-the tightest required domain that holds all pods, in it as few preferred domains as possible (the largest first reach any number soonest),
-of those the ones with the least room left over, in those as few nodes as possible, or as many if pods are to be spread.
+`choice.py` says which domains are the best by the goals of the objective, and here they are filled: as few nodes as possible, or as many
+if pods are to be spread, or those nearest to members that run already.
 
 *Segments* are slices of the gang that must each stay inside one domain: a domain then holds a multiple of the slice's size. Layers of
 them go from wide to narrow, each size a divisor of the one before.
@@ -17,38 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.tree import Tree
+from bayplan.engine.gangs.choice import Choice, Wish, choose, distances_to
+from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
-from bayplan.engine.gangs.slices import Layer, SlicedRoom, deal_slices
-
-# Beyond so many combinations the tightest set is only approximated: its room matters less than the time to find it.
-MOST_TABLE_CELLS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
-
-    Preferred domains that are `used` already cost nothing.
-    """
-
-    pods: int
-    required: int = WHOLE_TREE
-    preferred: int | None = None
-    layers: tuple[Layer, ...] = ()
-    spread: bool = False
-    used: frozenset[int] = frozenset()
+from bayplan.engine.gangs.slices import Layer
+from bayplan.engine.gangs.tight_sets import tightest_domain
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """Pods by position, and how many preferred domains are in use then; no array if they do not fit.
 
-    `most` is how many pods the best required domain holds: the reason of a "no".
+    `most` is how many pods the best required domain holds: the reason of a "no". `unproven` are goals that might be met better.
     """
 
     counts: Counts | None
     domains: int
     most: int
+    unproven: frozenset[Goal] = frozenset()
 
 
 def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
@@ -63,42 +49,12 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     most = int(in_required.max(initial=0))
     if most < wish.pods:
         return Found(None, 0, most)
-    counts = _placed(tree, slots, wish, room, in_required)
+    choice = choose(tree, room, wish)
+    counts = _filled(tree, slots, wish, room, choice)
     if wish.preferred is None:
-        return Found(counts, 0, most)
-    touched = np.unique(tree.domain_at[wish.preferred][np.flatnonzero(counts)]).tolist()
-    return Found(counts, len(wish.used.union(touched)), most)
-
-
-def _placed(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], in_required: Counts) -> Counts:
-    if wish.preferred is None or wish.preferred <= wish.required:
-        chosen = [_tightest_domain(in_required, wish.pods)] if wish.required != WHOLE_TREE else [0]
-        return _fill(tree, slots, wish, room, wish.required, chosen)
-    above = tuple(layer for layer in wish.layers if wish.required < layer.level < wish.preferred)
-    if above:
-        return _placed_under_slices(tree, slots, wish, room, above)
-    chosen = _fewest_domains(tree, room[wish.preferred], wish, wish.preferred)
-    return _fill(tree, slots, wish, room, wish.preferred, chosen)
-
-
-def _placed_under_slices(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], above: tuple[Layer, ...]) -> Counts:
-    """Slices are wider than preferred domains: first it is decided which domain gets how many of them (`slices.py`)."""
-    assert wish.preferred is not None
-    inside = [(0, tree.size)]
-    if wish.required != WHOLE_TREE:
-        holding_all = np.flatnonzero(room[wish.required] >= wish.pods)
-        inside = [tree.bounds(wish.required, int(domain)) for domain in holding_all]
-    sliced = SlicedRoom(tree, room, above, wish.preferred, wish.used)
-    below = tuple(layer for layer in wish.layers if layer.level >= wish.preferred)
-    counts = np.zeros(tree.size, dtype=np.int64)
-    for domain, pods in deal_slices(sliced, inside, wish.pods):
-        first, end = tree.bounds(above[-1].level, domain)
-        here = np.zeros(tree.size, dtype=np.int64)
-        here[first:end] = slots[first:end]
-        share = place_equal(tree, here, replace(wish, pods=pods, required=WHOLE_TREE, layers=below))
-        assert share.counts is not None
-        counts += share.counts
-    return counts
+        return Found(counts, 0, most, choice.unproven)
+    touched = tree.domain_at[wish.preferred][[*np.flatnonzero(counts), *wish.standing]]
+    return Found(counts, len(np.unique(touched)), most, choice.unproven)
 
 
 def room_by_level(tree: Tree, slots: Counts, layers: Sequence[Layer]) -> list[Counts]:
@@ -133,116 +89,50 @@ def _of_whole_tree(tree: Tree, room: list[Counts], wish: Wish) -> Counts:
     return _whole_slices(np.array([total], dtype=np.int64), layer)
 
 
-def _tightest_domain(room: Counts, pods: int) -> int:
-    """The domain with the least room that still holds all pods; the first of equals."""
-    return int(np.where(room >= pods, room, np.iinfo(np.int64).max).argmin())
-
-
-def _fewest_domains(tree: Tree, room: Counts, wish: Wish, level: int) -> list[int]:
-    """Domains of the preferred level, as few as possible and all inside one required domain."""
-    if wish.used:
-        return _used_first(tree, room, wish, level)
-    if room.max(initial=0) >= wish.pods:
-        return [_tightest_domain(room, wish.pods)]
-    found = _least_room(tree, room, wish.pods, wish.required, level)
-    assert found is not None  # the required domain holds all pods
-    # As good and closer together: the same number of domains and the same room inside a narrower domain.
-    for narrower in range(level - 1, wish.required, -1):
-        closer = _least_room(tree, room, wish.pods, narrower, level)
-        if closer is not None and closer[:2] == found[:2]:
-            return closer[2]
-    return found[2]
-
-
-def _least_room(tree: Tree, room: Counts, pods: int, required: int, level: int) -> tuple[int, int, list[int]] | None:
-    """The fewest domains of a level that hold all pods inside one required domain, their room, and which; None if there are none."""
-    if required == WHOLE_TREE:
-        around = np.zeros(len(room), dtype=np.intp)
-    else:
-        around = tree.domain_at[required][tree.starts[level]]
-    order = np.lexsort((-room, around))
-    reached = np.cumsum(room[order])
-    begins = np.flatnonzero(np.concatenate((np.ones(1, dtype=np.bool_), np.diff(around[order]) != 0)))
-    before = np.concatenate((np.zeros(1, dtype=np.int64), reached[begins[1:] - 1]))
-    group = np.cumsum(np.concatenate((np.zeros(1, dtype=np.intp), (np.diff(around[order]) != 0).astype(np.intp))))
-    rank = np.arange(len(order)) - begins[group] + 1
-    enough = reached - before[group] >= pods
-    needed = np.minimum.reduceat(np.where(enough, rank, np.iinfo(np.intp).max), begins)
-    if not enough.any():
-        return None
-    fewest = int(needed.min())
-    candidates = np.flatnonzero(needed == fewest)
-    # Of the required domains that need no more than this, the one with the least room left in the tightest set.
-    best: list[int] = []
-    least = -1
-    for candidate in candidates[:MOST_TABLE_CELLS]:
-        members = np.sort(order[group == candidate])
-        chosen = _tightest_set(room[members], pods, fewest)
-        total = int(room[members][chosen].sum())
-        if least < 0 or total < least:
-            least, best = total, [int(member) for member in members[chosen]]
-        if least == pods:
-            break
-    return fewest, least, best
-
-
-def _used_first(tree: Tree, room: Counts, wish: Wish, level: int) -> list[int]:
-    """Domains that the gang stands in already, and as few others as possible."""
-    used = [domain for domain in sorted(wish.used) if room[domain]]
-    inside = np.zeros_like(room)
-    inside[used] = room[used]
-    missing = wish.pods - int(inside.sum())
-    if missing <= 0:
-        return _fewest_domains(tree, inside, replace(wish, used=frozenset()), level)
-    return used + _fewest_domains(tree, room - inside, replace(wish, pods=missing, used=frozenset()), level)
-
-
-def _tightest_set(room: Counts, pods: int, number: int) -> list[int]:
-    """So many domains that hold all pods with the least room in sum; by a table of sums, or nearly so if that is large."""
-    useful = np.flatnonzero(room)
-    if len(useful) * number * pods > MOST_TABLE_CELLS * 64:
-        return _largest_and_tightest(room, pods, number)
-    # reachable[n] holds as bits the sums that n domains can have; one row per domain, to find the way back.
-    reachable = [1] + [0] * number
-    rows = [tuple(reachable)]
-    for domain in useful:
-        size = int(room[domain])
-        for count in range(number, 0, -1):
-            reachable[count] |= reachable[count - 1] << size
-        rows.append(tuple(reachable))
-    sums = reachable[number] >> pods
-    total = pods + ((sums & -sums).bit_length() - 1)
-    chosen = []
-    count = number
-    for row in range(len(useful), 0, -1):
-        if count and not rows[row - 1][count] >> total & 1:
-            chosen.append(int(useful[row - 1]))
-            total -= int(room[useful[row - 1]])
-            count -= 1
-    return chosen[::-1]
-
-
-def _largest_and_tightest(room: Counts, pods: int, number: int) -> list[int]:
-    """All but one of the largest, and the tightest that holds the rest."""
-    order = np.argsort(-room, kind="stable")
-    chosen = [int(domain) for domain in order[: number - 1]]
-    missing = pods - int(room[chosen].sum())
-    rest = room.copy()
-    rest[chosen] = -1
-    return [*chosen, _tightest_domain(rest, missing)]
-
-
-def _fill(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], level: int, domains: Sequence[int]) -> Counts:
+def _filled(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], choice: Choice) -> Counts:
     """Pods by position, from the chosen domains down through the layers of slices to the nodes."""
-    counts = np.zeros(tree.size, dtype=np.int64)
+    if choice.slices is not None:
+        return _filled_by_slices(tree, slots, wish, *choice.slices)
+    # Whatever is above a domain that holds everybody is kept by itself.
+    level = max(choice.level, wish.target)
     inner = [layer for layer in wish.layers if layer.level > level]
-    if level == WHOLE_TREE:
-        shares = [(0, tree.size, wish.pods)]
+    multiple = _multiple(wish, level)
+    if choice.level >= wish.target:
+        shares = [(choice.first, choice.end, wish.pods)]
     else:
-        divided = _largest_first(room[level][list(domains)], wish.pods, wish.spread, _multiple(wish, level))
-        shares = [(*tree.bounds(level, domain), int(count)) for domain, count in zip(domains, divided, strict=True)]
+        divided = _largest_first(room[level][list(choice.domains)], wish.pods, wish.spread, multiple)
+        shares = [
+            (*tree.bounds(level, domain), int(count)) for domain, count in zip(choice.domains, divided, strict=True)
+        ]
+    if wish.standing and multiple == 1 and not wish.spread:
+        return _nearest_first(tree, slots, wish, [share[:2] for share in shares])
+    counts = np.zeros(tree.size, dtype=np.int64)
     for first, end, share in shares:
         counts[first:end] = _fill_one(tree, slots, room, first, end, share, inner, wish)
+    return counts
+
+
+def _filled_by_slices(tree: Tree, slots: Counts, wish: Wish, layer: Layer, shares: Sequence[tuple[int, int]]) -> Counts:
+    """Slices are wider than preferred domains, and each domain of their layer has its share: it is filled like a cluster of its own."""
+    inner = tuple(each for each in wish.layers if each.level > layer.level)
+    counts = np.zeros(tree.size, dtype=np.int64)
+    for domain, pods in shares:
+        first, end = tree.bounds(layer.level, domain)
+        here = np.zeros(tree.size, dtype=np.int64)
+        here[first:end] = slots[first:end]
+        share = place_equal(tree, here, replace(wish, pods=pods, required=WHOLE_TREE, layers=inner))
+        assert share.counts is not None
+        counts += share.counts
+    return counts
+
+
+def _nearest_first(tree: Tree, slots: Counts, wish: Wish, runs: Sequence[tuple[int, int]]) -> Counts:
+    """Fill the nodes of some domains from those nearest to members that run, of equally near ones the largest first."""
+    here = np.concatenate([np.arange(first, end) for first, end in runs])
+    order = here[np.lexsort((-slots[here], distances_to(tree, wish.standing)[here]))]
+    counts = np.zeros(tree.size, dtype=np.int64)
+    reached = np.cumsum(slots[order])
+    counts[order] = np.clip(wish.pods - (reached - slots[order]), 0, slots[order])
     return counts
 
 
@@ -295,7 +185,7 @@ def _largest_first(room: Counts, pods: int, spread: bool, multiple: int = 1) -> 
     missing = wanted - int(counts.sum())
     if missing:
         rest = np.where(counts > 0, -1, units)
-        counts[_tightest_domain(rest, missing)] = missing
+        counts[tightest_domain(rest, missing)] = missing
     return counts * multiple
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.gangs import program
-from bayplan.engine.gangs.problem import Problem, Solution, Status, wished_domains
+from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, wished_domains
 
 # Required domains that are looked into one by one.
 MOST_DOMAINS = 12
@@ -53,13 +53,31 @@ def _better(problem: Problem, known: Solution, other: Solution) -> Solution:
 def _in_required_domains(problem: Problem) -> Iterator[Problem]:
     """The problem restricted to single domains of the gang's required level, those with the least room first."""
     level = problem.parts[0].required
-    if level is None or level == problem.tree.node_level:
-        return
+    if level is not None and level != problem.tree.node_level:
+        yield from _in_single_domains(problem, level, len(problem.tree.starts[level]))
+
+
+def from_below(problem: Problem) -> Iterator[tuple[int, list[Problem], bool]]:
+    """(level, the problem restricted to single domains of it, whether these are all that count), for levels below the required one.
+
+    The lowest level comes first. Members that run already must be in the domain too.
+    """
+    required = problem.parts[0].required
+    for level in range(problem.tree.node_level, WHOLE_TREE if required is None else required, -1):
+        inside = list(_in_single_domains(problem, level, MOST_DOMAINS + 1))
+        yield level, inside[:MOST_DOMAINS], len(inside) <= MOST_DOMAINS
+
+
+def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Problem]:
+    """The problem restricted to domains of a level that have enough slots for each shape, at most so many, the tightest first."""
     sums = {shape: problem.tree.sums(problem.slots[shape], level) for shape in problem.shapes}
     enough = np.logical_and.reduce([sums[shape] >= problem.totals[0][shape] for shape in problem.shapes])
     room = np.add.reduce([sums[shape] for shape in problem.shapes])
-    for domain in sorted(np.flatnonzero(enough), key=lambda domain: int(room[domain])):
-        yield _restricted(problem, problem.tree.domain_at[level] == domain)
+    domain_at = problem.tree.domain_at[level]
+    for position in problem.parts[0].standing:
+        enough[np.arange(len(enough)) != domain_at[position]] = False
+    for domain in sorted(np.flatnonzero(enough), key=lambda domain: int(room[domain]))[:most]:
+        yield _restricted(problem, domain_at == domain)
 
 
 def _in_few_domains(problem: Problem, seconds: float) -> Solution:
@@ -72,7 +90,7 @@ def _in_few_domains(problem: Problem, seconds: float) -> Solution:
     sums = np.stack([problem.tree.sums(problem.slots[shape], level) for shape in problem.shapes]).astype(np.float64)
     totals = np.array([[problem.totals[0][shape]] for shape in problem.shapes], dtype=np.float64)
     worth = (np.minimum(sums, totals) / totals).sum(axis=0)
-    worth[list(problem.parts[0].used)] += len(totals)
+    worth[problem.used(0)] += len(totals)
     order = np.argsort(-worth, kind="stable")
     enough = (np.cumsum(sums[:, order], axis=1) >= totals).all(axis=0)
     best = Solution(Status.LIMIT_REACHED, bound="exact search: out of time")
@@ -80,7 +98,7 @@ def _in_few_domains(problem: Problem, seconds: float) -> Solution:
         return best
     low, high = int(enough.argmax()), len(order)
     number = low + 1
-    whether = replace(problem, parts=tuple(replace(part, preferred=None, used=()) for part in problem.parts))
+    whether = replace(problem, parts=tuple(replace(part, preferred=None) for part in problem.parts))
     while low < high:
         inside = np.isin(problem.tree.domain_at[level], order[:number])
         found = program.solve(_restricted(whether, inside), seconds)

@@ -17,7 +17,8 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.equal_pods import Wish, fill_nodes, place_equal
+from bayplan.engine.gangs.choice import Wish
+from bayplan.engine.gangs.equal_pods import fill_nodes, place_equal
 from bayplan.engine.gangs.problem import (
     NOWHERE,
     WHOLE_TREE,
@@ -232,7 +233,7 @@ class _Search:
         bound_by = [self._bound_by(number) for number in range(len(problem.parts))]
         preferred = problem.parts[0].preferred
         used = np.zeros(0 if preferred is None else len(tree.starts[preferred]), dtype=np.bool_)
-        used[list(problem.parts[0].used)] = True
+        used[problem.used(0)] = True
         for number in sorted(range(len(problem.parts)), key=lambda part: -self.level_of[bound_by[part]]):
             pods = problem.parts[number].pods[self.shape]
             if not pods:

@@ -5,7 +5,8 @@ The search (`search.py`) sees nothing of Kubernetes: nodes are positions in a tr
 the level below all labels.
 
 What is asked for: every part with a `required` level has all its pods (those of parts inside it included) in one domain of that level.
-What is wished for, in this order: as few domains as possible at `preferred` levels, as little room left over in them, short distances.
+What is wished for are the goals of the `objective`, usually as few domains as possible at `preferred` levels, then as little room left over in
+them, then short distances.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.tree import Tree
+from bayplan.engine.gangs.objective import USUAL, Objective
 
 Counts = NDArray[np.int64]
 WHOLE_TREE = -1
@@ -38,8 +40,8 @@ class Status(Enum):
 class Part:
     """A group of pods: `pods[shape]` of its own, and those of parts whose `parent` it is. The gang itself is part 0.
 
-    Parts with the same number in `apart` take different domains of their required level. Members that run already bind a part to the
-    domain `home` of its required level; the domains of its preferred level in which they stand are `used`, and cost nothing more.
+    Parts with the same number in `apart` take different domains of their required level. Members that run already are `standing` at these
+    positions, and bind a part to the domain `home` of its required level.
     """
 
     name: str
@@ -49,7 +51,7 @@ class Part:
     preferred: int | None = None
     apart: int | None = None
     home: int | None = None
-    used: tuple[int, ...] = ()
+    standing: tuple[int, ...] = ()
 
 
 class Mixes(Protocol):
@@ -77,6 +79,7 @@ class Problem:
     free: NDArray[np.float64]
     spread: bool = False
     mixes: Mixes | None = None
+    objective: Objective = USUAL
 
     @cached_property
     def totals(self) -> tuple[tuple[int, ...], ...]:
@@ -101,6 +104,13 @@ class Problem:
                 low, high = self.tree.bounds(part.required, part.home)
                 first, end = max(first, low), min(end, high)
         return first, end
+
+    def used(self, number: int) -> list[int]:
+        """The domains of a part's preferred level in which members stand already: they cost nothing more."""
+        part = self.parts[number]
+        if part.preferred is None:
+            return []
+        return sorted({int(self.tree.domain_at[part.preferred][position]) for position in part.standing})
 
     def required(self, number: int) -> int:
         """The lowest level that a part or one around it requires; `WHOLE_TREE` if none does."""
@@ -162,7 +172,7 @@ def domains_used(problem: Problem, solution: Solution, number: int) -> int:
         return 0
     domain_at = problem.tree.domain_at[part.preferred]
     touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner])
-    return len(set(part.used).union(*(np.unique(domain_at[positions]).tolist() for positions in touched)))
+    return len(set(problem.used(number)).union(*(np.unique(domain_at[positions]).tolist() for positions in touched)))
 
 
 def wished_domains(problem: Problem, solution: Solution) -> int:

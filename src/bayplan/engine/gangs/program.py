@@ -211,12 +211,12 @@ class _Program:
 
     def _count_domains(self, number: int, level: int, room: dict[int, Counts]) -> None:
         """Each domain that a part touches costs one, and a little for the room that it has: for all parts together less than a half."""
-        part = self.problem.parts[number]
+        used = self.problem.used(number)
         sums = {shape: self.problem.tree.sums(self.problem.slots[shape], level) for shape in room}
         wishes = sum(each.preferred is not None for each in self.problem.parts)
         everything = 1.0 + 2.0 * wishes * float(sum(counts.sum() for counts in sums.values()))
         for domain, variables in self._in_domains(number, level).items():
-            if domain in part.used:
+            if domain in used:
                 continue
             left_over = float(sum(counts[domain] for counts in sums.values())) / everything
             touched = self._variable(1.0, cost=1.0 + left_over)

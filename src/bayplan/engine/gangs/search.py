@@ -10,14 +10,16 @@ The answer says which of these it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import gcd
 
 import numpy as np
 
 from bayplan.engine.gangs import narrowed, program
-from bayplan.engine.gangs.equal_pods import Wish, place_equal
+from bayplan.engine.gangs.choice import Wish
+from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
     NOWHERE,
@@ -42,10 +44,48 @@ def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = pr
     impossible = _shortage(problem) or _crowd(problem)
     if impossible:
         return infeasible(impossible)
-    one_shape = len(problem.shapes) == 1
-    if one_shape and _is_one_group(problem):
+    if len(problem.shapes) == 1 and _is_one_group(problem):
         return _of_equal_pods(problem, layers)
     assert not layers
+    return _of_groups(problem, seconds)
+
+
+def _of_groups(problem: Problem, seconds: float) -> Solution:
+    """Groups, or pods of different shapes: what is proven is about their first goal, `fewest-domains` or `closest`."""
+    first = problem.objective[0]
+    if first is Goal.CLOSEST:
+        return _closest(problem, seconds)
+    solution = _in_few_domains(problem, seconds)
+    if first is Goal.LEAST_LEFTOVER and solution.found:
+        bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
+        return replace(solution, status=Status.FEASIBLE, bound=bound)
+    return solution
+
+
+def _closest(problem: Problem, seconds: float) -> Solution:
+    """The search inside single domains, from the lowest level up to the first that has one with a place for everybody."""
+    unsure = False
+    for level, inside, complete in narrowed.from_below(problem):
+        # Where there is too little room for a part, nothing is searched.
+        tries = [_in_few_domains(each, seconds / narrowed.MOST_DOMAINS) for each in inside if not _shortage(each)]
+        found = [solution for solution in tries if solution.found]
+        unsure = unsure or not complete or any(solution.status is Status.LIMIT_REACHED for solution in tries)
+        if found:
+            best = min(found, key=lambda solution: wished_domains(problem, solution))
+            where = f"all{_in_one(problem, level)}"
+            if unsure:
+                return replace(best, status=Status.FEASIBLE, bound=f"{where}; {_not_proven([Goal.CLOSEST])}")
+            return replace(best, status=Status.OPTIMAL, gap=0, bound=f"{where}, and no narrower domain holds them")
+    solution = _in_few_domains(problem, seconds)
+    if solution.found and unsure:
+        bound = f"{solution.bound}; {_not_proven([Goal.CLOSEST])}"
+        return replace(solution, status=Status.FEASIBLE, bound=bound)
+    return solution
+
+
+def _in_few_domains(problem: Problem, seconds: float) -> Solution:
+    """The search for a place in as few preferred domains as possible."""
+    one_shape = len(problem.shapes) == 1
     least = _fewest_domains(problem)
     packed = pack(problem) if one_shape else None
     if packed is not None and packed.status is Status.INFEASIBLE:
@@ -170,14 +210,23 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         preferred=gang.preferred,
         layers=layers,
         spread=problem.spread,
-        used=frozenset(gang.used),
+        standing=gang.standing,
+        objective=problem.objective,
     )
     found = place_equal(problem.tree, _slots_at_home(problem, 0, shape), wish)
     if found.counts is None:
         slices = f" in slices of {layers[0].size}" if layers else ""
         level = _in_one(problem, wish.required)
         return infeasible(f"the gang needs {_slots(wish.pods)}{slices}{level}, the most there are is {found.most}")
-    return Solution(Status.OPTIMAL, _divided(problem, shape, found.counts), "equal pods: counted exactly")
+    bound, status = "equal pods: counted exactly", Status.OPTIMAL
+    if found.unproven:
+        bound = f"equal pods: counted; {_not_proven(goal for goal in wish.objective if goal in found.unproven)}"
+        status = Status.FEASIBLE if wish.objective[0] in found.unproven else Status.OPTIMAL
+    return Solution(status, _divided(problem, shape, found.counts), bound)
+
+
+def _not_proven(goals: Iterable[Goal]) -> str:
+    return f"not proven to be the best by {' and '.join(goal.value for goal in goals)}"
 
 
 def _divided(problem: Problem, shape: int, counts: Counts) -> tuple[tuple[Spots, ...], ...]:
@@ -204,9 +253,9 @@ def _fewest_domains(problem: Problem) -> int:
     total = 0
     for number, part in enumerate(problem.parts):
         if part.preferred is None or not any(problem.totals[number]):
-            total += len(part.used)
+            total += len(problem.used(number))
             continue
-        key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.used)
+        key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.standing)
         if key not in known:
             alone = [_fewest_of(problem, number, shape) for shape in problem.shapes]
             known[key] = max((*alone, *_fewest_by_sums(problem, number)))
@@ -217,7 +266,7 @@ def _fewest_domains(problem: Problem) -> int:
 def _fewest_of(problem: Problem, number: int, shape: int) -> int:
     """So many preferred domains a part's pods of one shape need; at least one, even if they have no place."""
     part = problem.parts[number]
-    wish = Wish(problem.totals[number][shape], problem.required(number), part.preferred, used=frozenset(part.used))
+    wish = Wish(problem.totals[number][shape], problem.required(number), part.preferred, standing=part.standing)
     return max(1, place_equal(problem.tree, _slots_at_home(problem, number, shape), wish).domains)
 
 
@@ -230,5 +279,5 @@ def _fewest_by_sums(problem: Problem, number: int) -> Iterator[int]:
         wanted = sum(amounts[shape] // unit * problem.totals[number][shape] for shape in problem.shapes)
         usable = sum(amounts[shape] // unit * _slots_at_home(problem, number, shape) for shape in problem.shapes)
         room = np.minimum(usable, np.maximum(problem.free[resource] // unit, 0)).astype(np.int64)
-        wish = Wish(wanted, problem.required(number), part.preferred, used=frozenset(part.used))
+        wish = Wish(wanted, problem.required(number), part.preferred, standing=part.standing)
         yield place_equal(problem.tree, room, wish).domains if wanted else 0

@@ -45,17 +45,27 @@ class SlicedRoom:
     used: frozenset[int] = frozenset()
 
 
-def deal_slices(sliced: SlicedRoom, inside: Sequence[tuple[int, int]], pods: int) -> list[tuple[int, int]]:
-    """(domain of the lowest layer, pods) for all pods inside one of the runs of positions `inside`, the cheapest; there is room."""
-    best: tuple[int, int, _Table] | None = None
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """Pods for domains of the lowest layer, inside the run of positions that begins at `first`, and the preferred domains it costs."""
+
+    first: int
+    cost: int
+    shares: list[tuple[int, int]]
+
+
+def deal_slices(sliced: SlicedRoom, inside: Sequence[tuple[int, int]], pods: int) -> Dealt:
+    """All pods inside one of the runs of positions `inside`, as cheaply as possible; there is room."""
+    best: tuple[int, int, int, _Table] | None = None
     for first, end in inside:
         table = _Table(sliced, 0, first, end, pods // sliced.layers[0].size)
         cost = int(table.costs[-1][-1])
         room = sum(int(sliced.room[sliced.layers[0].level][domain]) for domain in table.domains)
         if cost < NO_WAY and (best is None or (cost, room) < best[:2]):
-            best = cost, room, table
+            best = cost, room, first, table
     assert best is not None
-    return best[2].dealt(pods // sliced.layers[0].size)
+    cost, _, first, table = best
+    return Dealt(first, cost, table.dealt(pods // sliced.layers[0].size))
 
 
 class _Table:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.engine.gangs.equal_pods import Wish, place_equal
+from bayplan.engine.gangs.choice import Wish
+from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.slices import Layer
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, by_rack, racks
 
@@ -37,11 +38,13 @@ TWO_BLOCKS = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2", "b2/r2: 1 1")
         (("b1/r1: 6", "b1/r2: 5", "b1/r3: 5"), Wish(10, preferred=RACK), {"b1/r2": 5, "b1/r3": 5}),
         # A preferred level that is wider than the required one adds nothing.
         (TWO_BLOCKS, Wish(6, required=RACK, preferred=BLOCK), {"b1/r2": 6}),
-        # Nothing asked for: as few nodes as possible.
-        (TWO_BLOCKS, Wish(12), {"b1/r1": 4, "b2/r1": 8}),
+        # Nothing asked for: as close together as possible, on as few nodes as possible.
+        (TWO_BLOCKS, Wish(12), {"b2/r1": 10, "b2/r2": 2}),
+        (TWO_BLOCKS, Wish(10), {"b2/r1": 10}),
+        (TWO_BLOCKS, Wish(16), {"b1/r1": 8, "b2/r1": 8}),
         # Racks that the gang stands in already cost nothing.
-        (("b1/r1: 2", "b1/r2: 4", "b1/r3: 2"), Wish(2, preferred=RACK, used=frozenset({2})), {"b1/r3": 2}),
-        (TWO_BLOCKS, Wish(2, preferred=RACK, used=frozenset({0, 3})), {"b2/r2": 2}),
+        (("b1/r1: 2", "b1/r2: 4", "b1/r3: 2"), Wish(2, preferred=RACK, standing=(2,)), {"b1/r3": 2}),
+        (TWO_BLOCKS, Wish(2, preferred=RACK, standing=(0, 7)), {"b1/r1": 2}),
     ],
 )
 def test_where_they_go(lines: tuple[str, ...], wish: Wish, expected: dict[str, int]) -> None:
@@ -82,8 +85,8 @@ def test_how_many_fit_at_most(wish: Wish, most: int) -> None:
         (Wish(8, required=BLOCK, preferred=NODE), 1),
         (Wish(5, required=RACK, preferred=BLOCK), 1),
         (Wish(26), 0),
-        (Wish(3, preferred=RACK, used=frozenset({3})), 2),
-        (Wish(2, preferred=RACK, used=frozenset({0, 3})), 2),
+        (Wish(3, preferred=RACK, standing=(6,)), 2),
+        (Wish(2, preferred=RACK, standing=(0, 7)), 2),
     ],
 )
 def test_how_many_preferred_domains_are_in_use_then(wish: Wish, domains: int) -> None:

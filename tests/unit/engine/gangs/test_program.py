@@ -98,7 +98,7 @@ def test_required_domains_homes_and_distance() -> None:
 
 
 def test_domains_where_members_run_cost_nothing_more() -> None:
-    whole = replace(gang(2, None, RACK), used=(1,))
+    whole = replace(gang(2, None, RACK), standing=(1,))
     problem = equal_pods(*racks("b1/r1: 2", "b1/r2: 2"), whole)
     solution = program.solve(problem)
     assert by_position(problem, solution) == [(0,), (2,)]

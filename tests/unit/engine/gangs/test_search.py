@@ -140,7 +140,7 @@ def test_a_no_about_several_shapes_comes_from_the_exact_search(preferred: int | 
 
 def test_running_members_draw_the_others_to_them() -> None:
     tree, slots = racks("b1/r1: 2", "b1/r2: 4", "b1/r3: 2")
-    whole = replace(gang(2, None, RACK), used=(2,))
+    whole = replace(gang(2, None, RACK), standing=(2,))
     problem = Problem(tree, (whole,), (slots,), *NO_SUMS)
     solution = search(problem)
     assert solution.placed[0][0].positions.tolist() == [2]

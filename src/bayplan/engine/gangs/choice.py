@@ -1,0 +1,236 @@
+"""Which domains equal pods go to: the best by the objective's three goals, in the order that it names them.
+
+The room of every domain is known (`equal_pods.py`), so this is arithmetic. What makes it short: the largest distance between two members is
+given by the lowest level one domain of which holds them all. So for each level the best set of domains *inside one domain of that level* is
+found by the two other goals, and of these sets, the lowest first, that one is taken which is as good by the goals that come before `closest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.tree import Tree
+from bayplan.engine.gangs.objective import USUAL, Goal, Objective
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
+from bayplan.engine.gangs.slices import Layer, SlicedRoom, deal_slices
+from bayplan.engine.gangs.tight_sets import TightSet, tightest_of_any_number, tightest_of_number
+
+# Required domains that are looked into one by one; there is hardly ever more than one that needs as few domains as any.
+MOST_CANDIDATES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
+
+    Members that run already are `standing` at these positions, each as often as there are members; the preferred domains there cost
+    nothing more.
+    """
+
+    pods: int
+    required: int = WHOLE_TREE
+    preferred: int | None = None
+    layers: tuple[Layer, ...] = ()
+    spread: bool = False
+    standing: tuple[int, ...] = ()
+    objective: Objective = USUAL
+
+    @property
+    def target(self) -> int:
+        """The level of the domains that are chosen: the preferred one, or the required one if that is as low."""
+        return self.required if self.preferred is None else max(self.required, self.preferred)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Domains of the target level, all members inside one domain of `level`; `first` and `end` are that domain's positions.
+
+    `number` are the preferred domains that no member stood in before, `room` the slots that these have. `slices` say how many pods
+    each domain of the lowest layer above the preferred level gets, if there is one. `unproven` are goals that might be met better.
+    """
+
+    level: int
+    first: int
+    end: int
+    domains: Sequence[int]
+    number: int
+    room: int
+    slices: tuple[Layer, Sequence[tuple[int, int]]] | None = None
+    unproven: frozenset[Goal] = frozenset()
+
+    def score(self, goals: Sequence[Goal]) -> tuple[int, ...]:
+        """How good it is by these goals."""
+        return tuple(self.number if goal is Goal.FEWEST_DOMAINS else self.room for goal in goals)
+
+
+def choose(tree: Tree, room: Sequence[Counts], wish: Wish) -> Choice:
+    """The best domains; there is room for all pods in one required domain."""
+    return _Chooser(tree, room, wish).best()
+
+
+@dataclass
+class _Chooser:
+    tree: Tree
+    room: Sequence[Counts]
+    wish: Wish
+
+    def best(self) -> Choice:
+        wish = self.wish
+        place = wish.objective.index(Goal.CLOSEST)
+        before = wish.objective[:place]
+        anywhere = self._best_inside(wish.required) if before else None
+        # Spreading over nodes and standing on the same one contradict each other: closeness ends at the level of the chosen domains.
+        lowest = wish.target if wish.spread else self.tree.node_level
+        for level in range(lowest, wish.required, -1):
+            closer = self._best_inside(level)
+            if closer is not None and (anywhere is None or closer.score(before) == anywhere.score(before)):
+                return closer
+        found = anywhere or self._best_inside(wish.required)
+        assert found is not None  # whoever asks has seen that a required domain holds all pods
+        return found
+
+    @cached_property
+    def _goals(self) -> Objective:
+        """The goals other than closeness."""
+        return tuple(goal for goal in self.wish.objective if goal is not Goal.CLOSEST)
+
+    @cached_property
+    def _used(self) -> list[int]:
+        """Domains of the target level that members stand in; none if nothing is preferred there, because they save nothing then."""
+        if self.wish.preferred != self.wish.target or not self.wish.standing:
+            return []
+        return sorted({int(self.tree.domain_at[self.wish.target][position]) for position in self.wish.standing})
+
+    def _best_inside(self, level: int) -> Choice | None:
+        """The best choice with all members inside one domain of a level; None if no domain holds them."""
+        wish = self.wish
+        if any(layer.apart and layer.level <= level and layer.size < wish.pods for layer in wish.layers):
+            return None
+        around = self._holding(level)
+        if not len(around):
+            return None
+        above = tuple(layer for layer in wish.layers if level < layer.level < wish.target)
+        if wish.preferred == wish.target and above:
+            return self._by_slices(level, around, above)
+        if level >= wish.target:
+            return self._in_one_domain(level, around)
+        return self._in_several(level, around)
+
+    def _holding(self, level: int) -> NDArray[np.intp]:
+        """The domains of a level that hold all pods and everybody who runs already."""
+        if level == WHOLE_TREE:
+            return np.zeros(1, dtype=np.intp)
+        if int(self.room[level].max(initial=0)) < self.wish.pods:
+            return np.zeros(0, dtype=np.intp)
+        holding = np.flatnonzero(self.room[level] >= self.wish.pods)
+        if self.wish.standing:
+            at = self.tree.domain_at[level]
+            first, last = at[min(self.wish.standing)], at[max(self.wish.standing)]
+            holding = holding[holding == first] if first == last else holding[:0]
+        return holding
+
+    def _bounds(self, level: int, domain: int) -> tuple[int, int]:
+        return (0, self.tree.size) if level == WHOLE_TREE else self.tree.bounds(level, domain)
+
+    def _in_one_domain(self, level: int, around: NDArray[np.intp]) -> Choice:
+        """The level is the target or below it: of the domains that hold everybody, the one inside the tightest domain of the target."""
+        tree, target = self.tree, self.wish.target
+        if target == WHOLE_TREE:
+            best = int(self.room[level][around].argmin()) if level != WHOLE_TREE else 0
+            return Choice(level, *self._bounds(level, int(around[best])), [0], 0, 0)
+        outer = tree.domain_at[target][tree.starts[level][around]]
+        room = (
+            np.where(np.isin(outer, self._used), 0, self.room[target][outer])
+            if self._used
+            else self.room[target][outer]
+        )
+        best = int(np.lexsort((self.room[level][around], room))[0]) if level > target else int(room.argmin())
+        number = int(self.wish.preferred is not None and int(outer[best]) not in self._used)
+        return Choice(level, *self._bounds(level, int(around[best])), [int(outer[best])], number, int(room[best]))
+
+    def _in_several(self, level: int, around: NDArray[np.intp]) -> Choice:
+        """The level is above the target: the best set of domains inside one of those that hold everybody."""
+        used, target_room = self._used, self.room[self.wish.target]
+        missing = self.wish.pods - int(target_room[used].sum())
+        if missing <= 0:
+            return Choice(level, *self._bounds(level, int(around[0])), used, 0, 0)
+        if used:
+            target_room = target_room.copy()
+            target_room[used] = 0
+        fewest_first = self._goals[0] is Goal.FEWEST_DOMAINS
+        found: Choice | None = None
+        for domain, members, fewest in self._needing(level, around, target_room, missing, every=not fewest_first):
+            set_ = (tightest_of_number if fewest_first else tightest_of_any_number)(
+                target_room[members], missing, fewest
+            )
+            choice = self._chosen(level, domain, members, set_)
+            if found is None or choice.score(self._goals) < found.score(self._goals):
+                found = choice
+            if found.number == fewest and found.room == missing:
+                break
+        assert found is not None
+        return found
+
+    def _chosen(self, level: int, domain: int, members: NDArray[np.intp], set_: TightSet) -> Choice:
+        domains = [*self._used, *sorted(int(member) for member in members[set_.domains])]
+        unproven = frozenset[Goal]() if set_.proven else self._from_leftover_on
+        return Choice(level, *self._bounds(level, domain), domains, len(set_), set_.room, unproven=unproven)
+
+    @cached_property
+    def _from_leftover_on(self) -> frozenset[Goal]:
+        """What is not proven any more where the least room left over is not."""
+        return frozenset(self.wish.objective[self.wish.objective.index(Goal.LEAST_LEFTOVER) :])
+
+    def _needing(
+        self, level: int, around: NDArray[np.intp], room: Counts, missing: int, *, every: bool
+    ) -> Iterator[tuple[int, NDArray[np.intp], int]]:
+        """(domain of a level, the domains of the target inside it, how many of these hold all), those that need the fewest first.
+
+        Only those that need as few as any, unless `every` one is asked for. Domains nearer to members that run come first.
+        """
+        starts = self.tree.starts[self.wish.target]
+        if level == WHOLE_TREE:
+            begins, order = np.zeros(1, dtype=np.intp), np.argsort(-room)
+        else:
+            begins = np.searchsorted(starts, self.tree.starts[level])
+            order = np.lexsort((-room, self.tree.domain_at[level][starts]))
+        # The largest first, domain after domain: in one running sum each finds where it has reached what is missing.
+        reached = np.cumsum(room[order])
+        before = np.where(begins > 0, reached[begins - 1], 0)
+        needed = np.searchsorted(reached, before[around] + missing) - begins[around] + 1
+        best = np.argsort(needed, kind="stable")[:MOST_CANDIDATES] if every else np.flatnonzero(needed == needed.min())
+        ends = np.append(begins[1:], len(starts))
+        for index in best[:MOST_CANDIDATES].tolist():
+            domain = int(around[index])
+            members = np.arange(begins[domain], ends[domain])
+            if self.wish.standing:
+                members = members[np.argsort(self._distances[starts[members]], kind="stable")]
+            yield domain, members, int(needed[index])
+
+    @cached_property
+    def _distances(self) -> Counts:
+        return distances_to(self.tree, self.wish.standing)
+
+    def _by_slices(self, level: int, around: NDArray[np.intp], above: tuple[Layer, ...]) -> Choice | None:
+        """Slices are wider than preferred domains: which domain gets how many of them is decided first (`slices.py`)."""
+        wish = self.wish
+        inside = [self._bounds(level, domain) for domain in around.tolist()]
+        sliced = SlicedRoom(self.tree, self.room, above, wish.target, frozenset(self._used))
+        dealt = deal_slices(sliced, inside, wish.pods)
+        first, end = next(bounds for bounds in inside if bounds[0] <= dealt.first < bounds[1])
+        shares = (above[-1], dealt.shares)
+        return Choice(level, first, end, (), dealt.cost, 0, shares, self._from_leftover_on)
+
+
+def distances_to(tree: Tree, standing: Sequence[int]) -> Counts:
+    """For every position the sum of its distances to these positions, in edges."""
+    total = np.zeros(tree.size, dtype=np.int64)
+    for domain_at in tree.domain_at:
+        beside = np.bincount(domain_at[list(standing)], minlength=int(domain_at[-1]) + 1)
+        total += 2 * (len(standing) - beside[domain_at])
+    return total

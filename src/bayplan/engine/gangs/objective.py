@@ -1,0 +1,45 @@
+"""What a gang's placement is measured by: three goals, and the order in which they count.
+
+| goal | what is made small |
+|---|---|
+| `fewest-domains` | how many domains of the preferred level the gang uses |
+| `least-leftover` | the slots left over in the domains it uses: those of the preferred level, else of the required one |
+| `closest` | the largest distance between two members in edges of the tree; then, of new members to those that run, the sum |
+
+The order is lexicographic: a later goal decides only between placements that are equal by the ones before. Whoever names some of
+them puts those first; the others follow in their usual order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+
+class Goal(Enum):
+    """Something to be made small, by the name that users write."""
+
+    FEWEST_DOMAINS = "fewest-domains"
+    LEAST_LEFTOVER = "least-leftover"
+    CLOSEST = "closest"
+
+
+Objective = tuple[Goal, ...]
+USUAL: Objective = tuple(Goal)
+
+
+def objective_of(names: Sequence[str]) -> Objective:
+    """The order of goals that these names ask for. Raises `ValueError` with one sentence if a name is unknown or there twice."""
+    known = {goal.value: goal for goal in Goal}
+    for number, name in enumerate(names):
+        if name not in known:
+            raise ValueError(f'"{name}" must be one of {", ".join(known)}')
+        if name in names[:number]:
+            raise ValueError(f'"{name}" is there twice')
+    first = tuple(known[name] for name in names)
+    return (*first, *(goal for goal in USUAL if goal not in first))
+
+
+def in_order(goals: Iterable[Goal]) -> str:
+    """`fewest-domains, then least-leftover, then closest`."""
+    return ", then ".join(goal.value for goal in goals)

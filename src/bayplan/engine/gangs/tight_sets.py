@@ -1,0 +1,101 @@
+"""Sets of domains that hold so many pods with the least room in sum: in a given number of domains, or in any number.
+
+Both are knapsacks. The cheap guess comes first, all but one of the largest and the tightest for the rest: if nothing is left over there,
+no table is needed. Too large a table is not made, and the answer says that it is not proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.engine.gangs.problem import Counts
+
+# Larger tables take more than some 10 ms: as many steps of the bit table, as many bits in it, as many cells of the table of counts.
+MOST_STEPS = 50_000
+MOST_BITS = 1 << 26
+MOST_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class TightSet:
+    """Domains by their index, ascending; their room; whether it is proven that there is no tighter set."""
+
+    domains: list[int]
+    room: int
+    proven: bool
+
+    def __len__(self) -> int:
+        return len(self.domains)
+
+
+def tightest_domain(room: Counts, pods: int) -> int:
+    """The domain with the least room that still holds all pods; the first of equals."""
+    return int(np.where(room >= pods, room, np.iinfo(np.int64).max).argmin())
+
+
+def tightest_of_number(room: Counts, pods: int, number: int) -> TightSet:
+    """So many domains that hold all pods, with the least room in sum. There is such a set, and none of fewer domains."""
+    guess = _largest_and_tightest(room, pods, number)
+    if number == 1:
+        return replace(guess, proven=True)
+    useful = np.flatnonzero(room)
+    steps = len(useful) * number
+    if guess.proven or steps > MOST_STEPS or steps * pods > MOST_BITS:
+        return guess
+    # reachable[n] holds as bits the sums that n domains can have; one row per domain, to find the way back.
+    reachable = [1] + [0] * number
+    rows = [tuple(reachable)]
+    for domain in useful:
+        size = int(room[domain])
+        for count in range(number, 0, -1):
+            reachable[count] |= reachable[count - 1] << size
+        rows.append(tuple(reachable))
+    sums = reachable[number] >> pods
+    least = total = pods + ((sums & -sums).bit_length() - 1)
+    chosen = []
+    count = number
+    for row in range(len(useful), 0, -1):
+        if count and not rows[row - 1][count] >> total & 1:
+            chosen.append(int(useful[row - 1]))
+            total -= int(room[useful[row - 1]])
+            count -= 1
+    return TightSet(chosen[::-1], least, proven=True)
+
+
+def tightest_of_any_number(room: Counts, pods: int, fewest: int) -> TightSet:
+    """The domains that hold all pods with the least room in sum, of such sets the one of the fewest; no set has fewer than `fewest`."""
+    guess = _largest_and_tightest(room, pods, fewest)
+    useful = np.flatnonzero(room)
+    # A set without a domain that could be left out has less than the largest domain to spare.
+    width = pods + int(room.max(initial=0))
+    if guess.proven or len(useful) * width > MOST_CELLS:
+        return guess
+    no_way = np.int32(len(useful) + 1)
+    needed: list[NDArray[np.int32]] = [np.full(width, no_way)]
+    needed[0][0] = 0
+    for domain in useful:
+        size, before = int(room[domain]), needed[-1]
+        after = before.copy()
+        np.minimum(after[size:], before[: width - size] + 1, out=after[size:])
+        needed.append(after)
+    least = total = pods + int((needed[-1][pods:] < no_way).argmax())
+    chosen = []
+    for row in range(len(useful), 0, -1):
+        if needed[row][total] != needed[row - 1][total]:
+            chosen.append(int(useful[row - 1]))
+            total -= int(room[useful[row - 1]])
+    return TightSet(chosen[::-1], least, proven=True)
+
+
+def _largest_and_tightest(room: Counts, pods: int, number: int) -> TightSet:
+    """All but one of the largest, and the tightest that holds the rest; proven if nothing is left over."""
+    order = np.argsort(-room, kind="stable")[: number - 1]
+    missing = pods - int(room[order].sum())
+    rest = room.copy()
+    rest[order] = -1
+    last = tightest_domain(rest, missing)
+    left_over = int(room[last]) - missing
+    return TightSet(sorted([*order.tolist(), last]), pods + left_over, proven=left_over == 0)
