@@ -14,7 +14,7 @@ from typing import Any, Generic
 import msgspec
 from msgspec import Raw, Struct
 
-from bayplan.kube.core_v1 import Metadata
+from bayplan.kube.core_v1 import WireStruct
 from bayplan.kube.errors import field_and_problem
 from bayplan.kube.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
 from bayplan.kube.resources import Resource
@@ -57,8 +57,16 @@ class WatchLines(Generic[T]):
     garbage: str = ""  # a line that is not JSON: whatever follows it was not read
 
 
+class _Head(WireStruct, frozen=True):
+    """As little as possible: what is wrong may stand anywhere else."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
 class _AnyObject(Struct):
-    metadata: Metadata = Metadata()
+    metadata: _Head = _Head()
 
 
 _any_object = msgspec.json.Decoder(_AnyObject)
@@ -108,7 +116,7 @@ class ResourceDecoder(Generic[T]):
             try:
                 items.append(self._object.decode(raw))
             except msgspec.ValidationError as error:
-                broken.append(_broken(raw, error)[0])
+                broken.append(_broken(raw, error))
         return items, broken, page.metadata
 
     def _lines_one_by_one(self, data: bytes) -> WatchLines[T]:
@@ -142,19 +150,24 @@ def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: Wa
     if watch_line.type == "ERROR":
         said.refusal = status_of(bytes(watch_line.object))
         return
-    broken, metadata = _broken(watch_line.object, error, deleted=watch_line.type == "DELETED")
-    said.resource_version = metadata.resource_version or said.resource_version
+    said.resource_version = _head_of(watch_line.object).resource_version or said.resource_version
     if watch_line.type != "BOOKMARK":
+        broken = _broken(watch_line.object, error, deleted=watch_line.type == "DELETED")
         said.broken[broken.namespace, broken.name] = broken
 
 
-def _broken(raw: Raw, error: msgspec.ValidationError, *, deleted: bool = False) -> tuple[Broken, Metadata]:
-    try:
-        metadata = _any_object.decode(raw).metadata
-    except msgspec.ValidationError:
-        metadata = Metadata()  # the fault is in the metadata itself
+def _broken(raw: Raw, error: msgspec.ValidationError, *, deleted: bool = False) -> Broken:
+    head = _head_of(raw)
     path, problem = field_and_problem(error)
-    return Broken(metadata.namespace or "", metadata.name, f"{path}: {problem}" if path else problem, deleted), metadata
+    path = path.removeprefix("object.")  # the line of a watch holds the object
+    return Broken(head.namespace, head.name, f"{path}: {problem}" if path else problem, deleted)
+
+
+def _head_of(raw: Raw) -> _Head:
+    try:
+        return _any_object.decode(raw).metadata
+    except msgspec.ValidationError:
+        return _Head()
 
 
 def status_of(data: bytes) -> Status:

@@ -60,9 +60,7 @@ NODES = Resource("v1", "nodes", "Node", Node, namespaced=False)
 NAMESPACES = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
 LEASES = Resource(coordination_v1.API_VERSION, "leases", "Lease", coordination_v1.Lease)
 EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
-POD_GROUPS = Resource(
-    podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup
-)
+POD_GROUPS = Resource(podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup)
 KAI_POD_GROUPS = Resource(
     f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup
 )

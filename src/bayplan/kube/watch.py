@@ -1,0 +1,160 @@
+"""Follow a resource for ever: first all of it (`Listed`), then what changes (`Changes`), whatever happens to the connection.
+
+An API server ends watches as it likes, forgets old versions (410), restarts, or falls silent while the connection looks alive.
+`follow` lists, watches from the list's version, remembers the version of every line and of the bookmarks, and goes on from there
+when a watch ends; only where the server no longer knows that version does it list again. The receiver replaces all it knows by
+each `Listed`: whoever is not in it is gone. A resource that is not installed is `Absent` until it is.
+
+    async for news in follow(client, NODES):
+        match news:
+            case Listed(): ...
+            case Changes(): ...
+            case Absent(): ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from bayplan.kube.backoff import Backoff
+from bayplan.kube.client import ApiError, KubeClient, Unreachable, selectors
+from bayplan.kube.decoding import Changes, Listed, ResourceDecoder, WatchLines, decoder_of
+from bayplan.kube.meta_v1 import T
+from bayplan.kube.resources import Resource
+
+LONGEST_LINE = 64 << 20  # bytes; objects have at most a few MiB, so this is not the API server speaking
+AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing is trouble, or we would ask without pause
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """Times in seconds.
+
+    The server is asked to end each watch before `silence`, so that a living one is never mistaken for a dead one.
+    """
+
+    silence: float = 60.0
+    absent_retry: float = 30.0
+    first_backoff: float = 0.2
+    longest_backoff: float = 15.0
+    page: int = 500
+
+
+class Absent(Struct, frozen=True):
+    """The resource is not installed (any more). Said once; it is asked for again every `absent_retry` seconds."""
+
+    resource: Resource[Any]
+
+
+class _Ended(Exception):
+    """A watch ended otherwise than it should; the message says how."""
+
+
+class _VersionLost(_Ended):
+    """Nothing can be resumed from the version that we know: list again."""
+
+
+async def follow(
+    client: KubeClient,
+    resource: Resource[T],
+    *,
+    namespace: str | None = None,
+    field_selector: str = "",
+    label_selector: str = "",
+    settings: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
+    on_trouble: Callable[[str], None] | None = None,
+) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
+    """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again."""
+    decoder: ResourceDecoder[T] = decoder_of(resource)
+    path = resource.path(namespace)
+    query = selectors(label_selector, field_selector)
+    backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
+    version: str | None = None  # None: unknown, list first
+    absent = False
+    while True:
+        delay = 0.0
+        try:
+            if version is None:
+                listed = await client.list(
+                    resource,
+                    namespace,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    page=settings.page,
+                )
+                version, absent = listed.resource_version, False
+                yield listed
+            async with aclosing(_watch(client, path, query, version, decoder, settings)) as watch:
+                async for said in watch:
+                    backoff.reset()
+                    version = said.resource_version or version
+                    if said.changes or said.broken:
+                        yield Changes(said.changes, list(said.broken.values()))
+                    _check(said)
+            continue  # ended as watches do: go on from the last version
+        except ApiError as error:
+            trouble = str(error)
+            if error.status == 404 and version is None:
+                if not absent:
+                    yield Absent(resource)
+                absent, delay = True, settings.absent_retry
+            elif error.status in (404, 410):
+                version = None
+            delay = max(delay, error.retry_after or 0.0)
+        except _VersionLost as error:
+            trouble, version = str(error), None
+        except (_Ended, Unreachable) as error:
+            trouble = str(error)
+        if on_trouble is not None and not absent:
+            on_trouble(trouble)
+        await asyncio.sleep(max(delay, 0.0 if absent else backoff.after_failure()))
+
+
+async def _watch(
+    client: KubeClient,
+    path: str,
+    query: dict[str, str],
+    version: str,
+    decoder: ResourceDecoder[T],
+    settings: WatchSettings,
+) -> AsyncGenerator[WatchLines[T], None]:
+    """One watch, from `version` to its end; what each read of the socket brought."""
+    loop = asyncio.get_running_loop()
+    opened_at = loop.time()
+    asked = {
+        **query,
+        "resourceVersion": version,
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(max(1, int(settings.silence * random.uniform(0.6, 0.9)))),  # noqa: S311 - not a secret
+    }
+    start_of_line = b""
+    nothing = True
+    async with client.watch(path, asked, silence=settings.silence) as chunks, aclosing(chunks):
+        async for chunk in chunks:
+            end = chunk.rfind(b"\n") + 1
+            if end:
+                nothing = False
+                yield decoder.lines(start_of_line + chunk[:end])
+                start_of_line = chunk[end:]
+            else:
+                start_of_line += chunk
+            if len(start_of_line) > LONGEST_LINE:
+                raise _VersionLost(f"watch {path}: a line has more than {LONGEST_LINE} bytes")
+    if nothing and loop.time() - opened_at < AT_ONCE:
+        raise _Ended(f"watch {path}: ended at once and brought nothing")
+
+
+def _check(said: WatchLines[T]) -> None:
+    """Raise if these lines were the last ones that make sense."""
+    if said.refusal is not None:
+        refusal = said.refusal
+        raise _VersionLost(f"watch: {refusal.code} {refusal.reason}: {refusal.message}")
+    if said.garbage:
+        raise _VersionLost(f"watch: a line is not JSON: {said.garbage}")
