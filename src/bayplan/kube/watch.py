@@ -25,9 +25,12 @@ from msgspec import Struct
 
 from bayplan.kube.backoff import Backoff
 from bayplan.kube.client import ApiError, KubeClient, Unreachable, selectors
-from bayplan.kube.decoding import Changes, Listed, ResourceDecoder, WatchLines, decoder_of
-from bayplan.kube.meta_v1 import T
+from bayplan.kube.decoding import Broken, Changes, Listed, ResourceDecoder, WatchLines, decoder_of
+from bayplan.kube.meta_v1 import Change, T
 from bayplan.kube.resources import Resource
+
+# Whoever follows finds here all that `follow` gives.
+__all__ = ["Absent", "Broken", "Change", "Changes", "Listed", "WatchSettings", "follow"]
 
 LONGEST_LINE = 64 << 20  # bytes; objects have at most a few MiB, so this is not the API server speaking
 AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing is trouble, or we would ask without pause
