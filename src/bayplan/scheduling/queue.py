@@ -47,7 +47,7 @@ class SchedulingQueue:
         self._units: dict[str, Unit] = {}
         self._active: Line[str] = Line()
         self._backoff: Line[str] = Line()
-        self._strict_backoff: Line[str] = Line()
+        self._resting: Line[str] = Line()
         self._lots: dict[Hashable, Lot] = {}
         # When the scout of each lot tries again though nothing woke it.
         self._flushes: Line[Hashable] = Line()
@@ -136,10 +136,8 @@ class SchedulingQueue:
             return
         unit.failures += 1
         unit.troubles = 0
-        rest = took * REST_PER_SECOND_OF_WORK
-        backoff = self._backoff_after(unit.failures)
-        unit.strict = rest > backoff
-        unit.backoff_until = now + max(rest, backoff)
+        unit.rest_until = now + took * REST_PER_SECOND_OF_WORK
+        unit.backoff_until = now + self._backoff_after(unit.failures)
         if missed_news or unit.changed:
             self._activate(unit)
             return
@@ -156,8 +154,7 @@ class SchedulingQueue:
         unit = self._in_flight(key)
         if unit is not None:
             unit.troubles += 1
-            unit.strict = True
-            unit.backoff_until = now + self._backoff_after(unit.troubles)
+            unit.rest_until = now + self._backoff_after(unit.troubles)
             self._activate(unit)
 
     def done(self, key: str) -> Unit | None:
@@ -182,10 +179,9 @@ class SchedulingQueue:
     # -- questions ------------------------------------------------------------------------------------------------
 
     def next_time(self) -> float | None:
-        """When a backoff ends or a lot is flushed next: after `pop` said None, nothing is to do before, unless news come."""
-        firsts = (line.first() for line in (self._backoff, self._strict_backoff))
-        times = [first[0][0] for first in (*firsts, self._flushes.first()) if first is not None]
-        return min(times, default=None)
+        """When a rest or backoff ends or a lot is flushed: after `pop` said None, nothing is to do before, unless news come."""
+        firsts = (self._resting.first(), self._backoff.first(), self._flushes.first())
+        return min((first[0][0] for first in firsts if first is not None), default=None)
 
     def counts(self) -> dict[Place, int]:
         """How many pods are where. Those behind the scout of an open lot still count as parked."""
@@ -208,11 +204,11 @@ class SchedulingQueue:
         if now < self._now:
             raise ValueError(f"time goes back from {self._now} to {now}")
         self._now = now
-        for line in (self._backoff, self._strict_backoff):
+        for line in (self._resting, self._backoff):
             while (ended := line.first()) is not None and ended[0][0] <= now:
                 unit = self._units[ended[1]]
                 self._leave(unit)
-                self._stand(unit, Place.ACTIVE)
+                self._activate(unit)
         while (flush := self._flushes.first()) is not None and flush[0][0] <= now:
             self._flushes.put(flush[1], (now + self._flush_after,))
             self._open(flush[1])
@@ -231,16 +227,19 @@ class SchedulingQueue:
         return unit
 
     def _activate(self, unit: Unit) -> None:
-        """May be tried, when its backoff has ended."""
-        self._stand(unit, Place.BACKOFF if unit.backoff_until > self._now else Place.ACTIVE)
+        """May be tried, when its rest and its backoff have ended."""
+        waits = max(unit.rest_until, unit.backoff_until) > self._now
+        self._stand(unit, Place.BACKOFF if waits else Place.ACTIVE)
 
     def _stand(self, unit: Unit, place: Place) -> None:
         unit.place = place
         self._pods[place] += unit.pods
         if place is Place.ACTIVE:
             self._active.put(unit.key, unit.order)
+        elif place is Place.BACKOFF and unit.rest_until > self._now:
+            self._resting.put(unit.key, (unit.rest_until,))
         elif place is Place.BACKOFF:
-            (self._strict_backoff if unit.strict else self._backoff).put(unit.key, (unit.backoff_until, *unit.order))
+            self._backoff.put(unit.key, (unit.backoff_until, *unit.order))
         elif place is Place.PARKED and unit.lot is not None:
             unit.lot.parked.put(unit.key, unit.order)
 
@@ -250,7 +249,8 @@ class SchedulingQueue:
         if unit.place is Place.ACTIVE:
             self._active.remove(unit.key)
         elif unit.place is Place.BACKOFF:
-            (self._strict_backoff if unit.strict else self._backoff).remove(unit.key)
+            self._resting.remove(unit.key)
+            self._backoff.remove(unit.key)
         elif unit.place is Place.PARKED and unit.lot is not None:
             unit.lot.parked.remove(unit.key)
         return unit.place

@@ -23,8 +23,8 @@ class Place(Enum):
 class Unit:
     """A pod or a gang of `pods` pods that waits for its decision.
 
-    `attempts` are all of them; `failures` those that found no place; `troubles` those in a row that went wrong otherwise. A `strict` backoff
-    is waited for even if nobody else wants anything. `changed` tells that the unit was put again while in flight.
+    `attempts` are all of them; `failures` those that found no place; `troubles` those in a row that went wrong otherwise. The rest is
+    waited for even if nobody else wants anything, the backoff is not. `changed` tells that the unit was put again while in flight.
     """
 
     key: str
@@ -37,7 +37,7 @@ class Unit:
     failures: int = 0
     troubles: int = 0
     backoff_until: float = 0.0
-    strict: bool = False
+    rest_until: float = 0.0
     changed: bool = False
     lot: Lot | None = field(default=None, repr=False)
 
