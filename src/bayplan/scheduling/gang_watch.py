@@ -91,17 +91,28 @@ class _SlotWatch:
         self.looked_at = (-1, -1)
 
     def look(self, scheduler: GangScheduler, pod: PodClass, tree: Tree, most: int) -> int:
-        """The number of the last growth; another tree counts as one."""
+        """The number of the last growth; a node that comes or stands elsewhere in the tree has grown by all of its slots."""
         moment = _moment(scheduler.state)
         if moment == self.looked_at and most <= self._most and tree is self._tree:
             return self._growth
         counted_to, self._most = self._most, max(most, self._most)
         counts = scheduler.slots(pod, tree, self._most).astype(np.int32)
         # Slots beyond what was counted last time are news to us, but not to the cluster.
-        if tree is not self._tree or (np.minimum(counts, counted_to) > self._counts).any():
+        if self._has_grown(tree, np.minimum(counts, np.int32(counted_to))):
             self._growth = next(_growths)
         self._tree, self._counts, self.looked_at = tree, counts, moment
         return self._growth
+
+    def _has_grown(self, tree: Tree, counts: NDArray[np.int32]) -> bool:
+        before = self._tree
+        if tree is before:
+            return bool((counts > self._counts).any())
+        if before is None or tree.levels != before.levels:
+            return True
+        slots_before = dict(zip(before.paths[-1], self._counts.tolist(), strict=True))
+        return any(
+            slots > slots_before.get(path, 0) for path, slots in zip(tree.paths[-1], counts.tolist(), strict=True)
+        )
 
 
 class _RoomWatch:
