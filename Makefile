@@ -17,10 +17,11 @@ export OPENBLAS_NUM_THREADS := 1
 banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint contracts types unit conformance properties figures proof bench format lock clean
+.PHONY: help setup demo test lint contracts types unit conformance properties kubernetes \
+	control-plane figures proof bench format lock clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with everything in it; does nothing when it is current
 
@@ -37,7 +38,7 @@ $(STAMP): requirements/dev.txt pyproject.toml src/bayplan/__init__.py
 demo: setup ## see bayplan at work, without a cluster
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-test: setup lint types unit conformance properties ## check everything: lint, types, contracts, all tests
+test: setup lint types unit conformance properties kubernetes ## check everything: lint, types, contracts, all tests
 
 lint: setup ## style, format and import contracts
 	$(call banner,lint)
@@ -64,6 +65,15 @@ conformance: setup ## recorded behaviour of other systems
 properties: setup ## laws that hold for any input
 	$(call banner,property tests)
 	@$(PYTEST) $(PARALLEL) tests/properties
+
+# Two workers on any machine: each has a control plane of its own. Where none can be had the tests are skipped.
+kubernetes: setup ## tests against a real API server
+	$(call banner,kubernetes tests)
+	@$(BIN)/python -m tests.kubernetes.control_plane --optional
+	@$(PYTEST) --numprocesses 2 tests/kubernetes
+
+control-plane: setup ## etcd, kube-apiserver and kube-scheduler for those tests, built once into the user's cache
+	@$(BIN)/python -m tests.kubernetes.control_plane
 
 figures: setup ## write what the commands print into the README and its pictures
 	@$(BIN)/python -m benchmarks.figures

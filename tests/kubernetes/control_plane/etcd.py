@@ -44,8 +44,8 @@ class Etcd(Process):
     def compact(self) -> None:
         """Forget all history, as the API server asks every five minutes.
 
-        Lists that were begun before cannot be continued (410). A watch cannot be resumed from before either, once a
-        restart has emptied the API server's own memory of changes.
+        The API server remembers recent changes by itself. Restart it as well, and lists that were begun before cannot
+        be continued, nor watches resumed from before: it answers 410.
         """
         now = self._ask("POST", "/v3/kv/range", {"key": base64.b64encode(b"any").decode()})
         self._ask("POST", "/v3/kv/compaction", {"revision": now["header"]["revision"], "physical": True})

@@ -13,9 +13,6 @@ controller manager nor a kubelet: nobody runs pods, ends a grace period or colle
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,9 +26,9 @@ from tests.kubernetes.control_plane.kubeconfigs import write_kubeconfig
 from tests.kubernetes.control_plane.process import PortTaken
 from tests.kubernetes.control_plane.programs import find_programs
 from tests.kubernetes.control_plane.raw_api import Credentials, Json, RawApi
+from tests.kubernetes.control_plane.scratch import scratch_folder
 from tests.kubernetes.control_plane.stock_scheduler import StockScheduler
 
-TMPFS = Path("/dev/shm")
 STARTS = 4
 """How often to try, should somebody else take a port between its choice and its use."""
 
@@ -67,8 +64,7 @@ class ControlPlane:
 
     def _start(self) -> Self:
         with ExitStack() as cleaning_up:
-            self.folder = Path(tempfile.mkdtemp(prefix="bayplan-", dir=TMPFS if os.access(TMPFS, os.W_OK) else None))
-            cleaning_up.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            self.folder = cleaning_up.enter_context(scratch_folder())
             self._authority = Authority(self.folder)
             self._serving = self._authority.issue_server()
             self._administrator = self._authority.issue_client("admin", ["system:masters"])
@@ -165,7 +161,6 @@ class ControlPlane:
             configuration,
             self._authority,
             self._serving,
-            self._administrator,
         )
         self._cleaning_up.enter_context(scheduler)
         scheduler.start()
