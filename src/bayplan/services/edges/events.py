@@ -64,7 +64,9 @@ class _Series:
     last: float
     count: int = 1
     told: int = 0
+    """The count that is about to be sent, or was."""
     told_at: float = 0.0
+    exists: bool = False
 
 
 class EventRecorder:
@@ -170,15 +172,14 @@ class EventRecorder:
         return sentences.take(now)
 
     def _tell(self, series: _Series, now: float) -> None:
-        series.told_at = now
+        series.told, series.told_at = series.count, now
         self.outbox.put(series.name, series, urgent=series.type == "Warning")
 
     async def _send(self, series: _Series) -> None:
         """Create the event; if it exists, patch its count. Events expire after an hour, so it may be gone again."""
-        told = series.count
-        if series.told == 0 or not await self._patch(series):
+        if not (series.exists and await self._patch(series)):
             await self._create(series)
-        series.told = told
+        series.exists = True
 
     async def _patch(self, series: _Series) -> bool:
         """Whether the event was still there."""

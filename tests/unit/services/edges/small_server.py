@@ -1,0 +1,99 @@
+"""What the tests of the edges share: an event loop whose time is virtual, and a client that remembers what it was sent.
+
+In virtual time nobody sleeps: when nothing is left to do, the clock jumps to the next thing that somebody waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from bayplan.kube.client import ApiError, KubeClient
+from bayplan.kube.core_v1 import Metadata, Pod
+from bayplan.kube.meta_v1 import Status
+from tests.helpers import Json
+
+Result = TypeVar("Result")
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Never waits: the time that it was told to wait has passed."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everybody waits for something that nobody will do"
+        self.now += timeout
+        return super().select(0)
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop that begins at second 0 and never sleeps."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now
+
+
+def in_virtual_time(story: Coroutine[Any, Any, Result]) -> Result:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(story)
+
+
+def now() -> float:
+    """Seconds since the story began."""
+    return asyncio.get_running_loop().time()
+
+
+def refusal(status: int, reason: str = "") -> ApiError:
+    return ApiError("request", status, Status(code=status, reason=reason, message="no"))
+
+
+@dataclass
+class RecordingClient:
+    """Takes what is sent, or raises what `answer` gives for it: verb, name and body."""
+
+    answer: Callable[[str, str], Exception | None] = lambda verb, name: None
+    delay: float = 0.0
+    sent: list[tuple[str, str, Json]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    pods: dict[str, Pod] = field(default_factory=dict)
+
+    async def create(self, resource: object, body: Json, namespace: str) -> bytes:
+        return await self._take("create", str(body["metadata"]["name"]), body)
+
+    async def patch(self, resource: object, name: str, body: Json, namespace: str, **how: str) -> bytes:
+        return await self._take("patch", name, body)
+
+    async def get(self, resource: object, name: str, namespace: str) -> Pod:
+        return self.pods[name]
+
+    async def _take(self, verb: str, name: str, body: Json) -> bytes:
+        self.sent.append((verb, name, body))
+        self.times.append(now())
+        await asyncio.sleep(self.delay)
+        problem = self.answer(verb, name)
+        if problem is not None:
+            raise problem
+        return b"{}"
+
+    @property
+    def bodies(self) -> list[Json]:
+        return [body for _, _, body in self.sent]
+
+    @property
+    def verbs(self) -> list[str]:
+        return [verb for verb, _, _ in self.sent]
+
+    def as_client(self) -> KubeClient:
+        return cast("KubeClient", self)
+
+
+def pod_named(name: str, *, uid: str = "", version: str = "1") -> Pod:
+    return Pod(metadata=Metadata(name=name, namespace="ml", uid=uid or f"uid-{name}", resource_version=version))
