@@ -6,6 +6,7 @@ Shared by the commands: `place` prints the outcomes, `why` asks about one pod, `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -16,6 +17,7 @@ from bayplan.cli.gangs import GangPlacer, gang_in, naming_the_file, pod_groups
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cluster.state import pod_key
+from bayplan.engine.gangs.objective import Objective
 from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.placement import Outcome
 from bayplan.explain.ranking import ranked
@@ -24,6 +26,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.files import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
 from bayplan.scheduling.remedies import remedies
 
 SECONDS_BETWEEN_NEWS = 0.5
@@ -70,9 +73,16 @@ def in_namespace(pod: Pod, namespace: str) -> Pod:
 
 
 def place_gangs(
-    session: Session, work: ObjectSet, namespace: str | None, answers: ClassAnswers
+    session: Session,
+    work: ObjectSet,
+    namespace: str | None,
+    answers: ClassAnswers,
+    objective: Objective | None = None,
 ) -> tuple[list[GangOutcome], list[Pod]]:
-    """Decide for each gang of `-f` and take all its seats before the next one is asked; and the pods that are in none."""
+    """Decide for each gang of `-f` and take all its seats before the next one is asked; and the pods that are in none.
+
+    An `objective` counts instead of the one that a gang names.
+    """
     known = {pod_key(pod) for pod in work.pods}
     pods = [*work.pods, *(pod for pod in session.objects.pods if work.kai_gangs and pod_key(pod) not in known)]
     placer = GangPlacer(session, answers)
@@ -82,6 +92,7 @@ def place_gangs(
         for written in pod_groups(work):
             with naming_the_file(work, written):
                 gang = gang_in(written, pods, namespace)
+                gang = gang if objective is None else replace(gang, objective=objective)
                 outcomes.append(placer.place(gang))
             members |= {pod_key(pod) for pod in gang.pods}
     return outcomes, [pod for pod in work.pods if pod_key(pod) not in members]
@@ -114,8 +125,8 @@ def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows:
     if decision.held_back:
         return Outcome(decision)
     pod_class = state.classes.of(pod)
-    answer = answers.for_class(pod_class, profile)
+    answer = answer_for(state, pod, pod_class, profile, answers)
     if decision.placed:
         return Outcome(decision, ranking=ranked(state, pod_class, profile, answer, ranking_rows))
-    found = remedies(state, pod_class, profile, answer)
+    found = remedies(state, pod_class, with_pods_as_they_are(state, pod, pod_class, profile), answer)
     return Outcome(decision, refusal=refusal_of(state, pod_class, profile, decision, found))

@@ -1,7 +1,8 @@
 """What the API server would have refused in a pod, and a file may hold nevertheless.
 
 In comes a wire pod, out comes nothing, or an `InvalidObject` that names the field, its value and what is allowed. Amounts that
-cannot be read are refused by `pod_request.py`; `pod_class.py` asks here for the rest before it makes a class.
+cannot be read are refused by `pod_request.py`; `pod_class.py` asks here for the rest before it makes a class, `pod_terms.py` before it reads
+what a pod says about others.
 """
 
 from __future__ import annotations
@@ -11,17 +12,24 @@ from collections.abc import Iterable
 from bayplan.cluster.pod_request import amounts_of
 from bayplan.kube.core_v1 import (
     Container,
+    LabelSelector,
     NodeAffinity,
     NodeSelectorTerm,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     ResourceRequirements,
     SelectorRequirement,
+    TopologySpreadConstraint,
 )
 from bayplan.kube.errors import InvalidObject, ObjectPath
 
 LARGEST_PORT = 65_535
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 FIELD_OPERATORS = ("In", "NotIn")
+POD_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+SPREAD_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+INCLUSION_POLICIES = ("Honor", "Ignore")
 
 
 def check_containers(pod: Pod) -> None:
@@ -50,6 +58,92 @@ def check_affinity(pod: Pod) -> None:
         _check_term(term, where)
 
 
+def check_neighbours(pod: Pod) -> None:
+    """Affinity terms and spread constraints with a topology key, selectors that can be read, and numbers within bounds."""
+    spec = ObjectPath.of(pod).child("spec")
+    affinity = pod.spec.affinity
+    if affinity is not None:
+        _check_pod_affinity(affinity.pod_affinity, spec.child("affinity.podAffinity"))
+        _check_pod_affinity(affinity.pod_anti_affinity, spec.child("affinity.podAntiAffinity"))
+    seen: set[tuple[str, str]] = set()
+    for index, constraint in enumerate(pod.spec.topology_spread_constraints or []):
+        at = spec.child("topologySpreadConstraints").item(index)
+        _check_spread(constraint, at)
+        same = (constraint.topology_key, constraint.when_unsatisfiable)
+        if same in seen:
+            raise InvalidObject(at, f'topologyKey "{same[0]}" with whenUnsatisfiable "{same[1]}" stands here twice')
+        seen.add(same)
+
+
+def _check_pod_affinity(affinity: PodAffinity | None, at: ObjectPath) -> None:
+    if affinity is None:
+        return
+    for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution or []):
+        _check_pod_term(term, at.child("requiredDuringSchedulingIgnoredDuringExecution").item(index))
+    for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution or []):
+        where = at.child("preferredDuringSchedulingIgnoredDuringExecution").item(index)
+        if not 1 <= wish.weight <= 100:
+            raise InvalidObject(where.child("weight"), f"{wish.weight} is not allowed: must be 1 to 100")
+        _check_pod_term(wish.pod_affinity_term, where.child("podAffinityTerm"))
+
+
+def _check_pod_term(term: PodAffinityTerm, at: ObjectPath) -> None:
+    _check_topology_key(term.topology_key, at)
+    _check_selector(term.label_selector, at.child("labelSelector"))
+    _check_selector(term.namespace_selector, at.child("namespaceSelector"))
+    for field, keys in (("matchLabelKeys", term.match_label_keys), ("mismatchLabelKeys", term.mismatch_label_keys)):
+        _check_label_keys(keys, term.label_selector, at.child(field))
+    both = set(term.match_label_keys or ()) & set(term.mismatch_label_keys or ())
+    if both:
+        raise InvalidObject(at.child("mismatchLabelKeys"), f'"{min(both)}" stands in matchLabelKeys as well')
+
+
+def _check_spread(constraint: TopologySpreadConstraint, at: ObjectPath) -> None:
+    if constraint.max_skew < 1:
+        raise InvalidObject(at.child("maxSkew"), f"{constraint.max_skew} is not allowed: must be 1 or more")
+    _check_topology_key(constraint.topology_key, at)
+    _check_choice(constraint.when_unsatisfiable, SPREAD_ACTIONS, at.child("whenUnsatisfiable"))
+    if constraint.min_domains is not None:
+        if constraint.min_domains < 1:
+            raise InvalidObject(at.child("minDomains"), f"{constraint.min_domains} is not allowed: must be 1 or more")
+        if constraint.when_unsatisfiable != "DoNotSchedule":
+            raise InvalidObject(at.child("minDomains"), "is only allowed with whenUnsatisfiable DoNotSchedule")
+    for field, policy in (
+        ("nodeAffinityPolicy", constraint.node_affinity_policy),
+        ("nodeTaintsPolicy", constraint.node_taints_policy),
+    ):
+        if policy is not None:
+            _check_choice(policy, INCLUSION_POLICIES, at.child(field))
+    _check_selector(constraint.label_selector, at.child("labelSelector"))
+    _check_label_keys(constraint.match_label_keys, constraint.label_selector, at.child("matchLabelKeys"))
+
+
+def _check_topology_key(key: str, at: ObjectPath) -> None:
+    if not key:
+        raise InvalidObject(at.child("topologyKey"), "is missing: must be the key of a node label")
+
+
+def _check_selector(selector: LabelSelector | None, at: ObjectPath) -> None:
+    for index, requirement in enumerate((selector.match_expressions if selector else None) or []):
+        where = at.child("matchExpressions").item(index)
+        _check_choice(requirement.operator, POD_LABEL_OPERATORS, where.child("operator"))
+        takes_values = requirement.operator in ("In", "NotIn")
+        if takes_values and not requirement.values:
+            raise InvalidObject(where.child("values"), f"is empty: {requirement.operator} needs at least one value")
+        if not takes_values and requirement.values:
+            raise InvalidObject(where.child("values"), f"is not allowed: {requirement.operator} takes no values")
+
+
+def _check_label_keys(keys: list[str] | None, selector: LabelSelector | None, at: ObjectPath) -> None:
+    if keys and selector is None:
+        raise InvalidObject(at, "is only allowed together with labelSelector")
+
+
+def _check_choice(value: str, allowed: tuple[str, ...], at: ObjectPath) -> None:
+    if value not in allowed:
+        raise InvalidObject(at, f'"{value}" is not allowed: must be {", ".join(allowed)}')
+
+
 def _check_resources(resources: ResourceRequirements | None, at: ObjectPath) -> None:
     if resources is None or not resources.requests or not resources.limits:
         return
@@ -74,6 +168,4 @@ def _check_term(term: NodeSelectorTerm, at: ObjectPath) -> None:
 
 def _check_operators(requirements: Iterable[SelectorRequirement], allowed: tuple[str, ...], at: ObjectPath) -> None:
     for index, requirement in enumerate(requirements):
-        if requirement.operator not in allowed:
-            where = at.item(index).child("operator")
-            raise InvalidObject(where, f'"{requirement.operator}" is not allowed: must be {", ".join(allowed)}')
+        _check_choice(requirement.operator, allowed, at.item(index).child("operator"))

@@ -6,20 +6,17 @@ deployment cost one evaluation. `scheduling/answers.py` keeps those answers.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import msgspec
 
 from bayplan.cluster.pod_checks import check_affinity, check_containers
 from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pod_terms import NO_TERMS, PodTerms, has_terms, terms_of
+from bayplan.cluster.recent import Recent
 from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
 
-MOST_KEPT = 10_000
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
-
-_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +49,17 @@ class PodClass:
 class PodClasses:
     """Interns pod classes, so that the class of a known kind of pod is found without reading its amounts again.
 
-    The most recently used `MOST_KEPT` kinds are kept: a cluster that runs for months sees ever new ones.
+    The most recently used kinds are kept: a cluster that runs for months sees ever new ones.
     """
 
     def __init__(self) -> None:
-        self._classes: _Recent[PodClass] = _Recent()
-        self._requests: _Recent[PodRequest] = _Recent()
+        self._classes: Recent[PodClass] = Recent()
+        self._requests: Recent[PodRequest] = Recent()
+        self._terms: Recent[PodTerms] = Recent()
 
     def of(self, pod: Pod) -> PodClass:
         """The class of a pod; raises `InvalidObject` if it says what no API server would accept."""
+        self.terms_of(pod)
         key = _key(pod)
         known = self._classes.get(key)
         return known if known is not None else self._classes.put(key, pod_class_of(pod))
@@ -71,30 +70,16 @@ class PodClasses:
         known = self._requests.get(key)
         return known if known is not None else self._requests.put(key, _checked_request(pod))
 
+    def terms_of(self, pod: Pod) -> PodTerms:
+        """What a pod says about other pods; it is no part of the class, because the answer to it changes with them."""
+        if not has_terms(pod):
+            return NO_TERMS
+        key = _terms_key(pod)
+        known = self._terms.get(key)
+        return known if known is not None else self._terms.put(key, terms_of(pod))
+
     def __len__(self) -> int:
         return len(self._classes)
-
-
-class _Recent(Generic[_Kept]):
-    """The last `MOST_KEPT` things asked for, by key."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
-
-    def get(self, key: bytes) -> _Kept | None:
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-        return found
-
-    def put(self, key: bytes, thing: _Kept) -> _Kept:
-        self._kept[key] = thing
-        if len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
-        return thing
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 def pod_class_of(pod: Pod) -> PodClass:
@@ -133,12 +118,6 @@ def _checked_request(pod: Pod) -> PodRequest:
 def _not_understood(spec: PodSpec) -> tuple[str, ...]:
     """Demands that no plugin judges yet; a decision that ignored them would be wrong, so it must say so."""
     found = []
-    if spec.affinity and spec.affinity.pod_affinity:
-        found.append("spec.affinity.podAffinity")
-    if spec.affinity and spec.affinity.pod_anti_affinity:
-        found.append("spec.affinity.podAntiAffinity")
-    if spec.topology_spread_constraints:
-        found.append("spec.topologySpreadConstraints")
     if spec.resource_claims:
         found.append("spec.resourceClaims")
     if any(volume.persistent_volume_claim is not None for volume in spec.volumes or ()):
@@ -167,6 +146,13 @@ def _key(pod: Pod) -> bytes:
 
 def _request_key(pod: Pod) -> bytes:
     return msgspec.json.encode(_amounts_and_ports(pod))
+
+
+def _terms_key(pod: Pod) -> bytes:
+    """Labels too: `matchLabelKeys` refers to them."""
+    metadata, affinity = pod.metadata, pod.spec.affinity
+    of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    return msgspec.json.encode((metadata.namespace, metadata.labels, of_pods, pod.spec.topology_spread_constraints))
 
 
 def _amounts_and_ports(pod: Pod) -> tuple[object, ...]:

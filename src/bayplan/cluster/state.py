@@ -12,7 +12,7 @@ kept until it appears.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
 from msgspec.structs import replace
@@ -26,8 +26,10 @@ from bayplan.cluster.inventory import PodHoldings
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import Charges, PlacedPod, ZoneCharge, settled, settled_by_list
 from bayplan.cluster.left_aside import LeftAside
+from bayplan.cluster.neighbours import Neighbours
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import PODS, amounts_of
+from bayplan.cluster.pod_terms import NO_TERMS
 from bayplan.cluster.pod_zones import NUMA_ZONES, could_hold, holdings_of
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
 from bayplan.cluster.zone_charges import charges_of, give, held_of, take
@@ -65,6 +67,7 @@ class ClusterState:
         self.waiting: dict[str, Pod] = {}
         self.bound: dict[str, Pod] = {}
         self.classes = PodClasses()
+        self.neighbours = Neighbours()
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
         self.freshness = Freshness()
@@ -214,6 +217,16 @@ class ClusterState:
         (self.freshness.told_stale.discard if fresh else self.freshness.told_stale.add)(row)
         self._judge(row)
 
+    # -- namespaces ------------------------------------------------------------------------------------------------
+
+    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """A namespace with its labels, by which terms may mean the pods in it."""
+        self.neighbours.set_namespace(name, labels)
+
+    def remove_namespace(self, name: str) -> None:
+        """A namespace is gone."""
+        self.neighbours.remove_namespace(name)
+
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def set_pod(self, pod: Pod) -> None:
@@ -246,6 +259,7 @@ class ClusterState:
             self.confirm(key)
         else:
             self._place(key, PlacedPod(row, request, (), host_ports_of(pod.spec), confirmed=True))
+        self.stands(key, pod)
         report = self.reports[row]
         if report is not None and not report.shows_use and not self.pods[key].promised:
             # Otherwise whatever it holds in zones is promised here or in the node's report already.
@@ -279,6 +293,15 @@ class ClusterState:
         if not by_amounts:
             self.freshness.promised_in_the_dark(row, key, self.reports[row])
             self._judge(row)
+
+    def stands(self, key: str, pod: Pod) -> None:
+        """Show a placed pod to those that come after it: its labels, and what it says about pods beside it."""
+        try:
+            terms = self.classes.terms_of(pod)
+        except InvalidObject as error:
+            self.note(Problem(error.at, f"{error.problem}; the pod counts as one that says nothing about others"))
+            terms = NO_TERMS
+        self.neighbours.place(key, self.pods[key].row, pod, terms)
 
     def confirm(self, key: str) -> None:
         """The cluster shows the pod on its node: the promise became a fact."""
@@ -344,6 +367,7 @@ class ClusterState:
             if not users[row]:
                 del users[row]
         self._pods_on[row].discard(key)
+        self.neighbours.remove(key)
         self.usage_log.append(row)
         self.freshness.gone(row, key)
 

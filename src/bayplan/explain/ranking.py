@@ -13,7 +13,7 @@ import numpy as np
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.placement import ContainerZones, Placement
-from bayplan.scheduling.answers import NOT_USABLE, ClassAnswer
+from bayplan.scheduling.answers import NOT_USABLE, Answer
 from bayplan.scheduling.cycle import ranking
 from bayplan.scheduling.profile import Profile
 
@@ -45,7 +45,7 @@ class Ranking:
     usable: int
 
 
-def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, most: int) -> Ranking:
+def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, most: int) -> Ranking:
     """The best `most` nodes. Nodes that the kubelet's replay refuses are passed over, as they were in the decision."""
     usable = int((answer.rank != NOT_USABLE).sum())
     candidates: list[Candidate] = []

@@ -4,19 +4,25 @@ A filter answers with one small number per node, 0 for "passes"; `cause` turns a
 with 0 to 100. `reads_usage` says whether the answer can change when a pod is placed: answers of plugins that only look
 at node objects are kept until a node changes. Both are asked for many nodes at once, or, right after a placement, for the one
 node that changed; a plugin without a faster way for one node answers through `of_one_node`.
+
+What other pods mean for a pod depends on labels, which are no part of its class. `RelationPlugin` is for that: it says nothing about classes
+and judges each `Newcomer` by itself (`scheduling/relations.py` asks it).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cluster.label_selectors import Labels
 from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_terms import PodTerms
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.rows import Codes, Rows
+from bayplan.engine.rows import Codes, Rows, count
 from bayplan.engine.scores import Scores
 
 
@@ -75,6 +81,60 @@ class ScorePlugin(Protocol):
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for a single node."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A pod that looks for a place: what it says about others, and what others know it by."""
+
+    pod_class: PodClass
+    namespace: str
+    namespace_labels: Labels
+    labels: Labels
+    terms: PodTerms
+
+
+class RelationPlugin:
+    """A filter and score that looks at the pods on the nodes. To a whole class of pods it has nothing to say."""
+
+    name: str
+    reads_usage: bool = True
+
+    def applies(self, pod: PodClass) -> bool:
+        """Never to a class."""
+        return False
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
+        """Nobody, whatever the class."""
+        return None
+
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return 0
+
+    def applies_score(self, pod: PodClass) -> bool:
+        """Never to a class."""
+        return False
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        """The same for every node."""
+        return np.zeros(count(rows), dtype=np.int32)
+
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for every node."""
+        return 0
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """What a code means, in the words of an event."""
+        raise NotImplementedError
+
+    def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
+        """For every row 0 if it passes, else a code that `cause` explains; None if all pass."""
+        raise NotImplementedError
+
+    def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
+        """One score of 0 to 100 for each of the rows that are left; None if they are all alike."""
+        raise NotImplementedError
 
 
 def of_one_node(

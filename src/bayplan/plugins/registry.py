@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayplan.plugins.base import FilterPlugin
+from bayplan.plugins.inter_pod_affinity import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
+from bayplan.plugins.pod_topology_spread import PodTopologySpread
 
 FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeUnschedulable": lambda arguments: _without_arguments(NodeUnschedulable(), arguments),
@@ -20,10 +22,19 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
     "NodeResourcesFit": lambda arguments: _resources_fit(arguments or {}),
     "NodeResourceTopologyMatch": lambda arguments: NodeResourceTopologyMatch(read_arguments(arguments)),
+    "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
+    "InterPodAffinity": lambda arguments: _inter_pod_affinity(arguments or {}),
 }
 FILTER_ORDER = tuple(FACTORIES)
 # kube-scheduler's weights; NUMA fit, the reason to run bayplan, counts twice.
-DEFAULT_WEIGHTS = {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "NodeResourceTopologyMatch": 2}
+DEFAULT_WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "NodeResourceTopologyMatch": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+}
 SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
 
 
@@ -55,3 +66,35 @@ def _resources_fit(arguments: dict[str, Any]) -> NodeResourcesFit:
     if kind not in ("LeastAllocated", "MostAllocated"):
         raise ArgumentError(f'scoringStrategy.type: Invalid value: "{kind}": must be LeastAllocated or MostAllocated')
     return NodeResourcesFit(most_allocated=kind == "MostAllocated")
+
+
+def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:
+    """kube-scheduler's `InterPodAffinityArgs`."""
+    extra = sorted(
+        set(arguments) - {"apiVersion", "kind", "hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods"}
+    )
+    if extra:
+        raise ArgumentError(f"{extra[0]}: InterPodAffinity takes no such argument")
+    weight = arguments.get("hardPodAffinityWeight", 1)
+    if type(weight) is not int or not 0 <= weight <= 100:
+        raise ArgumentError(f"hardPodAffinityWeight: Invalid value: {weight!r}: must be a whole number from 0 to 100")
+    ignore = arguments.get("ignorePreferredTermsOfExistingPods", False)
+    if not isinstance(ignore, bool):
+        raise ArgumentError(f"ignorePreferredTermsOfExistingPods: Invalid value: {ignore!r}: must be true or false")
+    return InterPodAffinity(weight, ignore)
+
+
+def _topology_spread(arguments: dict[str, Any]) -> PodTopologySpread:
+    """kube-scheduler's `PodTopologySpreadArgs`. Default constraints count pods by Services and ReplicaSets, which nobody reads here."""
+    extra = sorted(set(arguments) - {"apiVersion", "kind", "defaultConstraints", "defaultingType"})
+    if extra:
+        raise ArgumentError(f"{extra[0]}: PodTopologySpread takes no such argument")
+    kind = arguments.get("defaultingType", "System")
+    if kind not in ("System", "List"):
+        raise ArgumentError(f'defaultingType: Invalid value: "{kind}": must be System or List')
+    if arguments.get("defaultConstraints"):
+        raise ArgumentError(
+            "defaultConstraints: must be empty: whom they count is up to Services and ReplicaSets, which bayplan does not read;"
+            " write topologySpreadConstraints on the pods"
+        )
+    return PodTopologySpread()

@@ -7,6 +7,8 @@ the plugins again only for rows that the change log names; the first time, or af
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from bayplan.cluster.pod_class import PodClass
@@ -19,6 +21,22 @@ from bayplan.scheduling.profile import PASSES, Blocked, Profile
 NOT_USABLE = -1
 # A row that holds no node. No filter reaches this number: 127 filters fit below it.
 NO_NODE = np.int16(0x7FFF)
+
+
+class Answer(Protocol):
+    """For every row: `blocked`, which filter refuses it and why, and `rank`, its score where it passes, else -1."""
+
+    blocked: Blocked
+    rank: Scores
+
+    @property
+    def refused_by_replay(self) -> dict[int, Admission]:
+        """Rows that counting would take and the kubelet's replay does not."""
+        ...
+
+    def refuse(self, row: int, admission: Admission) -> None:
+        """Keep a replay's refusal: the row is not proposed again until something changes there."""
+        ...
 
 
 class ClassAnswer:

@@ -1,6 +1,6 @@
 """Place one pod: the heart of bayplan, and the place to start reading.
 
-    class of the pod -> refresh its answers -> best row -> zones on that node -> Decision
+    class of the pod -> refresh its answers -> what pods beside it say -> best row -> zones on that node -> Decision
 
 Everything before and after is somebody else's: who calls this (a command, the scheduler, the simulator), and what is done with
 the `Decision` (printed, bound, explained). Nothing changes here but the cached answers; `assume` takes the amounts.
@@ -16,9 +16,10 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.placement import Placement
 from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.answers import NOT_USABLE, ClassAnswer, ClassAnswers
+from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.relations import answer_for
 from bayplan.scheduling.shortfall import shortfall_of
 
 Choice = Callable[[Sequence[int]], int]
@@ -43,7 +44,7 @@ def schedule_one(
     held_back = why_not_yet(pod, pod_class)
     if held_back:
         return Decision(key, None, held_back=held_back)
-    answer = answers.for_class(pod_class, profile)
+    answer = answer_for(state, pod, pod_class, profile, answers)
     row, placement = best_node(state, pod_class, profile, answer, choose)
     if row < 0 and not explain:
         return Decision(key, None)
@@ -65,10 +66,11 @@ def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
     """Take what a decision promises, so that the next one sees it."""
     pod_class = state.classes.of(pod)
     state.assume(decision.pod, decision.row, pod_class, decision.charges, by_amounts=decision.by_amounts)
+    state.stands(decision.pod, pod)
 
 
 def best_node(
-    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, choose: Choice | None = None
+    state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, choose: Choice | None = None
 ) -> tuple[int, Placement]:
     """The best row and the zones there; row -1 if there is none. Equal scores go to the lowest row, or to whom `choose` takes.
 
@@ -88,7 +90,7 @@ def best_node(
     return -1, Placement()
 
 
-def ranking(answer: ClassAnswer, most: int) -> list[int]:
+def ranking(answer: Answer, most: int) -> list[int]:
     """The best rows, best first; equal scores in row order."""
     usable = np.nonzero(answer.rank != NOT_USABLE)[0]
     order = np.argsort(-answer.rank[usable], kind="stable")[:most]

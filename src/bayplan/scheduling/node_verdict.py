@@ -12,7 +12,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.placement import ContainerZones, Placement
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
-from bayplan.scheduling.answers import ClassAnswer
+from bayplan.scheduling.answers import Answer
 from bayplan.scheduling.decision import NearestMiss
 from bayplan.scheduling.profile import PASSES, Profile
 from bayplan.scheduling.shortfall import miss_of_replay, miss_on, refusal_words
@@ -29,7 +29,7 @@ class NodeVerdict(Struct, frozen=True):
     miss: NearestMiss | None = None
 
 
-def verdict_on(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, row: int) -> NodeVerdict:
+def verdict_on(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, row: int) -> NodeVerdict:
     """Judge one node by itself."""
     name, blocked = state.names[row], int(answer.blocked[row])
     if blocked != PASSES:

@@ -16,7 +16,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Rows, count
 from bayplan.engine.scores import Scores
-from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.base import FilterPlugin, RelationPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
 
@@ -38,6 +38,16 @@ class Profile:
     def topology(self) -> NodeResourceTopologyMatch | None:
         """The plugin that knows about zones."""
         return next((plugin for plugin in self.filters if isinstance(plugin, NodeResourceTopologyMatch)), None)
+
+    @cached_property
+    def relation_filters(self) -> tuple[tuple[int, RelationPlugin], ...]:
+        """Filters that look at the pods on the nodes, with their positions."""
+        return tuple((at, plugin) for at, plugin in enumerate(self.filters) if isinstance(plugin, RelationPlugin))
+
+    @cached_property
+    def relation_scores(self) -> tuple[tuple[RelationPlugin, int], ...]:
+        """Scores that look at the pods on the nodes, with their weights."""
+        return tuple((each, weight) for each, weight in self.scores if weight and isinstance(each, RelationPlugin))
 
     def for_class(self, pod: PodClass) -> ClassProfile:
         """The part of the profile that can make a difference for one class of pods."""

@@ -25,7 +25,7 @@ from bayplan.engine.kubelet import TOO_MANY_ZONES, admit
 from bayplan.engine.placement import knowledge_of
 from bayplan.engine.rows import Mask
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
-from bayplan.scheduling.answers import NO_NODE, ClassAnswer
+from bayplan.scheduling.answers import NO_NODE, Answer, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 MEBI = 1024 * 1024
@@ -69,7 +69,7 @@ class ZonesCombined:
 Remedy = SmallerRequest | ZonesCombined | WithoutFilter
 
 
-def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> tuple[Remedy, ...]:
+def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> tuple[Remedy, ...]:
     """Changes that would help, smallest request changes first."""
     found: list[Remedy] = list(_smaller_requests(state, pod, profile))
     found += _zones_combined(state, pod, profile, answer)
@@ -208,9 +208,7 @@ def _certain(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> 
     return admits_in_single_zones(state.columns, demand(pod), row, topology.arguments.assumptions)
 
 
-def _zones_combined(
-    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer
-) -> Iterator[ZonesCombined]:
+def _zones_combined(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[ZonesCombined]:
     """Nodes that refuse only because of their policy, each asked again as if it were best-effort."""
     topology = profile.topology
     if topology is None or demand(pod).nothing_to_align:
@@ -257,9 +255,7 @@ def _would_combine(state: ClusterState, pod: PodClass, topology: NodeResourceTop
     return admission.admitted or admission.reason == TOO_MANY_ZONES
 
 
-def _without_filters(
-    state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer
-) -> Iterator[WithoutFilter]:
+def _without_filters(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[WithoutFilter]:
     for position, plugin in enumerate(profile.filters):
         refused_first: Mask = (answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != NO_NODE)
         refused_first &= answer.blocked != PASSES

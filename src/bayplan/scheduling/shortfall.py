@@ -22,7 +22,7 @@ from bayplan.engine.placement import knowledge_of
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
-from bayplan.scheduling.answers import NO_NODE, ClassAnswer
+from bayplan.scheduling.answers import NO_NODE, Answer
 from bayplan.scheduling.decision import CauseCount, NearestMiss, Shortfall
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
@@ -44,7 +44,7 @@ def shortfall_of(
     state: ClusterState,
     pod: PodClass,
     profile: Profile,
-    answer: ClassAnswer,
+    answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
 ) -> Shortfall:
     """Count causes over all nodes and find the nearest misses."""
@@ -67,7 +67,7 @@ def nearest_misses(
     state: ClusterState,
     pod: PodClass,
     profile: Profile,
-    answer: ClassAnswer,
+    answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
     most: int = MOST_MISSES,
 ) -> tuple[NearestMiss, ...]:
@@ -132,7 +132,7 @@ def _short(admission: Admission) -> str:
     return message
 
 
-def _rows_by_cause(answer: ClassAnswer) -> list[tuple[int, NDArray[np.intp]]]:
+def _rows_by_cause(answer: Answer) -> list[tuple[int, NDArray[np.intp]]]:
     """Rows per `blocked` number, in the order of the filters."""
     numbers = np.unique(answer.blocked)
     return [

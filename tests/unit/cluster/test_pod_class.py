@@ -81,9 +81,6 @@ class TestHostPorts:
 @pytest.mark.parametrize(
     "spec, demands",
     [
-        ({"affinity": {"podAffinity": {"required": []}}}, ("spec.affinity.podAffinity",)),
-        ({"affinity": {"podAntiAffinity": {"required": []}}}, ("spec.affinity.podAntiAffinity",)),
-        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, ("spec.topologySpreadConstraints",)),
         ({"resourceClaims": [{"name": "gpu"}]}, ("spec.resourceClaims",)),
         (
             {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]},
@@ -91,18 +88,15 @@ class TestHostPorts:
         ),
         ({"volumes": [{"name": "scratch", "ephemeral": {}}]}, ("spec.volumes[].ephemeral",)),
         ({"os": {"name": "windows"}}, ("spec.os.name",)),
-        ({"affinity": {"nodeAffinity": {}}}, ()),
+        ({"affinity": {"nodeAffinity": {}, "podAntiAffinity": {}}, "topologySpreadConstraints": []}, ()),
         ({"os": {"name": "linux"}, "volumes": [{"name": "tmp", "emptyDir": {}}]}, ()),
     ],
     ids=[
-        "affinity",
-        "anti-affinity",
-        "spread",
         "dynamic resources",
         "volume claim",
         "ephemeral volume",
         "Windows",
-        "node affinity is understood",
+        "affinity is understood",
         "ordinary",
     ],
 )
@@ -137,7 +131,7 @@ class TestKeptClasses:
         assert len(classes) == 1
 
     def test_only_the_most_recent_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("bayplan.cluster.pod_class.MOST_KEPT", 2)
+        monkeypatch.setattr("bayplan.cluster.recent.MOST_KEPT", 2)
         classes = PodClasses()
         first = classes.of(simple_pod({"cpu": 1}))
         classes.of(simple_pod({"cpu": 2}))

@@ -44,7 +44,9 @@ def test_each_scheduler_name_has_its_profile() -> None:
 @pytest.mark.parametrize(
     "plugins, left",
     [
-        pytest.param({"filter": {"disabled": names("NodePorts", "NodeName")}}, 5, id="some filters off"),
+        pytest.param(
+            {"filter": {"disabled": names("NodePorts", "NodeName")}}, len(FILTER_ORDER) - 2, id="some filters off"
+        ),
         pytest.param({"filter": {"disabled": names("*")}}, 0, id="all filters off"),
         pytest.param({"multiPoint": {"disabled": names("*")}}, 0, id="everything off everywhere"),
         pytest.param(
@@ -77,6 +79,8 @@ def test_weights_are_those_written_or_the_defaults() -> None:
         "TaintToleration": DEFAULT_WEIGHTS["TaintToleration"],
         "NodeResourcesFit": 1,
         "NodeResourceTopologyMatch": 7,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
     }
 
 
@@ -122,16 +126,16 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"filter": {"enabled": names("Coscheduling")}},
             [{"name": "Trimaran"}],
             (
-                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, TaintToleration"
+                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, NodeAffinity, NodeName, NodePorts, "
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration"
             ),
         ),
         (
             {"score": {"disabled": names("NodeAfinity", "ImageLocality", "*")}},
             [],
             (
-                "profiles[0]: bayplan has no plugin NodeAfinity; it has NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, TaintToleration"
+                "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NodeAffinity, NodeName, NodePorts, "
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration"
             ),
         ),
         (

@@ -114,9 +114,9 @@ class TestHeldBack:
             ({"schedulingGates": [{"name": "quota"}]}, "waits for scheduling gate quota"),
             ({"schedulingGates": [{"name": "a"}, {"name": "b"}]}, "waits for scheduling gates a, b"),
             (
-                {"affinity": {"podAntiAffinity": {"x": []}}, "topologySpreadConstraints": [{"maxSkew": 1}]},
+                {"resourceClaims": [{"name": "gpu"}], "volumes": [{"name": "scratch", "ephemeral": {}}]},
                 (
-                    "asks for spec.affinity.podAntiAffinity, spec.topologySpreadConstraints, "
+                    "asks for spec.resourceClaims, spec.volumes[].ephemeral, "
                     "which this version of bayplan cannot judge yet"
                 ),
             ),

@@ -1,0 +1,155 @@
+"""PodTopologySpread: pods of one sort evenly over the values of a node label.
+
+The filter (`DoNotSchedule`) refuses a node whose place would have more than `maxSkew` pods above the emptiest place; the score
+(`ScheduleAnyway`) prefers emptier places. Counts by row come from `cluster/neighbours.py` and become counts by place with `bincount`. The
+arithmetic is kube-scheduler 1.36's, including what looks odd in it: nodes that lack the key of any constraint are counted for none, pods on
+their way out are not counted at all, an empty selector counts nobody but means the pod itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.label_selectors import EVERYTHING
+from bayplan.cluster.labels import ABSENT
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_terms import SpreadRule
+from bayplan.cluster.row_counts import RowCounts
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.rows import Codes, Mask
+from bayplan.engine.scores import MOST_SCORE, Scores
+from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.plugins.base import Newcomer, RelationPlugin
+from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.plugins.node_basics import TaintToleration
+
+NAME = "PodTopologySpread"
+UNEVEN, NO_LABEL = 1, 2
+CAUSES = {
+    UNEVEN: "node(s) didn't match pod topology spread constraints",
+    NO_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
+}
+
+_NOBODY = RowCounts()
+_AFFINITY = NodeAffinity()
+_TAINTS = TaintToleration()
+
+
+@dataclass(frozen=True, slots=True)
+class PodTopologySpread(RelationPlugin):
+    """Filter on constraints that must hold, score on those that should."""
+
+    name: str = NAME
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """kube-scheduler's words."""
+        return CAUSES[code]
+
+    def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
+        """What refuses each row; of several constraints the first."""
+        rules = [rule for rule in newcomer.terms.spread if rule.required]
+        if not rules:
+            return None
+        has_labels = _has_labels(state, rules)
+        refused: Codes = np.zeros(state.columns.size, dtype=np.uint8)
+        for rule in reversed(rules):
+            codes = state.labels.codes(rule.topology_key)
+            uneven = _uneven_places(state, newcomer, rule, _included(state, newcomer, rule, has_labels))
+            refused[uneven[codes]] = UNEVEN
+            refused[codes == ABSENT] = NO_LABEL
+        return refused
+
+    def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
+        """100 for the emptiest place and less for fuller ones, in proportion; 0 for rows that lack a label."""
+        rules = [rule for rule in newcomer.terms.spread if not rule.required]
+        if not rules:
+            return None
+        has_labels = _has_labels(state, rules)
+        judged = has_labels[rows]
+        sums = np.zeros(int(judged.sum()))
+        for rule in rules:
+            sums += _fullness(state, newcomer, rule, has_labels, rows[judged])
+        scores: Scores = np.zeros(len(rows), dtype=np.int32)
+        if len(sums):
+            scores[judged] = _stretched(_rounded(sums))
+        return scores
+
+
+def _has_labels(state: ClusterState, rules: list[SpreadRule]) -> Mask:
+    """Nodes with the labels of all constraints; the others are counted for none of them."""
+    has = np.ones(state.columns.size, dtype=np.bool_)
+    for rule in rules:
+        has &= state.labels.codes(rule.topology_key) != ABSENT
+    return has
+
+
+def _included(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_labels: Mask) -> Mask:
+    """Nodes whose pods a constraint counts, by its inclusion policies."""
+    everywhere = slice(0, state.columns.size)
+    pod, included = newcomer.pod_class, has_labels
+    if rule.honors_affinity and _AFFINITY.applies(pod):
+        included = included & (_AFFINITY.refusals(state, pod, everywhere) == 0)
+    if rule.honors_taints:
+        included = included & (_TAINTS.refusals(state, pod, everywhere) == 0)
+    return included
+
+
+def _uneven_places(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, included: Mask) -> Mask:
+    """By the code of a place, whether one more pod there would be one too many."""
+    exists = _places(state, rule, np.flatnonzero(included))
+    counts = _counts(state, rule, included)
+    fewest = counts[exists].min() if exists.sum() >= rule.min_domains else 0
+    itself = rule.pods.selector.matches(newcomer.labels)
+    uneven: Mask = counts + itself - fewest > rule.max_skew
+    uneven[ABSENT] = False
+    return uneven
+
+
+def _fullness(
+    state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_labels: Mask, rows: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """How full the place of each row is. A constraint over many places weighs more, because each of them holds fewer pods."""
+    if rule.topology_key == HOSTNAME:
+        places = len(rows)
+        counts = _tally(state, rule).per_row(state.columns.size)[rows]
+    else:
+        places = int(_places(state, rule, rows).sum())
+        by_code = _counts(state, rule, _included(state, newcomer, rule, has_labels))
+        counts = by_code[state.labels.codes(rule.topology_key)[rows]]
+    return counts * math.log(places + 2) + (rule.max_skew - 1)
+
+
+def _tally(state: ClusterState, rule: SpreadRule) -> RowCounts:
+    return _NOBODY if rule.pods.selector == EVERYTHING else state.neighbours.tally((rule.pods,), with_terminating=False)
+
+
+def _counts(state: ClusterState, rule: SpreadRule, included: Mask) -> NDArray[np.float64]:
+    """By the code of a place, how many pods that are counted stand on nodes that are."""
+    codes = state.labels.codes(rule.topology_key)
+    return _tally(state, rule).by_code(codes, len(state.labels.values(rule.topology_key)), included)
+
+
+def _places(state: ClusterState, rule: SpreadRule, rows: NDArray[np.intp]) -> Mask:
+    """By code, whether any of the rows is in that place."""
+    codes = state.labels.codes(rule.topology_key)
+    there = np.zeros(len(state.labels.values(rule.topology_key)), dtype=np.bool_)
+    there[codes[rows]] = True
+    return there
+
+
+def _rounded(sums: NDArray[np.float64]) -> NDArray[np.int64]:
+    """To the nearest whole number, halves upwards as Go rounds them, and not to the even one as NumPy would."""
+    whole = np.trunc(sums)
+    return (whole + (sums - whole >= 0.5)).astype(np.int64)
+
+
+def _stretched(fullness: NDArray[np.int64]) -> NDArray[np.int64]:
+    least, most = int(fullness.min()), int(fullness.max())
+    if most == 0:
+        return np.full(len(fullness), MOST_SCORE, dtype=np.int64)
+    stretched: NDArray[np.int64] = MOST_SCORE * (most + least - fullness) // most
+    return stretched

@@ -1,0 +1,113 @@
+"""What the pods on the nodes mean for one pod: the class's answer, with the nodes that neighbours close and the scores they give.
+
+In come a pod and the answer of its class (`scheduling/answers.py`), out goes the answer that `cycle.py` picks from: the class's own, untouched,
+for pods that neither say anything about others nor are spoken of; else a `PodAnswer`. It is made for one decision, because the next pod that is
+placed may change it. Scores of neighbours are stretched over the nodes that are left, as kube-scheduler does it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_terms import has_terms, labels_of, namespace_of
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.kubelet import Admission
+from bayplan.engine.scores import Scores
+from bayplan.kube.core_v1 import Pod
+from bayplan.plugins.base import FilterPlugin, Newcomer
+from bayplan.plugins.fixed_refusals import FixedRefusals
+from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers
+from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
+
+
+@dataclass(eq=False, slots=True)
+class PodAnswer:
+    """One pod's answer for every row. What a replay refuses is refused for the whole class."""
+
+    of_class: Answer
+    blocked: Blocked
+    rank: Scores
+
+    @property
+    def refused_by_replay(self) -> dict[int, Admission]:
+        """Refusals by replay, which know nothing of neighbours."""
+        return self.of_class.refused_by_replay
+
+    def refuse(self, row: int, admission: Admission) -> None:
+        """Keep a replay's refusal."""
+        self.of_class.refuse(row, admission)
+        self.rank[row] = NOT_USABLE
+
+
+def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> Answer:
+    """The answer for one pod of a class."""
+    of_class = answers.for_class(pod_class, profile)
+    newcomer = newcomer_of(state, pod, pod_class)
+    if newcomer is None:
+        return of_class
+    blocked = _closed(state, newcomer, profile)
+    if blocked is not None:
+        blocked = np.where(of_class.blocked == PASSES, blocked, of_class.blocked)
+    is_open = of_class.rank != NOT_USABLE
+    open_rows = np.flatnonzero(is_open if blocked is None else is_open & (blocked == PASSES))
+    scores = _scores(state, newcomer, profile, open_rows)
+    if blocked is None and scores is None:
+        return of_class
+    rank = np.full(len(of_class.rank), NOT_USABLE, dtype=np.int32)
+    rank[open_rows] = of_class.rank[open_rows] + (0 if scores is None else scores)
+    return PodAnswer(of_class, of_class.blocked if blocked is None else blocked, rank)
+
+
+def newcomer_of(state: ClusterState, pod: Pod, pod_class: PodClass) -> Newcomer | None:
+    """A pod as its neighbours see it; None if neither it nor any of them has something to say."""
+    if not (state.neighbours.hold_terms or has_terms(pod)):
+        return None
+    namespace = namespace_of(pod)
+    return Newcomer(
+        pod_class,
+        namespace,
+        state.neighbours.labels_of_namespace(namespace),
+        labels_of(pod),
+        state.classes.terms_of(pod),
+    )
+
+
+def with_pods_as_they_are(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile) -> Profile:
+    """A profile that judges any class as neighbours judge this pod now: for questions such as "what if it asked for less?"."""
+    newcomer = newcomer_of(state, pod, pod_class)
+    if newcomer is None:
+        return profile
+    filters: list[FilterPlugin] = list(profile.filters)
+    for position, plugin in profile.relation_filters:
+        codes = plugin.refusals_of(state, newcomer)
+        if codes is not None:
+            filters[position] = FixedRefusals(plugin, codes)
+    return Profile(profile.name, tuple(filters), profile.scores)
+
+
+def _closed(state: ClusterState, newcomer: Newcomer, profile: Profile) -> Blocked | None:
+    """The `blocked` number of each row that neighbours close; None if they close none."""
+    blocked: Blocked | None = None
+    for position, plugin in profile.relation_filters:
+        codes = plugin.refusals_of(state, newcomer)
+        if codes is not None and codes.any():
+            numbers = np.where(codes != 0, position * CODES_PER_FILTER + codes.astype(np.int16), PASSES)
+            numbers = numbers.astype(np.int16)
+            blocked = numbers if blocked is None else np.where(blocked == PASSES, numbers, blocked)
+    return blocked
+
+
+def _scores(state: ClusterState, newcomer: Newcomer, profile: Profile, rows: NDArray[np.intp]) -> Scores | None:
+    """The weighted sum of what neighbours say about rows that are open; None if it is the same for all."""
+    if not len(rows):
+        return None
+    total: Scores | None = None
+    for plugin, weight in profile.relation_scores:
+        scores = plugin.scores_of(state, newcomer, rows)
+        if scores is not None:
+            total = scores * np.int32(weight) if total is None else total + scores * np.int32(weight)
+    return total
