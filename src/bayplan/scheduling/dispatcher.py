@@ -13,15 +13,16 @@ run it by virtual time. Whatever is wrong with an object is said about that obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 from msgspec import Struct
 
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
-from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gang import Gang, GangDecision, Seat
@@ -32,7 +33,7 @@ from bayplan.scheduling.half_bound import HalfBound
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import Waking
+from bayplan.scheduling.waking import ForGang, ForItself, ForNeighbours, ForRoom, Waits, Waking
 
 GANG = "gang "
 REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
@@ -107,14 +108,17 @@ class Dispatcher:
         self.answers = ClassAnswers(self.state)
         self.roster = GangRoster()
         self.queue = SchedulingQueue(initial_backoff=initial_backoff, max_backoff=max_backoff)
-        self.waking = Waking(self.state, self.answers, self.queue)
+        self.schedulers = {
+            name: GangScheduler(self.state, self.trees, profile, self.answers) for name, profile in profiles.items()
+        }
+        self._waking = Waking(self.schedulers)
+        self._woken_at: tuple[int, ...] = ()
         self.waiting: dict[str, Pod] = {}
         # How long attempts take is for somebody with a clock to say.
         self._stopwatch = stopwatch
         self._half_bound = HalfBound(completes_in)
-        # Gangs that something happened to since the last decision, in that order.
-        self._touched: dict[str, None] = {}
-        self._gang_schedulers: dict[str, GangScheduler] = {}
+        # Gangs that something happened to since the last decision, and when.
+        self._touched: dict[str, float] = {}
 
     # -- news -----------------------------------------------------------------------------------------------------
 
@@ -129,8 +133,9 @@ class Dispatcher:
             self._leave_queue(key)
             name = self.roster.set_member(pod)
             self.state.set_pod(pod)
+            self._waking.pods_changed(pod.metadata.namespace or "default")
             if name:
-                self._touched[name] = None
+                self._touched.setdefault(name, now)
         elif pod.spec.scheduler_name in self.profiles:
             self._await(key, pod, now)
         else:
@@ -141,29 +146,32 @@ class Dispatcher:
         self._leave_queue(key)
         name = self.roster.remove_member(key)
         self.state.remove_pod(key, at=now)
+        self._waking.pods_changed(key.partition("/")[0])
         if name:
-            self._touched[name] = None
+            self._touched.setdefault(name, now)
 
-    def set_levels(self, name: str, levels: tuple[str, ...] | None) -> None:
+    def set_levels(self, name: str, levels: tuple[str, ...] | None, now: float) -> None:
         """A Topology came, changed, or is gone."""
         if levels is None:
             self.trees.remove(name)
         else:
             self.trees.set(name, levels)
-        self.waking.trees_changed()
+        # Gangs that name it, or that could now mean it.
+        for gang in self.roster.names():
+            self._touched.setdefault(gang, now)
 
-    def set_group(self, written: AnyPodGroup) -> None:
+    def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup came or changed."""
         name = self.roster.set_group(written)
         if not isinstance(written, PodGroup) or (written.status is not None and written.status.phase == SCHEDULED):
             # Nothing is written on the PodGroups of others, so nobody could tell later whether such a gang was whole once.
             self._half_bound.was_complete(name)
-        self._touched[name] = None
+        self._touched.setdefault(name, now)
 
-    def remove_group(self, name: str) -> None:
+    def remove_group(self, name: str, now: float) -> None:
         """A PodGroup is gone."""
         self.roster.remove_group(name)
-        self._touched[name] = None
+        self._touched.setdefault(name, now)
 
     def _is_another(self, key: str, pod: Pod) -> bool:
         """True if a pod of that name was known, and it was another one."""
@@ -180,24 +188,31 @@ class Dispatcher:
             return
         if name:
             self.queue.remove(key)
-            self._touched[name] = None
+            self._touched.setdefault(name, now)
         elif pod.metadata.deletion_timestamp:
             self.queue.remove(key)
         else:
             gated = bool(pod.spec.scheduling_gates)
-            self.queue.put(key, priority=pod.spec.priority or 0, created=now, now=now, gated=gated)
+            created = self._created(key, now)
+            self.queue.put(key, priority=pod.spec.priority or 0, created=created, now=now, gated=gated)
 
     def _queue_gangs(self, now: float) -> None:
         """Gangs that something happened to since the last decision: a thousand pods that arrive make one unit."""
-        for name in self._touched:
+        for name, since in self._touched.items():
             waiting = self.roster.waiting(name)
             done = not waiting and (not self.roster.running(name) or self._half_bound.is_complete(name))
             if done:
                 self.queue.remove(GANG + name)
             else:
                 priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
-                self.queue.put(GANG + name, priority=priority, created=now, now=now, pods=len(waiting))
+                created = self._created(GANG + name, since)
+                self.queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting))
         self._touched.clear()
+
+    def _created(self, unit: str, now: float) -> float:
+        """When a unit began to wait: a change does not make it younger."""
+        known = self.queue.get(unit)
+        return now if known is None else known.created
 
     def _leave_queue(self, key: str) -> None:
         if self.waiting.pop(key, None) is not None:
@@ -226,10 +241,12 @@ class Dispatcher:
             decision = schedule_one(self.state, pod, profile, self.answers, explain=False)
         except InvalidObject as error:
             # Nothing but a change of the pod itself can help.
-            self.queue.failed(key, now, waits_for=key)
+            self.queue.failed(key, now, waits_for=ForItself(key))
             return Refusal(key, (pod,), str(error), invalid=True)
         if not decision.placed:
-            self.queue.failed(key, now, waits_for=self.waking.pod_waits_for(pod, profile, decision))
+            waits_for = ForItself(key) if decision.held_back else self._waits_for(pod, profile)
+            self._waking.parked(waits_for)
+            self.queue.failed(key, now, waits_for=waits_for)
             return Refusal(key, (pod,), decision.held_back, decision)
         assume(self.state, decision, pod)
         return Bind(key, (Assignment(pod, decision),))
@@ -249,7 +266,7 @@ class Dispatcher:
                 return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
             if not any(group.least for group in gang.whole.every_group()) and self._half_bound.completed(name):
                 self.queue.done(unit)
-                self._touched[name] = None
+                self._touched.setdefault(name, now)
                 return Complete(name, len(running))
             if not gang.pods:
                 self.queue.done(unit)
@@ -266,7 +283,7 @@ class Dispatcher:
             why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
             return self._wait(unit, running, now, Refusal(unit, waiting, f"pod {pod_key(held)} {why}"))
         began = self._stopwatch()
-        scheduler = self.gang_scheduler(gang)
+        scheduler = self.schedulers[gang.pods[0].spec.scheduler_name or ""]
         known = self.queue.get(unit)
         waited = now - known.first_seen if known is not None else 0.0
         decision = schedule_gang(scheduler, gang, waited)
@@ -279,10 +296,10 @@ class Dispatcher:
         if decision.waits and gang.patience is not None:
             patience_ends = now - waited + gang.patience.seconds
         refusal = Refusal(unit, waiting, reason, gang=decision)
-        waits_for = self.waking.gang_waits_for(unit, gang, scheduler)
-        return self._wait(
-            unit, running, now, refusal, waits_for, took=self._stopwatch() - began, again_at=patience_ends
-        )
+        waits_for: Waits = ForGang(scheduler.profile.name, gang)
+        self._waking.parked(waits_for)
+        took = self._stopwatch() - began
+        return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
 
     def _wait(
         self,
@@ -290,7 +307,7 @@ class Dispatcher:
         running: tuple[Pod, ...],
         now: float,
         refusal: Refusal,
-        waits_for: Hashable = None,
+        waits_for: Waits | None = None,
         *,
         took: float = 0.0,
         again_at: float | None = None,
@@ -305,22 +322,28 @@ class Dispatcher:
         self.queue.failed(
             unit,
             now,
-            waits_for=waits_for if waits_for is not None else unit,
+            waits_for=waits_for or ForItself(unit),
             took=took,
             again_at=min(looks, default=None),
         )
         return refusal
 
-    def gang_scheduler(self, gang: Gang) -> GangScheduler:
-        """Who places a gang: all of its pods have one profile, that of the first."""
-        profile = self.profiles[gang.pods[0].spec.scheduler_name or ""]
-        if profile.name not in self._gang_schedulers:
-            self._gang_schedulers[profile.name] = GangScheduler(self.state, self.trees, profile, self.answers)
-        return self._gang_schedulers[profile.name]
+    def _waits_for(self, pod: Pod, profile: Profile) -> Waits:
+        """Room on a node; or, where nodes would take it, that other pods come or go."""
+        pod_class = self.state.classes.of(pod)
+        answer = self.answers.for_class(pod_class, profile)
+        if not (answer.rank != NOT_USABLE).any():
+            return ForRoom(profile.name, pod_class)
+        metadata, spec = pod.metadata, pod.spec
+        alike = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
+        return ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode())
 
     def wake(self, now: float) -> None:
         """After news: units that these can help are tried again."""
-        self.waking.wake(now)
+        moment = self._waking.moment()
+        if moment != self._woken_at:
+            self._woken_at = moment
+            self._waking.wake(self.queue, now)
 
     def is_assumed(self, pod: Pod, node: str) -> bool:
         """True if a pod's place is still kept for it: neither was given back nor has its node gone."""
@@ -331,11 +354,11 @@ class Dispatcher:
 
     # -- what came of a Bind --------------------------------------------------------------------------------------
 
-    def bound(self, unit: str) -> None:
+    def bound(self, unit: str, now: float) -> None:
         """Every bind of a unit is done. A gang is looked at once more: others may have arrived, or it is complete now."""
         self.queue.done(unit)
         if unit.startswith(GANG):
-            self._touched[unit.removeprefix(GANG)] = None
+            self._touched.setdefault(unit.removeprefix(GANG), now)
 
     def not_bound(self, unit: str, failed: Iterable[Pod], now: float) -> None:
         """Some binds of a unit failed for certain: what was assumed for them is free again, and who is still there tries again."""
@@ -348,7 +371,7 @@ class Dispatcher:
                 self.state.forget(key)
                 left |= known is not None
         if unit.startswith(GANG):
-            self._touched[unit.removeprefix(GANG)] = None
+            self._touched.setdefault(unit.removeprefix(GANG), now)
         if left or unit.startswith(GANG):
             self.queue.retry(unit, now)
         else:

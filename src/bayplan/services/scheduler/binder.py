@@ -80,10 +80,8 @@ class Binder:
         backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
         tries = 0
         while True:
-            if not self._still_wanted():
-                return await self._look(
-                    pod, node, Outcome(Ending.REFUSED, "this scheduler no longer leads", passing=True)
-                )
+            if not self._still_wanted(pod, node):
+                return await self._look(pod, node, Outcome(Ending.REFUSED, NOT_WANTED, passing=True))
             tries += 1
             try:
                 await self._client.bind(namespace, metadata.name, metadata.uid, node, annotations)
@@ -106,13 +104,13 @@ class Binder:
         """Ask the pod itself where it is; `otherwise` if it has no node. Asks until there is an answer."""
         metadata = pod.metadata
         found = await persistently(lambda: self._client.get(PODS, metadata.name, metadata.namespace or "default"))
-        if found is None or found.metadata.uid != metadata.uid or found.metadata.deletion_timestamp:
-            return Outcome(Ending.GONE) if found is None or found.spec.node_name != node else Outcome(Ending.BOUND)
+        if found is None or found.metadata.uid != metadata.uid:
+            return Outcome(Ending.GONE)
         if found.spec.node_name == node:
             return Outcome(Ending.BOUND)
         if found.spec.node_name:
             return Outcome(Ending.ELSEWHERE, f"somebody else bound it to {found.spec.node_name}")
-        return otherwise
+        return Outcome(Ending.GONE) if found.metadata.deletion_timestamp else otherwise
 
 
 async def persistently(ask: Callable[[], Awaitable[Pod]]) -> Pod | None:

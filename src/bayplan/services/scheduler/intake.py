@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from bayplan.kube.core_v1 import Metadata, Namespace, Pod
+from bayplan.kube.decoding import Broken, Changes, Listed
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.resources import (
@@ -27,8 +28,9 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.topology_levels import Topology, levels_of
-from bayplan.kube.watch import Absent, Broken, Changes, Listed
+from bayplan.kube.watch import Absent
 from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang_roster import AnyPodGroup
 
 News = Listed[Any] | Changes[Any] | Absent
 
@@ -54,7 +56,8 @@ class Intake:
         self._dispatcher = dispatcher
         self._now = 0.0
         self.problems: dict[str, str] = {}
-        self._known: dict[Resource[Any], dict[str, str]] = {}
+        # Of every object its uid and version.
+        self._known: dict[Resource[Any], dict[str, tuple[str, int]]] = {}
         self.entries = self._entries()
         self._by_resource = {entry.resource: entry for entry in self.entries}
         self._levels: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
@@ -92,8 +95,12 @@ class Intake:
 
     def _put(self, entry: Entry, thing: WireObject) -> None:
         metadata = thing.metadata
-        key = _key(metadata)
-        self._known.setdefault(entry.resource, {})[key] = metadata.uid
+        key, version = _key(metadata), _version(metadata.resource_version)
+        known = self._known.setdefault(entry.resource, {})
+        uid, newest = known.get(key, ("", 0))
+        if uid == metadata.uid and version < newest:
+            return  # A list was faster than the watch.
+        known[key] = (metadata.uid, version)
         try:
             entry.put(thing)
         except InvalidObject as error:
@@ -113,21 +120,21 @@ class Intake:
             key = _key_of(each)
             self._drop(entry, key)
             if not each.deleted:
-                self._known.setdefault(entry.resource, {})[key] = ""
+                self._known.setdefault(entry.resource, {})[key] = ("", 0)
                 self.problems[f"{entry.resource} {key}"] = f"{entry.resource.kind} {key}: {each.problem}"
 
     # -- what each resource means ---------------------------------------------------------------------------------
 
     def _entries(self) -> tuple[Entry, ...]:
         """In the order in which they are listed: pods and reports that come before their node would be strays for a while."""
-        dispatcher, state = self._dispatcher, self._dispatcher.state
+        state = self._dispatcher.state
         return (
             Entry(NODES, state.set_node, state.remove_node, required=True),
             Entry(NAMESPACES, self._put_namespace, state.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
             Entry(NODE_RESOURCE_TOPOLOGIES, state.set_topology, state.remove_topology),
-            Entry(POD_GROUPS, dispatcher.set_group, dispatcher.remove_group),
-            Entry(KAI_POD_GROUPS, dispatcher.set_group, dispatcher.remove_group),
+            Entry(POD_GROUPS, self._put_group, self._drop_group),
+            Entry(KAI_POD_GROUPS, self._put_group, self._drop_group),
             *(
                 Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
                 for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
@@ -143,21 +150,32 @@ class Intake:
     def _drop_pod(self, key: str) -> None:
         self._dispatcher.remove_pod(key, self._now)
 
+    def _put_group(self, written: AnyPodGroup) -> None:
+        self._dispatcher.set_group(written, self._now)
+
+    def _drop_group(self, name: str) -> None:
+        self._dispatcher.remove_group(name, self._now)
+
     def _put_levels(self, resource: Resource[Any], topology: Topology) -> None:
         name = topology.metadata.name
         levels = levels_of(topology)
         self._levels[resource, name] = levels
-        self._dispatcher.set_levels(name, levels)
+        self._dispatcher.set_levels(name, levels, self._now)
 
     def _drop_levels(self, resource: Resource[Any], name: str) -> None:
         self._levels.pop((resource, name), None)
         # The same Topology may be served in several versions, or under one name by Kueue and by KAI.
         left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
-        self._dispatcher.set_levels(name, left)
+        self._dispatcher.set_levels(name, left, self._now)
 
 
 def _key(metadata: Metadata) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _version(text: str) -> int:
+    """Versions are numbers that grow; where a server has others, everything counts as news."""
+    return int(text) if text.isdecimal() else 0
 
 
 def _key_of(broken: Broken) -> str:

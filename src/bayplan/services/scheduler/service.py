@@ -15,8 +15,9 @@ from collections.abc import Callable, Coroutine
 from bayplan.cluster.state import pod_key
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.decoding import Listed
 from bayplan.kube.resources import PODS
-from bayplan.kube.watch import Listed, follow
+from bayplan.kube.watch import follow
 from bayplan.scheduling.dispatcher import Assignment, Bind, Complete, Dispatcher, Refusal, Release, Todo
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
@@ -107,23 +108,25 @@ class SchedulerService:
         logger.info(
             "deciding", extra={"nodes": len(self.dispatcher.state.rows), "waiting": len(self.dispatcher.waiting)}
         )
-        try:
-            while True:
-                self._something_happened.clear()
-                more = self._decide_for(SLICE)
-                self._announcer.explain_for(EXPLAINING)
-                self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
-                if more or self._announcer.busy:
-                    await asyncio.sleep(0)
-                else:
-                    await self._rest()
-        finally:
-            self.leading = False
+        while True:
+            self._something_happened.clear()
+            more = self._decide_for(SLICE)
+            self._announcer.explain_for(EXPLAINING)
+            self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
+            if more or self._announcer.busy:
+                await asyncio.sleep(0)
+            else:
+                await self._rest()
 
     async def finish(self, seconds: float) -> None:
-        """Wait for binds that are under way, so that nobody has to guess what came of them."""
+        """After the last decision: let binds that are under way end, so that nobody has to guess what came of them."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
+        self.step_down()
+
+    def step_down(self) -> None:
+        """Another instance may lead from now on: nothing more is sent."""
+        self.leading = False
 
     async def _list_pods(self) -> Listed[Pod]:
         while True:
@@ -202,7 +205,7 @@ class SchedulerService:
         ]
         unit = self.dispatcher.queue.get(todo.unit)
         if not failed:
-            self.dispatcher.bound(todo.unit)
+            self.dispatcher.bound(todo.unit, self.now)
         else:
             self.dispatcher.not_bound(todo.unit, [pod for pod, _ in failed], self.now)
         seconds = time.perf_counter() - began

@@ -1,0 +1,271 @@
+"""The scheduler without its edges, told as stories: what happens, at which second, and what is to be done then."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bayplan.cluster.state import pod_key
+from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod, PodStatus, Quantities, SchedulingGate
+from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
+from bayplan.scheduling.dispatcher import Bind, Complete, Dispatcher, Refusal, Release, Todo
+from bayplan.scheduling.profile import default_profile
+from tests.helpers import simple_pod
+
+RACK = "example.com/rack"
+
+
+def dispatcher(*nodes: str, cpus: int = 8, racks: dict[str, str] | None = None) -> Dispatcher:
+    made = Dispatcher({"bayplan": default_profile()})
+    for name in nodes:
+        add_node(made, name, cpus, (racks or {}).get(name, ""))
+    made.set_levels("network", (RACK,), 0)
+    return made
+
+
+def add_node(to: Dispatcher, name: str, cpus: int = 8, rack: str = "") -> None:
+    labels = {"kubernetes.io/hostname": name, **({RACK: rack} if rack else {})}
+    amounts: Quantities = {"cpu": str(cpus), "memory": "64Gi", "pods": "110"}
+    to.state.set_node(Node(metadata=Metadata(name=name, labels=labels), status=NodeStatus(allocatable=amounts)))
+
+
+def pod(name: str, cpus: int = 1, *, gang: str = "", priority: int = 0, uid: str = "", group: str = "") -> Pod:
+    made = simple_pod({"cpu": str(cpus), "memory": "1Gi"}, name)
+    labels = {**({"bayplan.io/pod-group": gang} if gang else {}), **({"bayplan.io/group": group} if group else {})}
+    metadata = msgspec.structs.replace(made.metadata, labels=labels, uid=uid or f"uid-{name}", namespace="ml")
+    spec = msgspec.structs.replace(made.spec, scheduler_name="bayplan", priority=priority)
+    return msgspec.structs.replace(made, metadata=metadata, spec=spec)
+
+
+def on_node(waiting: Pod, node: str, *, by_us: bool = True) -> Pod:
+    annotations = {"bayplan.io/rank": "0"} if by_us else None
+    return msgspec.structs.replace(
+        waiting,
+        metadata=msgspec.structs.replace(waiting.metadata, annotations=annotations),
+        spec=msgspec.structs.replace(waiting.spec, node_name=node),
+    )
+
+
+def pod_group(size: int, *, minimum: int | None = None, required: str | None = None, phase: str = "") -> PodGroup:
+    spec = PodGroupSpec(topology="network", size=size, minimum=minimum, required=required)
+    status = PodGroupStatus(phase=phase) if phase else None
+    return PodGroup(metadata=Metadata(name="train", namespace="ml", uid="g"), spec=spec, status=status)
+
+
+def places(todo: Todo | None) -> dict[str, str]:
+    assert isinstance(todo, Bind)
+    return {pod_key(each.pod): each.node for each in todo.assignments}
+
+
+def reason(todo: Todo | None) -> str:
+    assert isinstance(todo, Refusal)
+    return todo.reason
+
+
+class TestPods:
+    def test_a_pod_is_bound_and_its_room_is_taken_at_once(self) -> None:
+        scheduler = dispatcher("n1")
+        scheduler.set_pod(pod("a", 6), 0)
+        scheduler.set_pod(pod("b", 6), 0)
+        assert places(scheduler.decide(0)) == {"ml/a": "n1"}
+        assert isinstance(scheduler.decide(0), Refusal)
+
+    def test_pods_of_other_schedulers_are_left_alone(self) -> None:
+        scheduler = dispatcher("n1")
+        foreign = pod("a")
+        scheduler.set_pod(
+            msgspec.structs.replace(foreign, spec=msgspec.structs.replace(foreign.spec, scheduler_name="x")), 0
+        )
+        assert scheduler.decide(0) is None
+
+    def test_the_highest_priority_goes_first(self) -> None:
+        scheduler = dispatcher("n1")
+        scheduler.set_pod(pod("low"), 0)
+        scheduler.set_pod(pod("high", priority=10), 1)
+        assert places(scheduler.decide(2)) == {"ml/high": "n1"}
+
+    def test_a_gated_pod_waits_for_its_gates(self) -> None:
+        scheduler = dispatcher("n1")
+        gated = pod("a")
+        spec = msgspec.structs.replace(gated.spec, scheduling_gates=[SchedulingGate(name="quota")])
+        scheduler.set_pod(msgspec.structs.replace(gated, spec=spec), 0)
+        assert scheduler.decide(0) is None
+        scheduler.set_pod(gated, 1)
+        assert places(scheduler.decide(1)) == {"ml/a": "n1"}
+
+    def test_a_pod_that_found_no_place_is_tried_again_when_room_appears_and_not_before(self) -> None:
+        scheduler = dispatcher("n1", cpus=2)
+        scheduler.set_pod(pod("a", 4), 0)
+        assert isinstance(scheduler.decide(0), Refusal)
+        scheduler.wake(20)
+        assert scheduler.decide(20) is None
+        add_node(scheduler, "n2", cpus=8)
+        scheduler.wake(40)
+        assert places(scheduler.decide(40)) == {"ml/a": "n2"}
+
+    def test_a_status_change_of_a_waiting_pod_is_no_reason_to_try_again(self) -> None:
+        scheduler = dispatcher("n1", cpus=2)
+        waiting = pod("a", 4)
+        scheduler.set_pod(waiting, 0)
+        assert isinstance(scheduler.decide(0), Refusal)
+        scheduler.set_pod(msgspec.structs.replace(waiting, status=PodStatus(phase="Pending", reason="told")), 20)
+        assert scheduler.decide(20) is None
+
+    def test_a_failed_bind_gives_the_room_back_and_the_pod_is_tried_again_after_a_while(self) -> None:
+        scheduler = dispatcher("n1")
+        waiting = pod("a", 6)
+        scheduler.set_pod(waiting, 0)
+        scheduler.decide(0)
+        scheduler.not_bound("ml/a", [waiting], 0)
+        assert scheduler.decide(0.1) is None
+        assert places(scheduler.decide(5)) == {"ml/a": "n1"}
+
+    def test_a_pod_whose_bind_is_under_way_is_not_decided_about_again(self) -> None:
+        scheduler = dispatcher("n1")
+        waiting = pod("a")
+        scheduler.set_pod(waiting, 0)
+        scheduler.decide(0)
+        scheduler.set_pod(
+            msgspec.structs.replace(waiting, metadata=msgspec.structs.replace(waiting.metadata, labels={"x": "y"})), 1
+        )
+        assert scheduler.decide(1) is None
+
+    def test_another_pod_of_the_same_name_is_another_pod(self) -> None:
+        scheduler = dispatcher("n1")
+        first, second = pod("a", 6), pod("a", 5, uid="second")
+        scheduler.set_pod(first, 0)
+        scheduler.decide(0)
+        scheduler.set_pod(second, 1)
+        assert places(scheduler.decide(1)) == {"ml/a": "n1"}
+        scheduler.not_bound("ml/a", [first], 2)
+        assert scheduler.is_assumed(second, "n1")
+
+    def test_a_pod_that_somebody_else_bound_counts_where_it_stands(self) -> None:
+        scheduler = dispatcher("n1")
+        scheduler.set_pod(on_node(pod("a", 6), "n1"), 0)
+        scheduler.set_pod(pod("b", 6), 0)
+        assert isinstance(scheduler.decide(0), Refusal)
+
+    def test_what_a_pod_says_wrongly_is_said_about_it_and_the_others_go_on(self) -> None:
+        scheduler = dispatcher("n1")
+        wrong = simple_pod({"cpu": "9e99"}, "a")
+        metadata = msgspec.structs.replace(wrong.metadata, namespace="ml", uid="w")
+        spec = msgspec.structs.replace(wrong.spec, scheduler_name="bayplan")
+        scheduler.set_pod(msgspec.structs.replace(wrong, metadata=metadata, spec=spec), 0)
+        scheduler.set_pod(pod("b"), 1)
+        assert "cpu" in reason(scheduler.decide(2))
+        assert places(scheduler.decide(2)) == {"ml/b": "n1"}
+
+    def test_the_place_of_a_pod_goes_with_its_node(self) -> None:
+        scheduler = dispatcher("n1", "n2")
+        waiting = pod("a")
+        scheduler.set_pod(waiting, 0)
+        (node,) = places(scheduler.decide(0)).values()
+        scheduler.state.remove_node(node)
+        assert not scheduler.is_assumed(waiting, node)
+
+
+class TestGangs:
+    def test_nobody_goes_before_all_have_arrived_and_then_all_go_at_once(self) -> None:
+        scheduler = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"})
+        scheduler.set_group(pod_group(2), 0)
+        scheduler.set_pod(pod("a", gang="train"), 0)
+        assert reason(scheduler.decide(0)) == "waits for pods: 1 of 2 have arrived"
+        scheduler.set_pod(pod("b", gang="train"), 1)
+        assert set(places(scheduler.decide(2))) == {"ml/a", "ml/b"}
+
+    def test_members_wait_for_their_pod_group(self) -> None:
+        scheduler = dispatcher("n1", racks={"n1": "r1"})
+        scheduler.set_pod(pod("a", gang="train"), 0)
+        assert "does not exist" in reason(scheduler.decide(0))
+        scheduler.set_group(pod_group(1), 0)
+        assert places(scheduler.decide(2)) == {"ml/a": "n1"}
+
+    def test_a_gang_that_does_not_fit_takes_nothing(self) -> None:
+        scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=8)
+        scheduler.set_group(pod_group(2), 0)
+        scheduler.set_pod(pod("a", 6, gang="train"), 0)
+        scheduler.set_pod(pod("b", 6, gang="train"), 0)
+        scheduler.set_pod(pod("alone", 6), 1)
+        assert isinstance(scheduler.decide(2), Refusal)
+        assert places(scheduler.decide(2)) == {"ml/alone": "n1"}
+
+    def test_a_late_member_follows_the_others_into_their_rack(self) -> None:
+        racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
+        scheduler = dispatcher(*racks, racks=racks, cpus=4)
+        scheduler.set_group(pod_group(3, minimum=2, required=RACK), 0)
+        scheduler.set_pod(on_node(pod("a", 3, gang="train"), "n3"), 0)
+        scheduler.set_pod(pod("b", 3, gang="train"), 0)
+        assert places(scheduler.decide(0)) == {"ml/b": "n4"}
+
+    def test_a_failure_in_the_middle_is_made_good_where_the_others_stand(self) -> None:
+        racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
+        scheduler = dispatcher(*racks, racks=racks, cpus=4)
+        scheduler.set_group(pod_group(2, required=RACK), 0)
+        members = {f"ml/{name}": pod(name, 3, gang="train") for name in "ab"}
+        for member in members.values():
+            scheduler.set_pod(member, 0)
+        first = places(scheduler.decide(0))
+        scheduler.not_bound("gang ml/train", [members["ml/b"]], 1)
+        scheduler.set_pod(on_node(members["ml/a"], first["ml/a"]), 1)
+        second = places(scheduler.decide(5))
+        assert list(second) == ["ml/b"]
+        assert racks[second["ml/b"]] == racks[first["ml/a"]]
+
+    def test_a_gang_all_of_whose_pods_have_nodes_is_complete_and_that_is_said_once(self) -> None:
+        scheduler = dispatcher("n1", racks={"n1": "r1"})
+        scheduler.set_group(pod_group(2), 0)
+        members = [pod(name, gang="train") for name in "ab"]
+        for member in members:
+            scheduler.set_pod(member, 0)
+        scheduler.decide(0)
+        scheduler.bound("gang ml/train", 0)
+        for member in members:
+            scheduler.set_pod(on_node(member, "n1"), 1)
+        assert scheduler.decide(1) == Complete("ml/train", 2)
+        assert scheduler.decide(2) is None
+
+    def half_bound(self, *, by_us: bool = True, phase: str = "") -> Dispatcher:
+        scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
+        scheduler.set_group(pod_group(2, required=RACK, phase=phase), 0)
+        scheduler.set_pod(on_node(pod("a", 3, gang="train"), "n1", by_us=by_us), 0)
+        scheduler.set_pod(pod("b", 3, gang="train"), 0)
+        return scheduler
+
+    def test_a_gang_that_began_and_cannot_be_completed_is_released_after_a_while(self) -> None:
+        scheduler = self.half_bound()
+        assert isinstance(scheduler.decide(0), Refusal)
+        todo = scheduler.decide(61)
+        assert isinstance(todo, Release)
+        assert [pod_key(each) for each in todo.pods] == ["ml/a"]
+
+    @pytest.mark.parametrize("by_us, phase", [(False, ""), (True, "Scheduled")])
+    def test_pods_that_others_bound_or_whose_gang_was_complete_once_are_never_released(
+        self, by_us: bool, phase: str
+    ) -> None:
+        scheduler = self.half_bound(by_us=by_us, phase=phase)
+        scheduler.decide(0)
+        for moment in (61, 400, 1000):
+            assert not isinstance(scheduler.decide(moment), Release)
+
+    def test_groups_find_their_members_by_label(self) -> None:
+        racks = {"n1": "r1", "n2": "r2"}
+        scheduler = dispatcher(*racks, racks=racks, cpus=2)
+        groups = [GroupSpec(name=name, size=2, required=RACK) for name in ("left", "right")]
+        scheduler.set_group(
+            PodGroup(
+                metadata=Metadata(name="train", namespace="ml"), spec=PodGroupSpec(topology="network", groups=groups)
+            ),
+            0,
+        )
+        for name in ("left", "right"):
+            for number in range(2):
+                scheduler.set_pod(pod(f"{name}-{number}", gang="train", group=name), 0)
+        placed = places(scheduler.decide(0))
+        assert placed["ml/left-0"] == placed["ml/left-1"] != placed["ml/right-0"] == placed["ml/right-1"]
+
+    def test_a_label_that_names_no_group_is_said(self) -> None:
+        scheduler = dispatcher("n1", racks={"n1": "r1"})
+        scheduler.set_group(pod_group(1), 0)
+        scheduler.set_pod(pod("a", gang="train", group="lefft"), 0)
+        assert '"lefft"' in reason(scheduler.decide(0))
