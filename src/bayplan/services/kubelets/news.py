@@ -23,6 +23,14 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
+class Ready:
+    """Pods that were there have their places again, and first reports are written; None if the API server does not know the kind."""
+
+    pods: int
+    reports: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A kubelet refused a pod."""
 
@@ -56,7 +64,7 @@ class Removed:
     of: int
 
 
-News = Registered | Refused | Summary | Trouble | Removed
+News = Registered | Ready | Refused | Summary | Trouble | Removed
 
 
 def news_line(news: News) -> str:
@@ -65,6 +73,10 @@ def news_line(news: News) -> str:
         case Registered(nodes, took, kinds):
             parts = ", ".join(f"{number} x {kind}" for kind, number in kinds.items())
             return f"{nodes:,} nodes registered in {took:.1f} s: {parts}"
+        case Ready(pods, None):
+            return f"ready: {pods:,} pods on nodes; no reports, the API server does not know NodeResourceTopology (yet)"
+        case Ready(pods, reports):
+            return f"ready: {pods:,} pods on nodes, {reports:,} reports written"
         case Refused(refusal):
             return f"refused {refusal.pod} on {refusal.node}: {refusal.reason}: {refusal.message}"
         case Summary(holding, admitted, refused, deleted, reports):

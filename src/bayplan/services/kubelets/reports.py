@@ -27,12 +27,12 @@ class Reports:
         self._owed: dict[str, Seconds] = {}
         self._published: dict[str, tuple[Any, Any]] = {}
         self._on_server: set[str] = set()
-        self._known_kind = False
+        self.known_kind = False
 
     @property
     def next_moment(self) -> Seconds | None:
         """When the next report is due; None if none is."""
-        return next(iter(self._owed.values()), None) if self._known_kind else None
+        return next(iter(self._owed.values()), None) if self.known_kind else None
 
     def changed(self, node: str, now: Seconds) -> None:
         """Something on a node has changed; if a report is owed already, it will show this too."""
@@ -40,7 +40,7 @@ class Reports:
 
     def listed(self, names: Iterable[str], now: Seconds) -> None:
         """The API server has these reports. Whose is not there is reported at once: what is missing has not been delayed."""
-        self._known_kind = True
+        self.known_kind = True
         self._on_server = {name for name in names if name in self._agents}
         missing = [name for name in self._agents if name not in self._on_server or name not in self._published]
         for name in missing:
@@ -62,14 +62,14 @@ class Reports:
 
     def absent(self) -> None:
         """The API server does not know the kind, or no longer."""
-        self._known_kind = False
+        self.known_kind = False
         self._on_server.clear()
         self._published.clear()
 
     def due(self, now: Seconds) -> list[PublishTopology]:
         """The reports whose time has come, of those nodes that have something new to say."""
         writes: list[PublishTopology] = []
-        if not self._known_kind:
+        if not self.known_kind:
             return writes
         while self._owed:
             node, moment = next(iter(self._owed.items()))

@@ -17,7 +17,7 @@ from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS, Resource
 from bayplan.kube.watch import Absent, Changes, Listed, WatchSettings, follow
 from bayplan.services.kubelets.fleet import Fleet
-from bayplan.services.kubelets.news import News, Refused, Registered, Removed, Summary, Trouble
+from bayplan.services.kubelets.news import News, Ready, Refused, Registered, Removed, Summary, Trouble
 from bayplan.services.kubelets.registration import Progress, Registration
 from bayplan.services.kubelets.settings import KubeletsSettings
 from bayplan.services.kubelets.writer import Writer
@@ -101,6 +101,8 @@ class _Service:
             await self._pods_known.wait()
             await self._reports_known.wait()
             await self._writer.idle()
+            reports = self._writer.done["PublishTopology"] if self._fleet.reports.known_kind else None
+            self._tell(Ready(self._fleet.holding, reports))
             if ready is not None:
                 ready.set()
 
@@ -185,22 +187,20 @@ class _Service:
 
     async def _summarise(self) -> None:
         """From time to time what has happened, if anything has."""
-        last: Summary | None = None
+        last = self._summary()
         while True:
             await asyncio.sleep(self._settings.summary_every)
             self._refusals_told = 0
             self._tell_troubles()
-            tally = self._fleet.tally
-            summary = Summary(
-                self._fleet.holding,
-                tally.admitted,
-                dict(tally.refused),
-                tally.deleted,
-                self._writer.done["PublishTopology"],
-            )
+            summary = self._summary()
             if summary != last:
                 self._tell(summary)
                 last = summary
+
+    def _summary(self) -> Summary:
+        tally = self._fleet.tally
+        reports = self._writer.done["PublishTopology"]
+        return Summary(self._fleet.holding, tally.admitted, dict(tally.refused), tally.deleted, reports)
 
     def _tell_troubles(self) -> None:
         """Troubles that repeat themselves are told once, with how often."""

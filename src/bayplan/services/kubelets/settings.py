@@ -41,4 +41,4 @@ class KubeletsSettings:
     @property
     def kinds(self) -> Mapping[str, int]:
         """How many nodes there are of each group, in the order of the nodes."""
-        return Counter(node.group for node in self.nodes)
+        return dict(Counter(node.group for node in self.nodes))

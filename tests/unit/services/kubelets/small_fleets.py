@@ -1,0 +1,69 @@
+"""Small fleets for the tests here: two zones of 4 CPUs, 1 of them reserved, and pods bound to them in one line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bayplan.kube.core_v1 import Pod
+from bayplan.services.kubelets.fleet import Fleet
+from bayplan.services.kubelets.layout import Group, lay_out
+from bayplan.services.kubelets.settings import KubeletsSettings
+from bayplan.services.kubelets.writes import SetPodStatus, Write
+
+MACHINE = "pack:2 core:4 mem:8Gi"  # zone 0 has 3 CPUs for pods, zone 1 has 4
+
+
+def fleet(nodes: int = 1, *, kubelet: str = "", **settings: Any) -> Fleet:
+    """Nodes virtual-0, virtual-1, ..."""
+    return Fleet(KubeletsSettings(lay_out([Group(MACHINE, nodes, kubelet)]), **settings))
+
+
+def bound(
+    name: str,
+    cpus: int = 2,
+    *,
+    node: str = "virtual-0",
+    uid: str = "",
+    phase: str = "Pending",
+    created: str = "2026-01-01T00:00:00Z",
+    deleted: bool = False,
+    started: str | None = None,
+    annotations: dict[str, str] | None = None,
+    init_cpus: int = 0,
+) -> Pod:
+    """A Guaranteed pod on a node, as the API server tells of it."""
+    spec: dict[str, Any] = {"nodeName": node, "containers": [_container("main", cpus)]}
+    if init_cpus:
+        spec["initContainers"] = [_container("prepare", init_cpus)]
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": uid or f"uid-{name}",
+        "creationTimestamp": created,
+        "annotations": annotations or {},
+    }
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-01-01T00:10:00Z"
+    status = {"phase": phase, "qosClass": "Guaranteed", "startTime": started}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
+
+
+def _container(name: str, cpus: int) -> dict[str, Any]:
+    amounts = {"cpu": str(cpus), "memory": "1Gi"}
+    return {"name": name, "resources": {"requests": amounts, "limits": amounts}}
+
+
+def phases(writes: list[Write]) -> list[tuple[str, str]]:
+    """What becomes of which pod: `[("a", "Running"), ("b", "TopologyAffinityError")]`."""
+    return [
+        (write.name, str(write.status.get("reason") or write.status["phase"]))
+        for write in writes
+        if isinstance(write, SetPodStatus)
+    ]
+
+
+def on_node(a_fleet: Fleet, node: str = "virtual-0") -> list[str]:
+    """The pods that hold something there."""
+    return sorted(a_fleet.agents[node].kubelet.pods)
