@@ -34,6 +34,7 @@ from bayplan.kube.meta_v1 import Status, T
 from bayplan.kube.resources import PODS, Resource
 
 READ_ATTEMPTS = 4
+FIRST_WAIT = 0.1  # seconds, before the second attempt
 LONGEST_RETRY_AFTER = 30.0  # seconds; a server that asks for more is left to the caller
 TIME_MAY_HEAL = frozenset({429, 500, 502, 503, 504})
 READ_BUFFER = 1 << 20
@@ -213,7 +214,7 @@ class KubeClient:
             async with response:
                 return await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unreachable(f"{request} at {self.access.server}: the answer broke off: {_said(error)}") from None
+            raise Unreachable(f"{request} at {self.access.server}: the answer broke off: {self._said(error)}") from None
 
     @asynccontextmanager
     async def watch(
@@ -232,6 +233,12 @@ class KubeClient:
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
         text = f"{self.access.server}{path}"
         return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+
+    def _said(self, error: Exception) -> str:
+        """What an exception says; a timeout says nothing by itself."""
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._patience.total:g} s"
+        return str(error) or type(error).__name__
 
     async def _open(
         self, session: aiohttp.ClientSession | None, request: _Request, patience: ClientTimeout
@@ -253,7 +260,7 @@ class KubeClient:
                 raise await _refusal(request, response)
         except (aiohttp.ClientError, TimeoutError, AccessError) as error:
             self.counts[request.verb, 0] += 1
-            raise Unreachable(f"{request} at {self.access.server}: {_said(error)}") from None
+            raise Unreachable(f"{request} at {self.access.server}: {self._said(error)}") from None
         return response
 
     async def _send(
@@ -317,7 +324,7 @@ async def _list_once(
 
 async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None = None) -> bytes:
     """Read, and try again a few times where time may heal the trouble."""
-    backoff = Backoff(first=0.1, longest=2.0)
+    backoff = Backoff(first=FIRST_WAIT, longest=2.0)
     for _ in range(READ_ATTEMPTS - 1):
         try:
             return await client.request("GET", path, query=query)
@@ -338,25 +345,22 @@ async def _chunks(response: aiohttp.ClientResponse, request: str, silence: float
     except TimeoutError:
         raise Unreachable(f"{request}: silent for {silence:g} s") from None
     except aiohttp.ClientError as error:
-        raise Unreachable(f"{request}: {_said(error)}") from None
+        raise Unreachable(f"{request}: {str(error) or type(error).__name__}") from None
 
 
 async def _refusal(request: _Request, response: aiohttp.ClientResponse) -> ApiError:
     async with response:
-        said = status_of(await response.read())
-    if not said.message:  # not the API server's own words: a proxy or load balancer in between
-        said = Status(reason=response.reason or "", message="no Status in the answer")
+        data = await response.read()
+    said = status_of(data)
+    if not said.message:  # a proxy or load balancer in between
+        foreign = data[:80].decode(errors="replace")
+        said = Status(reason=response.reason or "", message=f"the answer is not the API server's: {foreign}")
     return ApiError(str(request), response.status, said, _seconds(response.headers.get("Retry-After")))
 
 
 def _seconds(retry_after: str | None) -> float | None:
     """Retry-After in seconds; the form with a date is not the API server's."""
     return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
-
-
-def _said(error: Exception) -> str:
-    """What an exception says; a timeout says nothing by itself."""
-    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 def _encoded(body: object) -> bytes | None:
