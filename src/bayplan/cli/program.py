@@ -32,6 +32,7 @@ COMMANDS = {
     "topology": "Show blocks and racks: what is free, what fits, who is outside.",
     "slots": "How many gangs of equal pods fit now, and where?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
+    "scheduler": "Schedule the pods of a real cluster, and tell those that wait why.",
     "kubelets": "Be virtual nodes of a real API server that refuse pods as kubelets do.",
     "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
     "replay": "Decide everything again that a snapshot recorded.",

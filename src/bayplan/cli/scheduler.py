@@ -1,0 +1,142 @@
+"""`bayplan scheduler`: schedule pods on a real cluster, beside the stock scheduler or instead of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.options import ExampleCommand
+from bayplan.cli.output import warn
+
+if TYPE_CHECKING:
+    from bayplan.scheduling.configuration import Configuration
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "scheduler",
+        "scheduler --config scheduler.yaml --check-config",
+        "scheduler --config scheduler.yaml --kubeconfig admin.conf --log-format json",
+    ),
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A KubeSchedulerConfiguration. [default: one profile called bayplan]",
+)
+@click.option("--check-config", is_flag=True, help="Only say whether the configuration can be used, and what it means.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
+)
+@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Whether a Lease says which of several instances works. [default: as configured; yes]",
+)
+@click.option(
+    "--health-address",
+    default="127.0.0.1:10259",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
+)
+@click.option("--tls-cert-file", metavar="FILE", help="Serve health over TLS with this certificate.")
+@click.option("--tls-private-key-file", metavar="FILE", help="The certificate's key.")
+@click.option(
+    "--gangs-complete-in",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="After how long the pods of a gang that began and cannot be completed are released.",
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+def scheduler(
+    *,
+    config: Path | None,
+    check_config: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    leader_elect: bool | None,
+    health_address: str,
+    tls_cert_file: str | None,
+    tls_private_key_file: str | None,
+    gangs_complete_in: float,
+    log_format: str,
+    verbose: int,
+) -> None:
+    """Schedule pods whose spec.schedulerName is a profile of the configuration.
+
+    Every node is judged as its kubelet would, gangs are placed whole or not at all, and every pod that waits is told why. Ctrl-C or
+    SIGTERM ends it after the binds that are under way.
+    """
+    from bayplan.kube.access import find_access
+    from bayplan.kube.credentials import AccessError
+    from bayplan.services.edges.health import AddressError, Certificate, host_and_port
+    from bayplan.services.edges.leader import LeadershipLost
+    from bayplan.services.edges.logs import set_up_logs
+    from bayplan.services.scheduler.run import Options, run_scheduler
+
+    configuration = _configuration(config, leader_elect=leader_elect)
+    warn(configuration.services.notices)
+    if check_config:
+        _say_what_it_means(configuration)
+        return
+    if (tls_cert_file is None) != (tls_private_key_file is None):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together")
+    certificate = Certificate(tls_cert_file, tls_private_key_file or "") if tls_cert_file else None
+    try:
+        host_and_port(health_address)
+    except AddressError as error:
+        raise click.UsageError(f"--health-address: {error}") from None
+    try:
+        access = find_access(kubeconfig or configuration.services.client.kubeconfig, context)
+    except AccessError as error:
+        raise click.ClickException(str(error)) from None
+    set_up_logs("json" if log_format == "json" else "text", verbose)
+    options = Options(health_address, certificate, gangs_complete_in)
+    try:
+        asyncio.run(run_scheduler(access, configuration, options))
+    except (LeadershipLost, AddressError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configuration:
+    """The file's configuration, or the default one; the flag has the last word about leader election."""
+    from dataclasses import replace
+
+    from bayplan.kube.files import read_document
+    from bayplan.plugins.node_resource_topology_args import ArgumentError
+    from bayplan.scheduling.configuration import ConfigurationError, configuration_of
+
+    try:
+        configuration = configuration_of(read_document(file) if file else {})
+    except (ConfigurationError, ArgumentError) as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+    if leader_elect is None:
+        return configuration
+    services = configuration.services
+    election = replace(services.leader_election, enabled=leader_elect)
+    return replace(configuration, services=replace(services, leader_election=election))
+
+
+def _say_what_it_means(configuration: Configuration) -> None:
+    services = configuration.services
+    click.echo(f"the configuration can be used: {len(configuration.profiles)} profile(s)")
+    for name, profile in configuration.profiles.items():
+        filters = ", ".join(plugin.name for plugin in profile.filters)
+        scores = ", ".join(f"{plugin.name} x{weight}" for plugin, weight in profile.scores)
+        click.echo(f"  {name}\n    filters  {filters}\n    scores   {scores}")
+    election = services.leader_election
+    lease = f"lease {election.name}, {election.lease_duration:g} s" if election.enabled else "none: one instance only"
+    click.echo(f"  leader election  {lease}")
+    click.echo(f"  backoff          {services.initial_backoff:g} to {services.max_backoff:g} s")

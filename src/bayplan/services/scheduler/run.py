@@ -1,0 +1,153 @@
+"""Start a scheduler and stop it gracefully: connection, lease, health, signals.
+
+    follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, send what waits, release the lease
+
+A scheduler that loses its lease stops at once and ends with an error: whoever started it starts it again, and it comes back as a standby.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
+from bayplan.kube.access import Access
+from bayplan.kube.client import KubeClient
+from bayplan.scheduling.configuration import Configuration
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.queue import Place
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.health import Certificate, serve_health
+from bayplan.services.edges.leader import run_while_leading
+from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.scheduler.service import SchedulerService
+
+logger = logging.getLogger(__name__)
+
+BINDS_END_WITHIN = 10.0
+STANDINGS = {
+    NO_TOPOLOGY: "no report",
+    TOPOLOGY_USABLE: "usable",
+    TOPOLOGY_INVALID: "invalid",
+    TOPOLOGY_STALE: "stale",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line adds to the configuration."""
+
+    health_address: str
+    certificate: Certificate | None = None
+    gangs_complete_in: float = 60.0
+
+
+async def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
+    """Run until a signal; raises `LeadershipLost` if the lease is lost."""
+    settings = configuration.services
+    dispatcher = Dispatcher(
+        configuration.profiles,
+        initial_backoff=settings.initial_backoff,
+        max_backoff=settings.max_backoff,
+        completes_in=options.gangs_complete_in,
+        stopwatch=time.perf_counter,
+    )
+    identity = f"{socket.gethostname()}_{os.getpid()}"
+    metrics = SchedulerMetrics()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            KubeClient(access, qps=settings.client.qps, burst=settings.client.burst, connections=64)
+        )
+        events = await stack.enter_async_context(EventRecorder(client, instance=identity))
+        conditions = await stack.enter_async_context(ConditionWriter(client))
+        service = SchedulerService(client, dispatcher, events=events, conditions=conditions, metrics=metrics)
+        metrics.follow_requests(client.counts)
+        metrics.follow_outbox("events", events.outbox)
+        metrics.follow_outbox("conditions", conditions.outbox)
+        metrics.before_scrape.append(lambda: _look_around(metrics, service))
+        port = await stack.enter_async_context(
+            serve_health(
+                options.health_address,
+                live={},
+                ready={"lists": lambda: _not_listed(service)},
+                metrics=metrics.text,
+                certificate=options.certificate,
+            )
+        )
+        logger.info("serving health", extra={"port": port, "server": access.server})
+        await _until_a_signal(service, configuration, identity, metrics)
+
+
+async def _until_a_signal(
+    service: SchedulerService, configuration: Configuration, identity: str, metrics: SchedulerMetrics
+) -> None:
+    election = configuration.services.leader_election
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    def on_change(*, leads: bool) -> None:
+        metrics.leading(election.name, leads=leads)
+        if not leads:
+            service.step_down()
+
+    tasks = {
+        asyncio.create_task(service.follow()),
+        asyncio.create_task(
+            run_while_leading(
+                service.client,
+                election,
+                identity,
+                service.lead,
+                on_change=on_change,
+                finish=lambda: service.finish(BINDS_END_WITHIN),
+            )
+        ),
+    }
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {stopping}:
+            task.result()  # Raises what ended it.
+        logger.info("stopping")
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+
+def _not_listed(service: SchedulerService) -> str | None:
+    waiting = list(service.intake.not_listed_yet())
+    return f"waiting for {', '.join(waiting)}" if waiting else None
+
+
+def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
+    """What costs something to know is looked up when somebody asks."""
+    dispatcher = service.dispatcher
+    state = dispatcher.state
+    counts = dispatcher.queue.counts()
+    metrics.pending(
+        {
+            "active": counts[Place.ACTIVE],
+            "backoff": counts[Place.BACKOFF],
+            "unschedulable": counts[Place.PARKED],
+            "gated": counts[Place.GATED],
+        }
+    )
+    rows = list(state.rows.values())
+    standings = Counter(STANDINGS[int(number)] for number in state.columns.topology[rows])
+    metrics.nodes(standings)
+    now = service.now
+    made = (report.made_at for report in state.reports if report is not None and report.made_at is not None)
+    metrics.report_ages(max(now - moment, 0.0) for moment in made)
+    broken = Counter(where.partition(" ")[0] for where in service.intake.problems)
+    for entry in service.intake.entries:
+        metrics.broken_objects(str(entry.resource), broken[str(entry.resource)])
