@@ -141,6 +141,10 @@ def _leader_election(written: LeaderElectionFields) -> LeaderElection:
             ("retryPeriod", written.retry_period),
         )
     )
+    if duration != int(duration):
+        raise ArgumentError(
+            f"leaderElection.leaseDuration: {written.lease_duration} is not allowed: a Lease counts whole seconds"
+        )
     if duration <= deadline:
         raise ArgumentError(
             f"leaderElection.leaseDuration: {written.lease_duration} is not allowed: "

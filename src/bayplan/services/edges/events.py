@@ -36,13 +36,18 @@ MOST_SERIES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The object that an event is about."""
+    """The object that an event is about; `namespace` is "" for what belongs to the whole cluster."""
 
     api_version: str
     kind: str
     namespace: str
     name: str
     uid: str
+
+    @property
+    def event_namespace(self) -> str:
+        """Where events about the object are kept."""
+        return self.namespace or "default"
 
     @classmethod
     def pod(cls, pod: Pod) -> Subject:
@@ -185,7 +190,7 @@ class EventRecorder:
         """Whether the event was still there."""
         patch = {"series": _series_fields(series)}
         try:
-            await self._client.patch(EVENTS, series.name, patch, series.subject.namespace, kind="merge")
+            await self._client.patch(EVENTS, series.name, patch, series.subject.event_namespace, kind="merge")
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -194,7 +199,7 @@ class EventRecorder:
 
     async def _create(self, series: _Series) -> None:
         try:
-            await self._client.create(EVENTS, self._body(series), series.subject.namespace)
+            await self._client.create(EVENTS, self._body(series), series.subject.event_namespace)
         except ApiError as error:
             # It arrived when we thought that it had not.
             if error.status != 409:
@@ -205,7 +210,7 @@ class EventRecorder:
         body: dict[str, object] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"name": series.name, "namespace": subject.namespace},
+            "metadata": {"name": series.name, "namespace": subject.event_namespace},
             "eventTime": micro_time(series.first),
             "type": series.type,
             "reason": series.reason,

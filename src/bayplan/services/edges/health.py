@@ -52,10 +52,11 @@ async def serve_health(
     """Serve at `address` while the context lasts; gives the port, which the system chooses for port 0."""
     host, port = host_and_port(address)
     tls = _tls_of(certificate) if certificate else None
-    runner = web.AppRunner(health_application(live=live, ready=ready, metrics=metrics, more_routes=more_routes))
+    application = health_application(live=live, ready=ready, metrics=metrics, more_routes=more_routes)
+    runner = web.AppRunner(application, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, host, port, ssl_context=tls)
         try:
             await site.start()
         except OSError as error:

@@ -1,0 +1,89 @@
+"""What probes and Prometheus get: words, status and types, over a real socket of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from bayplan.services.edges.health import AddressError, Certificate, host_and_port, serve_health
+
+
+def ask(path: str, *, live: str | None = None, lists: str | None = None) -> tuple[int, str, str]:
+    """Status, body and type of one answer, while the two checks say this."""
+
+    async def story() -> tuple[int, str, str]:
+        async with (
+            serve_health(
+                "127.0.0.1:0", live={"loop": lambda: live}, ready={"lists": lambda: lists}, metrics=lambda: b"up 1\n"
+            ) as port,
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{port}{path}") as response,
+        ):
+            return response.status, await response.text(), response.headers["Content-Type"]
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "path, live, lists, status, text",
+    [
+        ("/livez", None, "waiting for nodes", 200, "ok"),
+        ("/healthz", None, "waiting for nodes", 200, "ok"),
+        ("/readyz", None, None, 200, "ok"),
+        ("/readyz?verbose", None, None, 200, "[+]ping ok\n[+]loop ok\n[+]lists ok\nreadyz check passed\n"),
+        (
+            "/readyz",
+            None,
+            "waiting for nodes",
+            503,
+            "[+]ping ok\n[+]loop ok\n[-]lists failed: waiting for nodes\nreadyz check failed\n",
+        ),
+        ("/readyz?exclude=lists", None, "waiting for nodes", 200, "ok"),
+        ("/livez", "stuck", None, 503, "[+]ping ok\n[-]loop failed: stuck\nlivez check failed\n"),
+    ],
+)
+def test_checks_decide(path: str, live: str | None, lists: str | None, status: int, text: str) -> None:
+    assert ask(path, live=live, lists=lists)[:2] == (status, text)
+
+
+def test_metrics_have_the_type_that_prometheus_asks_for() -> None:
+    assert ask("/metrics") == (200, "up 1\n", "text/plain; version=0.0.4; charset=utf-8")
+
+
+def test_other_paths_do_not_exist() -> None:
+    assert ask("/")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "address, host, port",
+    [
+        ("127.0.0.1:10259", "127.0.0.1", 10259),
+        ("localhost:0", "localhost", 0),
+        ("[::1]:8080", "::1", 8080),
+        (":10259", None, 10259),
+    ],
+)
+def test_addresses(address: str, host: str | None, port: int) -> None:
+    assert host_and_port(address) == (host, port)
+
+
+@pytest.mark.parametrize("address", ["10259", "127.0.0.1:", "127.0.0.1:http", ":70000", "::1:8080", ""])
+def test_no_addresses(address: str) -> None:
+    with pytest.raises(AddressError, match="is not an address to listen on"):
+        host_and_port(address)
+
+
+def test_a_taken_port_and_a_missing_certificate_are_named() -> None:
+    async def twice() -> None:
+        async with serve_health("127.0.0.1:0", live={}, ready={}, metrics=bytes) as port:
+            with pytest.raises(AddressError, match=f"cannot listen on 127.0.0.1:{port}: "):
+                async with serve_health(f"127.0.0.1:{port}", live={}, ready={}, metrics=bytes):
+                    raise AssertionError
+        certificate = Certificate("/no/such.crt", "/no/such.key")
+        with pytest.raises(AddressError, match=r"cannot serve with the certificate in /no/such\.crt, /no/such\.key"):
+            async with serve_health("127.0.0.1:0", live={}, ready={}, metrics=bytes, certificate=certificate):
+                raise AssertionError
+
+    asyncio.run(twice())

@@ -1,0 +1,199 @@
+"""Working only while holding the lease: taking it, losing it, handing it over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from bayplan.kube.client import KubeClient
+from bayplan.scheduling.service_settings import LeaderElection
+from bayplan.services.edges.leader import LeadershipLost, run_while_leading
+from tests.unit.services.edges.small_server import in_virtual_time, refusal
+
+SETTINGS = LeaderElection(
+    enabled=True, lease_duration=15.0, renew_deadline=10.0, retry_period=2.0, name="bayplan", namespace=""
+)
+
+
+@dataclass
+class LeaseServer:
+    """An API server that knows one Lease."""
+
+    lease: dict[str, Any] | None = None
+    version: int = 0
+    paths: set[str] = field(default_factory=set)
+
+    @property
+    def access(self) -> Any:
+        return type("Access", (), {"namespace": "bayplan-system"})
+
+    @property
+    def holder(self) -> str | None:
+        holder: str | None = (self.lease or {}).get("spec", {}).get("holderIdentity")
+        return holder
+
+    async def request(self, verb: str, path: str) -> bytes:
+        self.paths.add(path)
+        if self.lease is None:
+            raise refusal(404)
+        return msgspec.json.encode(self.lease)
+
+    async def create(self, resource: object, body: Any, namespace: str) -> bytes:
+        return self._write(body)
+
+    async def update(self, resource: object, name: str, body: Any, namespace: str) -> bytes:
+        if body["metadata"]["resourceVersion"] != str(self.version):
+            raise refusal(409)
+        return self._write(body)
+
+    def _write(self, body: Any) -> bytes:
+        self.version += 1
+        self.lease = msgspec.json.decode(msgspec.json.encode(body))
+        assert self.lease is not None
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        return msgspec.json.encode(self.lease)
+
+    def steal(self) -> None:
+        assert self.lease is not None
+        self.lease["spec"]["holderIdentity"] = "thief"
+        self.version += 1
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+
+
+class Instance:
+    """A scheduler that notes what happens to it."""
+
+    def __init__(self, server: LeaseServer, name: str, story: list[str], settings: LeaderElection = SETTINGS) -> None:
+        self._server = server
+        self._name = name
+        self._story = story
+        self._settings = settings
+
+    def start(self, work: Callable[[], Any] | None = None) -> asyncio.Task[None]:
+        return asyncio.create_task(
+            run_while_leading(
+                cast("KubeClient", self._server),
+                self._settings,
+                self._name,
+                work or self._work,
+                on_change=self._changed,
+                finish=self._finish,
+            )
+        )
+
+    async def _work(self) -> None:
+        self._note("works")
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self._note("stops")
+
+    async def _finish(self) -> None:
+        await asyncio.sleep(5)
+        self._note(f"finishes, {self._server.holder} holds the lease")
+
+    def _changed(self, *, leads: bool) -> None:
+        self._note("leads" if leads else "leads no more")
+
+    def _note(self, what: str) -> None:
+        self._story.append(f"{self._name} {what}")
+
+
+def test_one_works_and_the_other_takes_over_when_it_has_finished() -> None:
+    story: list[str] = []
+
+    async def tell() -> None:
+        server = LeaseServer()
+        first, second = Instance(server, "a", story).start(), None
+        await asyncio.sleep(1)
+        second = Instance(server, "b", story).start()
+        await asyncio.sleep(60)
+        first.cancel()
+        await asyncio.sleep(60)
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert server.paths == {"/apis/coordination.k8s.io/v1/namespaces/bayplan-system/leases/bayplan"}
+
+    in_virtual_time(tell())
+    assert story == [
+        "a leads",
+        "a works",
+        "a stops",
+        "a finishes, a holds the lease",
+        "a leads no more",
+        "b leads",
+        "b works",
+        "b stops",
+        "b finishes, b holds the lease",
+        "b leads no more",
+    ]
+
+
+def test_who_loses_the_lease_stops_at_once_and_finishes_nothing() -> None:
+    story: list[str] = []
+
+    async def tell() -> None:
+        server = LeaseServer()
+        task = Instance(server, "a", story).start()
+        await asyncio.sleep(10)
+        server.steal()
+        with pytest.raises(LeadershipLost, match='lease bayplan-system/bayplan: taken by "thief"'):
+            await task
+        assert server.holder == "thief"
+
+    in_virtual_time(tell())
+    assert story == ["a leads", "a works", "a stops", "a leads no more"]
+
+
+def test_who_loses_the_lease_while_finishing_stops_that_too() -> None:
+    story: list[str] = []
+
+    async def tell() -> None:
+        server = LeaseServer()
+        task = Instance(server, "a", story).start()
+        await asyncio.sleep(10)
+        task.cancel()
+        await asyncio.sleep(1)
+        server.steal()
+        await asyncio.gather(task, return_exceptions=True)
+
+    in_virtual_time(tell())
+    assert story == ["a leads", "a works", "a stops", "a leads no more"]
+
+
+def test_what_ends_the_work_is_told_and_the_lease_is_released() -> None:
+    story: list[str] = []
+
+    async def tell() -> None:
+        server = LeaseServer()
+
+        async def broken() -> None:
+            raise KeyError("bug")
+
+        with pytest.raises(KeyError):
+            await Instance(server, "a", story).start(broken)
+        assert server.holder is None
+
+    in_virtual_time(tell())
+    assert story == ["a leads", "a finishes, a holds the lease", "a leads no more"]
+
+
+def test_without_election_it_works_at_once_and_asks_nobody() -> None:
+    story: list[str] = []
+
+    async def tell() -> None:
+        server = LeaseServer()
+        alone = LeaderElection(False, 15.0, 10.0, 2.0, "bayplan", "")
+        task = Instance(server, "a", story, alone).start()
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert server.paths == set()
+
+    in_virtual_time(tell())
+    assert story == ["a leads", "a works", "a stops", "a finishes, None holds the lease", "a leads no more"]
