@@ -16,6 +16,7 @@ from bayplan.engine.gangs.kueue import (
     Leaf,
     Outcome,
     PodSet,
+    Profile,
     RunningWorkload,
     Settings,
     SliceLayer,
@@ -67,7 +68,7 @@ def snapshot_in(case: Case) -> Snapshot:
 
 def settings_of(gates: dict[str, bool]) -> Settings:
     return Settings(
-        least_free_when_unconstrained=gates["TASProfileMixed"],
+        profile=Profile.MIXED if gates["TASProfileMixed"] else Profile.BEST_FIT,
         balanced=gates["TASBalancedPlacement"],
         preferred_affinity=gates["TASRespectNodeAffinityPreferred"],
         elastic=gates["ElasticJobsViaWorkloadSlicesWithTAS"],

@@ -17,7 +17,7 @@ import msgspec
 from bayplan.cli.options import Session
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
-from bayplan.cluster.tree import Path, Tree
+from bayplan.cluster.tree import Distances, Path, Tree, distances_among
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
@@ -102,6 +102,7 @@ class GangPlacer:
                 self._shape(scheduler, tree, decision, each, pods, before[each]) for each, pods in classes.items()
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
+            distances=_distances(tree, gang, decision) if decision.seats else None,
         )
 
     def _scheduler(self, gang: Gang) -> GangScheduler:
@@ -150,10 +151,23 @@ def _rooms(scheduler: GangScheduler, tree: Tree, pod: PodClass, pods: int) -> tu
 def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:
     """A gang none of whose pods waits: where they are."""
     path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
-    nodes = {pod.spec.node_name or "" for group in gang.whole.every_group() for pod in group.running}
+    nodes = set(_running_on(gang))
     paths: list[Path] = [path_of.get(node, (node,)) for node in sorted(nodes)]
     decision = GangDecision(gang.name, Status.OPTIMAL, "every pod has a node")
     return GangOutcome(decision, tree.name, tree.levels, len(session.state.rows), (), running=tuple(paths))
+
+
+def _running_on(gang: Gang) -> list[str]:
+    """The nodes of members that run already, one for each member."""
+    return [pod.spec.node_name or "" for group in gang.whole.every_group() for pod in group.running]
+
+
+def _distances(tree: Tree, gang: Gang, decision: GangDecision) -> Distances:
+    """How far all members are from each other: those with a seat, and those that run on nodes of the tree."""
+    running = set(_running_on(gang))
+    path_of = {path[-1]: path for path in tree.paths[tree.node_level] if path[-1] in running}
+    stand = [path_of[node] for node in _running_on(gang) if node in path_of]
+    return distances_among([*(seat.path for seat in decision.seats), *stand])
 
 
 def find_gang(session: Session, name: str, namespace: str | None) -> PodGroup | None:

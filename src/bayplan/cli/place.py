@@ -11,6 +11,7 @@ from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_o
 from bayplan.cli.output import print_answer, print_document, working
 
 if TYPE_CHECKING:
+    from bayplan.engine.gangs.objective import Objective
     from bayplan.kube.files import ObjectSet
 
 RANKED = 5
@@ -25,6 +26,7 @@ RANKED_WIDE = 20
         "place -f pod.yaml --cluster cluster.json -o wide         # scores of every plugin",
         "place -f pod.yaml --cluster cluster.json --config scheduler-config.yaml",
         "place -f podgroup.yaml --cluster cluster.json           # a gang: all of it or nothing",
+        "place -f podgroup.yaml --cluster cluster.json --objective closest",
         "place -f podgroup.yaml --cluster cluster.json -o svg > gang.svg",
     ),
 )
@@ -35,6 +37,12 @@ RANKED_WIDE = 20
 @cluster_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
 @click.option(
+    "--objective",
+    metavar="GOALS",
+    help="What the best place of a gang is measured by, in this order: fewest-domains, least-leftover, closest, separated by "
+    "commas. Counts instead of what PodGroups name.",
+)
+@click.option(
     "-o", "--output", type=click.Choice(["text", "wide", "svg", "json", "yaml"]), default="text", show_default=True
 )
 def place(
@@ -44,6 +52,7 @@ def place(
     config: Path | None,
     scheduler_name: str | None,
     namespace: str | None,
+    objective: str | None,
     output: str,
 ) -> int:
     """Place pods and gangs on a cluster dump, one after another, each seeing what the earlier ones took.
@@ -62,13 +71,14 @@ def place(
     from bayplan.explain.placement import outcomes_text
     from bayplan.scheduling.answers import ClassAnswers
 
+    goals = _objective(objective)
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
     work = read_work(files, namespace)
     if output == "svg":
-        return _draw(session, work, namespace)
+        return _draw(session, work, namespace, goals)
     answers = ClassAnswers(session.state)
-    gangs, pods = place_gangs(session, work, namespace, answers)
+    gangs, pods = place_gangs(session, work, namespace, answers, goals)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
     all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
     if output in ("json", "yaml"):
@@ -80,14 +90,26 @@ def place(
     return 0 if all_fit else 1
 
 
-def _draw(session: Session, work: ObjectSet, namespace: str | None) -> int:
+def _objective(written: str | None) -> Objective | None:
+    """The order of goals of `--objective`."""
+    from bayplan.engine.gangs.objective import objective_of
+
+    if written is None:
+        return None
+    try:
+        return objective_of([name.strip() for name in written.split(",")])
+    except ValueError as wrong:
+        raise click.BadParameter(str(wrong), param_hint="--objective") from None
+
+
+def _draw(session: Session, work: ObjectSet, namespace: str | None, goals: Objective | None) -> int:
     """One gang as a map of its topology."""
     from bayplan.cli.placing import place_gangs
     from bayplan.cli.topology import map_of_gang
     from bayplan.explain.topology_svg import topology_svg
     from bayplan.scheduling.answers import ClassAnswers
 
-    gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state))
+    gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), goals)
     if len(gangs) != 1:
         raise click.UsageError(f"-o svg draws one gang, and -f holds {len(gangs)} PodGroups; 'numa' draws a node")
     click.echo(topology_svg(map_of_gang(session, gangs[0])))

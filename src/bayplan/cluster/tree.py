@@ -12,6 +12,7 @@ lowest level, below it are its NUMA zones, which the kubelets' verdicts look aft
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,6 +87,28 @@ class Tree:
                 break
             common += 1
         return len(one) + len(other) - 2 * common
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """How far some nodes are from each other, in edges of the tree: the largest distance of two, and the mean over all pairs."""
+
+    largest: int
+    mean: float
+
+
+def distances_among(paths: Sequence[Path]) -> Distances:
+    """The distances among places of the same depth; a place that is there twice is at no distance from itself.
+
+    Each level that two places do not share adds two edges, so pairs need not be looked at one by one.
+    """
+    number = len(paths)
+    largest = total = 0
+    for depth in range(1, len(paths[0]) + 1 if paths else 0):
+        beside = Counter(path[:depth] for path in paths)
+        largest += 2 * (len(beside) > 1)
+        total += number * number - sum(count * count for count in beside.values())
+    return Distances(largest, 2 * total / (number * (number - 1)) if number > 1 else 0.0)
 
 
 def build_tree(state: ClusterState, name: str, levels: Sequence[str]) -> Tree:

@@ -41,7 +41,7 @@ def gang_explanation(outcome: GangOutcome, waiting_seconds: int | None) -> Docum
 
 def gang_document(outcome: GangOutcome) -> Document:
     """One gang. `seats` is empty for one that goes nowhere; `shapes` then say what became of the nodes."""
-    decision = outcome.decision
+    decision, distances = outcome.decision, outcome.distances
     return {
         "gang": decision.gang,
         "fits": decision.placed,
@@ -55,6 +55,8 @@ def gang_document(outcome: GangOutcome) -> Document:
         "gaveUp": list(decision.relaxed),
         "leftOut": list(decision.left_out),
         "preferredDomains": decision.preferred_domains,
+        "objective": [goal.value for goal in decision.objective],
+        "distance": None if distances is None else {"largest": distances.largest, "mean": round(distances.mean, 3)},
         "seats": [
             {
                 "rank": seat.rank,

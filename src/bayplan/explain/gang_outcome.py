@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import PodRequest
-from bayplan.cluster.tree import Path, Tree
+from bayplan.cluster.tree import Distances, Path, Tree
 from bayplan.engine.placement import ContainerZones
 from bayplan.explain.stages import Stage, StageKind, stages_of
 from bayplan.kube.core_v1 import Pod
@@ -42,7 +42,10 @@ class ShapeView:
 
 @dataclass(frozen=True)
 class GangOutcome:
-    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated."""
+    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
+
+    `distances` are those among all members, seated or running; `running` is for a gang of which nobody waits.
+    """
 
     decision: GangDecision
     topology: str
@@ -51,6 +54,7 @@ class GangOutcome:
     shapes: tuple[ShapeView, ...]
     zones: Mapping[str, tuple[ContainerZones, ...]] = field(default_factory=dict)
     running: tuple[Path, ...] = ()
+    distances: Distances | None = None
 
     @property
     def name(self) -> str:

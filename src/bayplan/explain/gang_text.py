@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
+from bayplan.cluster.tree import Distances
+from bayplan.engine.gangs.objective import in_order
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.amounts import count, listing
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView, seat_rows
@@ -155,6 +157,8 @@ def _room_lines(outcome: GangOutcome) -> list[str]:
 def _remarks(outcome: GangOutcome) -> list[str]:
     decision = outcome.decision
     told = [(LEAD, in_short(decision.bound, outcome.levels))]
+    told += [("goals     ", in_order(decision.objective))] if decision.objective else []
+    told += [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
     told += [("patience  ", decision.waits)] if decision.waits else []
     told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
     told += [("left out  ", hostlist(decision.left_out, WIDTH - 20))] if decision.left_out else []
@@ -163,6 +167,11 @@ def _remarks(outcome: GangOutcome) -> list[str]:
         for lead, words in told
         for line in wrap(words, WIDTH, initial_indent=f"  {lead}", subsequent_indent=" " * (len(lead) + 2))
     ]
+
+
+def distance_text(distances: Distances) -> str:
+    """`at most 4, 2.9 on average`, in edges of the tree."""
+    return f"at most {distances.largest} between two pods, {distances.mean:.3g} on average"
 
 
 # -- what kept it out --------------------------------------------------------------------------------------------------------

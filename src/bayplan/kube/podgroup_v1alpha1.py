@@ -12,6 +12,7 @@ which spec it has, and groups may lie inside groups:
       preferred: example.com/rack          # in as few racks as possible
       size: 64
       pod: {resources: {cpu: 8, nvidia.com/gpu: 8}}     # or a whole pod spec
+      objective: [closest]                 # before the usual fewest-domains, least-leftover, closest
 
 A field that does not exist is an error, not a silence.
 """
@@ -79,6 +80,7 @@ class PodGroupSpec(_Own, frozen=True):
     preferred: str | None = None
     placement: str = "binpack"
     style: str = "bayplan"
+    objective: list[str] | None = None
     segments: list[Segment] | None = None
     patience: PatienceSpec | None = None
     groups: list[GroupSpec] | None = None

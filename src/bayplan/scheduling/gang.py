@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Path
+from bayplan.engine.gangs.objective import USUAL, Objective
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 
@@ -74,7 +75,7 @@ class Group:
 class Gang:
     """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
 
-    `style` says whose way of placing is wanted (`scheduling/gang_styles.py`).
+    `style` says whose way of placing is wanted (`scheduling/gang_styles.py`), `objective` what the best place is measured by.
 
     Two gangs are never equal, whatever they hold: comparing thousands of pods would cost more than placing them.
     """
@@ -85,6 +86,7 @@ class Gang:
     spread: bool = False
     patience: Patience | None = None
     style: str = "bayplan"
+    objective: Objective = USUAL
 
     @cached_property
     def pods(self) -> list[Pod]:
@@ -129,7 +131,7 @@ class LevelRoom:
 class GangDecision:
     """Where a gang goes, or why it goes nowhere. Never half of it: either all of the minimum has a seat, or nobody.
 
-    `bound` says what the answer rests on. `relaxed` are wishes that were given up. `waits` is set while the gang would fit but has
+    `bound` says what the answer rests on, `objective` what it was measured by, if that was bayplan's to choose. `relaxed` are wishes that were given up. `waits` is set while the gang would fit but has
     patience left for a better place.
     """
 
@@ -142,8 +144,8 @@ class GangDecision:
     relaxed: tuple[str, ...] = ()
     preferred_domains: int | None = None
     waits: str = ""
-    rooms: tuple[LevelRoom, ...] = ()
     problem: str = ""
+    objective: Objective = ()
 
     @property
     def placed(self) -> bool:

@@ -26,7 +26,7 @@ from bayplan.plugins.node_resource_topology_match import demand
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.class_slots import ClassSlots
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.gang import Gang, GangDecision, Group, LevelRoom
+from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried, node_sums, outline_of
 from bayplan.scheduling.gang_plans import Outcome, best_part
@@ -34,7 +34,6 @@ from bayplan.scheduling.gang_seats import Seats
 from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.gang_taking import SeatTaker
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.trees import Trees
 
 # Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
@@ -77,7 +76,7 @@ class GangScheduler:
             amounts, free = node_sums(self.state, tree, outline.classes)
             if needs_mixes(self.state, outline.classes):
                 mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions)
-        problem = Problem(tree, outline.parts, slots, amounts, free, gang.spread, mixes)
+        problem = Problem(tree, outline.parts, slots, amounts, free, gang.spread, mixes, gang.objective)
         solution = search(problem, outline.layers, seconds)
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
@@ -124,7 +123,7 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
     if outcome.found:
         return _decision(gang, outcome, waited)
     status = outcome.tried.status if outcome.complete else Status.LIMIT_REACHED
-    return GangDecision(gang.name, status, outcome.tried.solution.bound, rooms=_rooms(scheduler, tree, gang))
+    return GangDecision(gang.name, status, outcome.tried.solution.bound)
 
 
 def _decision(gang: Gang, outcome: Outcome, waited: float) -> GangDecision:
@@ -144,6 +143,7 @@ def _decision(gang: Gang, outcome: Outcome, waited: float) -> GangDecision:
         outcome.relaxed(gang.whole),
         used,
         waits,
+        objective=gang.objective,
     )
 
 
@@ -157,12 +157,3 @@ def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) ->
             return None
     taken = {each.pod: each for each in taker.taken}
     return [taken[seat.pod] for seat in decision.seats]
-
-
-def _rooms(scheduler: GangScheduler, tree: Tree, gang: Gang) -> tuple[LevelRoom, ...]:
-    """Per level what the domains hold of a gang of equal pods; nothing for gangs of several shapes."""
-    classes = {scheduler.state.classes.of(pod) for pod in gang.pods}
-    if len(classes) != 1:
-        return ()
-    pods = len(gang.pods)
-    return rooms_of(tree, scheduler.slots(classes.pop(), tree, pods), pods)

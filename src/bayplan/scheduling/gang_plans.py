@@ -53,7 +53,7 @@ class Outcome:
         """The wishes of groups of this part that were given up."""
         kept = {group.name: group for group in self.whole.every_group()}
         return tuple(
-            f"slices of {each.size}"
+            f"segments of {each.size}"
             for group in whole.every_group()
             if group.name in kept
             for each in group.slices

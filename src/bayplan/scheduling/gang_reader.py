@@ -11,6 +11,7 @@ from math import inf
 
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.tree import natural_key
+from bayplan.engine.gangs.objective import objective_of
 from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -33,6 +34,10 @@ def gang_of(written: PodGroup) -> Gang:
         raise InvalidObject(at.child("placement"), f'"{spec.placement}" must be one of {", ".join(PLACEMENTS)}')
     if spec.style not in STYLES:
         raise InvalidObject(at.child("style"), f'"{spec.style}" must be one of {", ".join(STYLES)}')
+    try:
+        objective = objective_of(spec.objective or ())
+    except ValueError as wrong:
+        raise InvalidObject(at.child("objective"), str(wrong)) from None
     maker = _Maker(written.metadata)
     whole = maker.group(spec, "", at, spec.pod)
     if maker.made > MOST_PODS:
@@ -44,6 +49,7 @@ def gang_of(written: PodGroup) -> Gang:
         spec.placement == "spread",
         _patience(spec.patience, at.child("patience")),
         spec.style,
+        objective,
     )
 
 

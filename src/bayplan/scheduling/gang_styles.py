@@ -1,4 +1,4 @@
-"""Gangs placed as another system would: the styles `kueue` and `kai`, for those who come from there and want the answers they know.
+"""Gangs placed as another system would: the styles `kueue` (and its other rules) and `kai`, for those who come from there and want the answers they know.
 
 The gang and the cluster are told to `engine/gangs/kueue` or `engine/gangs/kai` in their own words, and their answer becomes a
 `GangDecision`. Both count by node sums and do not look into nodes, so a kubelet may refuse a pod that they placed; bayplan's own
@@ -18,6 +18,7 @@ from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs import kueue
 from bayplan.engine.gangs.kai import model as kai
 from bayplan.engine.gangs.kai.rounds import Action, run_round
+from bayplan.engine.gangs.objective import USUAL
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.podgroup_v2alpha2 import PodSet, SubGroupSet, TopologyConstraint
@@ -26,8 +27,15 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group, Seat
 from bayplan.scheduling.profile import PASSES, Profile
 
-BAYPLAN, KUEUE, KAI = "bayplan", "kueue", "kai"
-STYLES = (BAYPLAN, KUEUE, KAI)
+BAYPLAN, KAI = "bayplan", "kai"
+# Kueue's rules by the gates that choose them; without a suffix its defaults.
+KUEUE = {
+    "kueue": kueue.Settings(),
+    "kueue-best-fit": kueue.Settings(profile=kueue.Profile.BEST_FIT),
+    "kueue-least-free-capacity": kueue.Settings(profile=kueue.Profile.LEAST_FREE_CAPACITY),
+    "kueue-balanced": kueue.Settings(balanced=True),
+}
+STYLES = (BAYPLAN, *KUEUE, KAI)
 
 
 def place_in_style(
@@ -37,7 +45,7 @@ def place_in_style(
     unknown = _not_expressed(style, gang)
     if unknown:
         return _refused(gang, f"style {style}: {unknown} cannot be expressed there; use style bayplan")
-    if style == KUEUE:
+    if style in KUEUE:
         return _as_kueue(state, tree, gang)
     return _as_kai(state, tree, gang, profile, answers)
 
@@ -49,10 +57,11 @@ def _not_expressed(style: str, gang: Gang) -> str:
     asked = {
         "members that run already": any(group.running for group in groups),
         "patience": gang.patience is not None,
+        "objective": gang.objective != USUAL,
         "minimumGroups": any(group.minimum_groups is not None for group in groups),
         "segments inside groups": any(group.slices for group in groups[1:]),
     }
-    if style == KUEUE:
+    if style in KUEUE:
         asked |= {
             "minimum": any(group.minimum is not None and group.minimum < len(group.pods) for group in groups),
             "required and preferred together": any(group.required and group.preferred for group in groups),
@@ -70,9 +79,7 @@ def _refused(gang: Gang, reason: str) -> GangDecision:
     return GangDecision(gang.name, Status.LIMIT_REACHED, reason)
 
 
-def _seated(
-    gang: Gang, tree: Tree, style: str, node_of: Mapping[str, str], group_of: Mapping[str, str]
-) -> GangDecision:
+def _seated(gang: Gang, tree: Tree, node_of: Mapping[str, str], group_of: Mapping[str, str]) -> GangDecision:
     position_of = {path[-1]: position for position, path in enumerate(tree.paths[tree.node_level])}
     seats = tuple(
         Seat(key, group_of[key], node_of[key], tree.paths[tree.node_level][position_of[node_of[key]]], rank)
@@ -80,7 +87,7 @@ def _seated(
         if key in node_of
     )
     left_out = tuple(key for key in map(pod_key, gang.pods) if key not in node_of)
-    return GangDecision(gang.name, Status.FEASIBLE, f"as {style} would place it", seats, left_out=left_out)
+    return GangDecision(gang.name, Status.FEASIBLE, f"as {gang.style} would place it", seats, left_out=left_out)
 
 
 # -- kueue -------------------------------------------------------------------------------------------------------------------
@@ -89,15 +96,15 @@ def _seated(
 def _as_kueue(state: ClusterState, tree: Tree, gang: Gang) -> GangDecision:
     groups = [group for group in gang.whole.every_group() if group.pods]
     if len(groups) > 2 or any(group.groups and group.pods for group in groups):
-        return _refused(gang, "style kueue: a pod set group is a leader and its workers, no more and no deeper")
+        return _refused(gang, f"style {gang.style}: a pod set group is a leader and its workers, no more and no deeper")
     pod_sets = []
     for group in groups:
         classes = {state.classes.of(pod) for pod in group.pods}
         if len(classes) > 1:
-            return _refused(gang, "style kueue: all pods of a group must be equal")
+            return _refused(gang, f"style {gang.style}: all pods of a group must be equal")
         pod_sets.append(_pod_set(gang, group, classes.pop(), together=len(groups) == 2))
     snapshot = kueue.snapshot_of(tree.name, (*tree.levels, HOSTNAME), _leaves(state, tree))
-    outcomes = kueue.place(snapshot, pod_sets)
+    outcomes = kueue.place(snapshot, pod_sets, KUEUE[gang.style])
     node_of: dict[str, str] = {}
     group_of: dict[str, str] = {}
     for group, pod_set in zip(groups, pod_sets, strict=True):
@@ -108,7 +115,7 @@ def _as_kueue(state: ClusterState, tree: Tree, gang: Gang) -> GangDecision:
         for pod, node in zip(group.pods, nodes, strict=True):
             node_of[pod_key(pod)] = node
             group_of[pod_key(pod)] = group.name
-    return _seated(gang, tree, KUEUE, node_of, group_of)
+    return _seated(gang, tree, node_of, group_of)
 
 
 def _pod_set(gang: Gang, group: Group, pod: PodClass, *, together: bool) -> kueue.PodSet:
@@ -166,7 +173,7 @@ def _as_kai(state: ClusterState, tree: Tree, gang: Gang, profile: Profile, answe
     if gang.name in outcome.refused and not outcome.nodes:
         # With the minimum seated, what was refused is only an extra member.
         return _refused(gang, "; ".join(outcome.refused[gang.name]))
-    return _seated(gang, tree, KAI, outcome.nodes, group_of)
+    return _seated(gang, tree, outcome.nodes, group_of)
 
 
 def _kai_node(state: ClusterState, row: int) -> kai.Node:

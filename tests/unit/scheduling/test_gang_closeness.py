@@ -1,9 +1,14 @@
-"""Of placements that are equally good otherwise, the one whose racks are close together; and what is not proven is not called so."""
+"""Racks that are close together, places beside members that run; and what is not proven is not called so."""
 
 from __future__ import annotations
 
+import pytest
+
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.tree import distances_among
+from bayplan.engine.gangs.objective import objective_of
 from bayplan.engine.gangs.problem import Status
+from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
@@ -14,23 +19,111 @@ from tests.helpers import GPU, cluster, container, node, pod, simple_pod, topolo
 BLOCK, RACK = "x/block", "x/rack"
 
 
-def decide(state: ClusterState, whole: Group) -> GangDecision:
+def decide(state: ClusterState, whole: Group, *objective: str) -> GangDecision:
     trees = Trees(state)
     trees.set("net", (BLOCK, RACK))
-    return schedule_gang(
-        GangScheduler(state, trees, default_profile(), ClassAnswers(state)), Gang("ml/g", whole, "net")
-    )
+    gang = Gang("ml/g", whole, "net", objective=objective_of(objective))
+    return schedule_gang(GangScheduler(state, trees, default_profile(), ClassAnswers(state)), gang)
+
+
+def racks(**free: int) -> ClusterState:
+    """A node for each rack, named like b1_r2, with so many GPUs."""
+    state = ClusterState()
+    for name, gpus in free.items():
+        block, rack = name.split("_")
+        state.set_node(node(name, {"cpu": 8, GPU: gpus}, labels={BLOCK: block, RACK: rack}))
+    return state
+
+
+def pods(number: int) -> tuple[Pod, ...]:
+    return tuple(simple_pod({GPU: 1}, f"p{each}") for each in range(number))
+
+
+def running(*nodes: str) -> tuple[Pod, ...]:
+    return tuple(simple_pod({"cpu": 1}, f"runs-{number}", nodeName=each) for number, each in enumerate(nodes))
 
 
 def test_two_racks_of_one_block_before_two_racks_of_two() -> None:
-    state = ClusterState()
-    for name, gpus in {"b1/r1": 2, "b1/r2": 3, "b2/r1": 2, "b2/r2": 2}.items():
-        block, rack = name.split("/")
-        state.set_node(node(f"{block}-{rack}", {"cpu": 8, GPU: gpus}, labels={BLOCK: block, RACK: rack}))
-    pods = tuple(simple_pod({GPU: 1}, f"p{number}") for number in range(4))
-    decision = decide(state, Group(pods=pods, preferred=RACK))
+    decision = decide(racks(b1_r1=2, b1_r2=3, b2_r1=2, b2_r2=2), Group(pods=pods(4), preferred=RACK))
     assert decision.preferred_domains == 2
     assert {seat.path[:2] for seat in decision.seats} == {("b2", "r1"), ("b2", "r2")}
+
+
+@pytest.mark.parametrize(
+    "objective, racks_used, left_over, distance",
+    [
+        # 5 + 5 in two blocks.
+        ([], 2, 1, 6),
+        (["fewest-domains", "closest"], 2, 1, 6),
+        # 5 + 2 + 2 in two blocks.
+        (["least-leftover"], 3, 0, 6),
+        # All four racks of the third block.
+        (["closest"], 4, 1, 4),
+        (["closest", "least-leftover"], 4, 1, 4),
+    ],
+)
+def test_the_order_of_goals_decides(objective: list[str], racks_used: int, left_over: int, distance: int) -> None:
+    free = {"b1_r1": 5, "b2_r1": 5, "b3_r1": 2, "b3_r2": 2, "b3_r3": 3, "b3_r4": 3}
+    decision = decide(racks(**free), Group(pods=pods(9), preferred=RACK), *objective)
+    used = {seat.node for seat in decision.seats}
+    assert (len(used), sum(free[each] for each in used) - 9) == (racks_used, left_over)
+    assert distances_among([seat.path for seat in decision.seats]).largest == distance
+    assert (decision.status, decision.bound) == (Status.OPTIMAL, "equal pods: counted exactly")
+    assert decision.objective == objective_of(objective)
+
+
+@pytest.mark.parametrize(
+    "free, members, expected",
+    [
+        # On a member's own node, else in its rack, else in its block.
+        ({"b1_r1": 1, "b1_r2": 1, "b2_r1": 1}, ["b1_r1"], "b1_r1"),
+        ({"b1_r1": 0, "b1_r2": 1, "b2_r1": 1}, ["b1_r1"], "b1_r2"),
+        ({"b1_r1": 1, "b2_r1": 0, "b2_r2": 1}, ["b2_r1"], "b2_r2"),
+        # Where most of them are.
+        ({"b1_r1": 0, "b1_r2": 1, "b2_r1": 0, "b2_r2": 1}, ["b1_r1", "b2_r1", "b2_r1"], "b2_r2"),
+        ({"b1_r1": 0, "b1_r2": 1, "b2_r1": 0, "b2_r2": 1}, ["b1_r1", "b1_r1", "b2_r1"], "b1_r2"),
+    ],
+)
+@pytest.mark.parametrize("preferred", [None, BLOCK, RACK])
+def test_a_late_member_stands_near_those_that_run(
+    free: dict[str, int], members: list[str], expected: str, preferred: str | None
+) -> None:
+    decision = decide(racks(**free), Group(pods=pods(1), preferred=preferred, running=running(*members)))
+    assert [seat.node for seat in decision.seats] == [expected]
+
+
+def test_late_members_of_a_group_stand_near_it_too() -> None:
+    state = racks(b1_r1=0, b1_r2=2, b2_r1=2, b2_r2=0)
+    late = Group("late", pods(2), required=RACK, running=running("b2_r2"))
+    other = Group("other", tuple(simple_pod({GPU: 1}, f"q{each}") for each in range(2)), required=BLOCK)
+    state.set_node(node("b2_r2_more", {"cpu": 8, GPU: 2}, labels={BLOCK: "b2", RACK: "r2"}))
+    decision = decide(state, Group(groups=(late, other)))
+    assert {seat.node for seat in decision.seats if seat.group == "late"} == {"b2_r2_more"}
+
+
+@pytest.mark.parametrize(
+    "objective, status, bound",
+    [
+        (["closest"], Status.OPTIMAL, "all in one x/block, and no narrower domain holds them"),
+        (
+            ["least-leftover"],
+            Status.FEASIBLE,
+            (
+                "groups packed; nothing was preferred; least-leftover is exact for equal pods in one group only, "
+                "these were searched by fewest-domains"
+            ),
+        ),
+    ],
+)
+def test_groups_are_close_if_that_comes_first_and_other_orders_are_said_to_be_out_of_reach(
+    objective: list[str], status: Status, bound: str
+) -> None:
+    # Best fit would take a rack of each block.
+    state = racks(b1_r1=2, b1_r2=4, b2_r1=3, b2_r2=3)
+    groups = (Group("a", pods(2), required=RACK), Group("b", pods(5)[2:], required=RACK))
+    decision = decide(state, Group(groups=groups), *objective)
+    assert (decision.status, decision.bound) == (status, bound)
+    assert (len({seat.path[0] for seat in decision.seats}) == 1) == (objective == ["closest"])
 
 
 def test_a_pod_that_fits_only_after_another_is_no_proof_that_it_does_not_fit() -> None:

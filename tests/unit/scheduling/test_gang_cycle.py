@@ -155,16 +155,6 @@ def test_a_pod_that_waits_for_a_gate_holds_the_gang_back() -> None:
     assert (decision.placed, decision.problem) == (False, "pod default/late waits for scheduling gate quota")
 
 
-def test_a_no_tells_how_much_room_there_is_at_each_level() -> None:
-    decision = decide(racks("b1/r1: 2 2", "b1/r2: 3", "b2/r1: 1"), Group(pods=pods(5), required="rack"))
-    assert decision.bound == "the gang needs 5 slots in one rack, the most there are is 4"
-    assert [(room.level, room.domains, room.holding_all, room.most) for room in decision.rooms] == [
-        ("block", 2, 1, 7),
-        ("rack", 3, 0, 4),
-        ("node", 4, 0, 3),
-    ]
-
-
 # -- what is given up ------------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +232,7 @@ def test_segments_that_are_only_wished_for_are_given_up(required: bool, seated: 
     whole = Group(pods=pods(4), slices=(Slices(2, "rack", required=required),))
     decision = decide(racks("b1/r1: 3", "b1/r2: 1"), whole)
     assert len(decision.seats) == seated
-    assert decision.relaxed == (("slices of 2",) if seated else ())
+    assert decision.relaxed == (("segments of 2",) if seated else ())
 
 
 def test_a_gang_with_patience_waits_for_fewer_racks() -> None:

@@ -14,6 +14,7 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.gang import Gang, Patience, Slices
 from bayplan.scheduling.gang_reader import gang_of, gang_of_kai
+from bayplan.scheduling.gang_styles import STYLES
 
 SHAPE = {"resources": {"cpu": 1}}
 
@@ -101,7 +102,15 @@ def test_segments_patience_and_placement() -> None:
             "spec.size: 1000000000000000 pods are too many: must be at most 100000",
         ),
         ({"placement": "scatter"}, 'spec.placement: "scatter" must be one of binpack, spread'),
-        ({"style": "slurm"}, 'spec.style: "slurm" must be one of bayplan, kueue, kai'),
+        (
+            {"style": "slurm"},
+            f'spec.style: "slurm" must be one of {", ".join(STYLES)}',
+        ),
+        (
+            {"objective": ["closest", "cheapest"]},
+            'spec.objective: "cheapest" must be one of fewest-domains, least-leftover, closest',
+        ),
+        ({"objective": ["closest", "closest"]}, 'spec.objective: "closest" is there twice'),
         ({"patience": {"domains": 0, "seconds": 1}}, "spec.patience.domains: 0 must be 1 or more"),
         (
             {"patience": {"domains": 1, "seconds": -5}},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.gangs.objective import objective_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group, Patience, Slices
@@ -18,7 +20,7 @@ from tests.helpers import GPU, node, simple_pod
 BLOCK, RACK = "x/block", "x/rack"
 # Free GPUs by block, rack and node.
 FREE = {"b1": {"r1": [2, 2], "r2": [4, 1]}, "b2": {"r1": [3, 3], "r2": [2, 4]}}
-STYLES = ["kueue", "kai"]
+STYLES = ["kueue", "kueue-best-fit", "kueue-least-free-capacity", "kueue-balanced", "kai"]
 
 
 def scheduler() -> GangScheduler:
@@ -34,7 +36,7 @@ def scheduler() -> GangScheduler:
 
 
 def placed(style: str, size: int, **wishes: Any) -> GangDecision:
-    of_gang = {name: wishes.pop(name) for name in ("patience", "spread", "topology") if name in wishes}
+    of_gang = {name: wishes.pop(name) for name in ("objective", "patience", "spread", "topology") if name in wishes}
     pods = tuple(simple_pod({GPU: 1}, f"p{number}") for number in range(size))
     return schedule_gang(scheduler(), Gang("ml/g", Group(pods=pods, **wishes), style=style, **of_gang))
 
@@ -68,6 +70,49 @@ def test_kai_starts_the_minimum_and_leaves_others_out() -> None:
 
 
 @pytest.mark.parametrize(
+    "size, wishes, expected",
+    [
+        # Without a constraint Kueue fills the least free nodes first, unless its best fit is asked for.
+        (
+            5,
+            {},
+            {
+                "kueue": {"b1-r1-0": 2, "b1-r1-1": 2, "b1-r2-1": 1},
+                "kueue-best-fit": {"b1-r2-0": 4, "b1-r2-1": 1},
+                "kueue-least-free-capacity": {"b1-r1-0": 2, "b1-r1-1": 2, "b1-r2-1": 1},
+                "kueue-balanced": {"b1-r1-0": 2, "b1-r1-1": 2, "b1-r2-1": 1},
+            },
+        ),
+        # In a required block: the largest nodes, or the least free.
+        (
+            6,
+            {"required": BLOCK},
+            {
+                "kueue": {"b1-r1-0": 2, "b1-r2-0": 4},
+                "kueue-best-fit": {"b1-r1-0": 2, "b1-r2-0": 4},
+                "kueue-least-free-capacity": {"b1-r1-0": 2, "b1-r1-1": 2, "b1-r2-0": 1, "b1-r2-1": 1},
+                "kueue-balanced": {"b1-r1-0": 2, "b1-r2-0": 4},
+            },
+        ),
+        # Balanced is for preferred levels: 3 and 2, not 4 and 1.
+        (
+            5,
+            {"preferred": RACK},
+            {
+                "kueue": {"b1-r2-0": 4, "b1-r2-1": 1},
+                "kueue-best-fit": {"b1-r2-0": 4, "b1-r2-1": 1},
+                "kueue-least-free-capacity": {"b1-r2-0": 4, "b1-r2-1": 1},
+                "kueue-balanced": {"b2-r1-0": 3, "b2-r1-1": 2},
+            },
+        ),
+    ],
+)
+def test_the_rules_of_kueue(size: int, wishes: dict[str, Any], expected: dict[str, dict[str, int]]) -> None:
+    found = {style: Counter(seat.node for seat in placed(style, size, **wishes).seats) for style in expected}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
     "style, wishes, unknown",
     [
         ("kueue", {"minimum": 3}, "minimum"),
@@ -75,6 +120,9 @@ def test_kai_starts_the_minimum_and_leaves_others_out() -> None:
         ("kueue", {"slices": (Slices(2, RACK, apart=True),)}, "segments that are apart"),
         ("kueue", {"slices": (Slices(2, RACK, required=False),)}, "segments that are only preferred"),
         ("kueue", {"spread": True}, "placement spread"),
+        ("kueue-balanced", {"minimum": 3}, "minimum"),
+        ("kueue", {"objective": objective_of(["closest"])}, "objective"),
+        ("kai", {"objective": objective_of(["closest"])}, "objective"),
         ("kai", {"slices": (Slices(2, RACK),)}, "segments"),
         ("kai", {"preferred": RACK, "patience": Patience(1, 60)}, "patience"),
     ],

@@ -215,7 +215,7 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
     )
     found = place_equal(problem.tree, _slots_at_home(problem, 0, shape), wish)
     if found.counts is None:
-        slices = f" in slices of {layers[0].size}" if layers else ""
+        slices = f" in segments of {layers[0].size}" if layers else ""
         level = _in_one(problem, wish.required)
         return infeasible(f"the gang needs {_slots(wish.pods)}{slices}{level}, the most there are is {found.most}")
     bound, status = "equal pods: counted exactly", Status.OPTIMAL

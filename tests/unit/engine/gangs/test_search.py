@@ -49,16 +49,16 @@ def test_a_no_says_what_proves_it(parts: list[Part], bound: str) -> None:
 @pytest.mark.parametrize(
     "whole, layer, bound",
     [
-        (gang(24), Layer(RACK, 8), "the gang needs 24 slots in slices of 8, the most there are is 16"),
+        (gang(24), Layer(RACK, 8), "the gang needs 24 slots in segments of 8, the most there are is 16"),
         (
             gang(8, BLOCK),
             Layer(RACK, 2, apart=True),
-            "the gang needs 8 slots in slices of 2 in one block, the most there are is 4",
+            "the gang needs 8 slots in segments of 2 in one block, the most there are is 4",
         ),
         (
             gang(8, RACK),
             Layer(BLOCK, 4, apart=True),
-            "the gang needs 8 slots in slices of 4 in one rack, the most there are is 4",
+            "the gang needs 8 slots in segments of 4 in one rack, the most there are is 4",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from bayplan.kube.core_v1 import NodeAffinity, Taint, Toleration
 
@@ -16,15 +17,26 @@ PODS = "pods"
 Amounts = Mapping[str, int]
 
 
+class Profile(Enum):
+    """Which domains are filled first: the tightest that suffices, or the least free. Kueue has a gate `TASProfile...` for each.
+
+    The mixed profile, Kueue's default, takes the least free for unconstrained pods and the best fit for all others.
+    """
+
+    MIXED = "Mixed"
+    BEST_FIT = "BestFit"
+    LEAST_FREE_CAPACITY = "LeastFreeCapacity"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The feature gates of Kueue that change where pods go, at Kueue's defaults.
 
-    In order: `TASProfileMixed`, `TASBalancedPlacement`, `TASRespectNodeAffinityPreferred`,
+    In order: `TASProfile...`, `TASBalancedPlacement`, `TASRespectNodeAffinityPreferred`,
     `ElasticJobsViaWorkloadSlicesWithTAS` and `SkipReassignmentForPodOwnedWorkloads`.
     """
 
-    least_free_when_unconstrained: bool = True
+    profile: Profile = Profile.MIXED
     balanced: bool = False
     preferred_affinity: bool = False
     elastic: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.engine.gangs.kueue.model import PodSet, Settings, SliceLayer, TopologyRequest
+from bayplan.engine.gangs.kueue.model import PodSet, Profile, Settings, SliceLayer, TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,13 @@ def plan_of(pod_set: PodSet, levels: Sequence[str], settings: Settings, *, leade
         unconstrained=unconstrained,
         leader=leader,
         slicing=slicing,
-        policy=Policy(unconstrained and settings.least_free_when_unconstrained, settings.preferred_affinity),
+        policy=Policy(_least_free_first(settings.profile, unconstrained=unconstrained), settings.preferred_affinity),
         layers=request.slices if len(request.slices) > 1 else (),
     )
+
+
+def _least_free_first(profile: Profile, *, unconstrained: bool) -> bool:
+    return profile is Profile.LEAST_FREE_CAPACITY or (profile is Profile.MIXED and unconstrained)
 
 
 def wanted_level(pod_set: PodSet, levels: Sequence[str]) -> str | None:

@@ -38,7 +38,7 @@ def pods(count: int, *, name: str = "main", **wishes: Any) -> PodSet:
     return PodSet(name=name, count=count, topology=TopologyRequest(**request) if request else None, **wishes)
 
 
-def placed(snapshot: Snapshot, *pod_sets: PodSet, **settings: bool) -> Any:
+def placed(snapshot: Snapshot, *pod_sets: PodSet, **settings: Any) -> Any:
     """Pods per domain, or the reason; for several pod sets one entry each, by name."""
     outcomes = place(snapshot, pod_sets, Settings(**settings))
     shown = {name: told(outcome) for name, outcome in outcomes.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.engine.gangs.kueue import Assignment, place, snapshot_of
+from bayplan.engine.gangs.kueue import Assignment, Profile, place, snapshot_of
 from tests.unit.engine.gangs.kueue.builders import BLOCK, HOST, RACK, leaf, placed, pods, racks
 
 # b1: racks of 5 and 4; b2: racks of 3 and 1
@@ -58,12 +58,10 @@ def test_preferred_says_how_many_fit_anywhere() -> None:
     [
         pytest.param(2, {}, {"x1": 2}, id="the smallest host that holds all"),
         pytest.param(5, {}, {"x1": 2, "x2": 2, "x5": 1}, id="the smallest hosts first"),
-        pytest.param(
-            5, {"least_free_when_unconstrained": False}, {"x3": 4, "x5": 1}, id="best fit without the profile"
-        ),
+        pytest.param(5, {"profile": Profile.BEST_FIT}, {"x3": 4, "x5": 1}, id="best fit without the profile"),
     ],
 )
-def test_unconstrained(count: int, settings: dict[str, bool], expected: dict[str, int]) -> None:
+def test_unconstrained(count: int, settings: dict[str, Any], expected: dict[str, int]) -> None:
     assert placed(racks(CLUSTER), pods(count, unconstrained=True), **settings) == expected
     assert placed(racks(CLUSTER), pods(count, implied=True), **settings) == expected
 
