@@ -151,7 +151,7 @@ def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: Wa
         said.refusal = status_of(bytes(watch_line.object))
         return
     said.resource_version = _head_of(watch_line.object).resource_version or said.resource_version
-    if watch_line.type != "BOOKMARK":
+    if watch_line.type in ("ADDED", "MODIFIED", "DELETED"):
         broken = _broken(watch_line.object, error, deleted=watch_line.type == "DELETED")
         said.broken[broken.namespace, broken.name] = broken
 
