@@ -1,7 +1,8 @@
 """Tells users why their pods wait and what is wrong with their objects: events, conditions and the log.
 
-Refusals come in faster than they can be put into words, and most are overtaken by the next attempt. So only the latest of each unit is
-kept, and it is explained when there is a moment. A problem with an object is told once, when it appears.
+Refusals come in faster than they can be put into words, and most are overtaken by the next attempt: a gang whose pods arrive one by one waits
+for another number of them each time. So only the latest of each unit is kept, and it is explained after a moment, when there is
+time. A problem with an object is told once, when it appears.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from bayplan.services.scheduler.words import Sentences
 logger = logging.getLogger(__name__)
 
 NODE_REPORT = "NodeResourceTopology "
+# So long a refusal stands before it is told.
+STANDS_FOR = 0.3
 
 
 class Announcer:
@@ -32,18 +35,19 @@ class Announcer:
         self.conditions = conditions
         self._dispatcher = dispatcher
         self._sentences = Sentences(dispatcher)
-        self._refused: dict[str, Refusal] = {}
+        # By unit, since when it has been refused and the latest refusal; the oldest first.
+        self._refused: dict[str, tuple[float, Refusal]] = {}
         self._told: dict[str, str] = {}
 
     @property
-    def busy(self) -> bool:
-        """True if somebody waits for an explanation."""
-        return bool(self._refused)
+    def next_time(self) -> float | None:
+        """When the next explanation is due; None if nobody waits for one."""
+        return next((since + STANDS_FOR for since, _ in self._refused.values()), None)
 
-    def refused(self, refusal: Refusal) -> None:
-        """A unit has no place; why is said when there is time."""
-        self._refused.pop(refusal.unit, None)
-        self._refused[refusal.unit] = refusal
+    def refused(self, refusal: Refusal, now: float) -> None:
+        """A unit has no place; why is said soon."""
+        since, _ = self._refused.get(refusal.unit, (now, None))
+        self._refused[refusal.unit] = (since, refusal)
 
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""
@@ -51,12 +55,12 @@ class Announcer:
         for pod in pods:
             self.conditions.forget(pod.metadata.uid)
 
-    def explain_for(self, seconds: float) -> None:
-        """Explain refusals for a moment, at least one."""
+    def explain_for(self, seconds: float, now: float) -> None:
+        """Explain for a moment what is due, at least one refusal."""
         end = time.perf_counter() + seconds
-        while self._refused and time.perf_counter() < end:
-            unit = next(iter(self._refused))
-            self._explain(self._refused.pop(unit))
+        while (due := self.next_time) is not None and due <= now and time.perf_counter() < end:
+            _, refusal = self._refused.pop(next(iter(self._refused)))
+            self._explain(refusal)
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)

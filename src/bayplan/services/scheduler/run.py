@@ -22,7 +22,7 @@ from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.scheduling.configuration import Configuration
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.queue import Place
+from bayplan.scheduling.unit import Place
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health

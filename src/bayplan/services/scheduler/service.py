@@ -111,9 +111,9 @@ class SchedulerService:
         while True:
             self._something_happened.clear()
             more = self._decide_for(SLICE)
-            self._announcer.explain_for(EXPLAINING)
+            self._announcer.explain_for(EXPLAINING, self.now)
             self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
-            if more or self._announcer.busy:
+            if more:
                 await asyncio.sleep(0)
             else:
                 await self._rest()
@@ -159,7 +159,7 @@ class SchedulerService:
                 self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
                 self._start(self._bind(todo, began))
             case Refusal():
-                self._announcer.refused(todo)
+                self._announcer.refused(todo, self.now)
                 result: AttemptResult = "error" if todo.invalid else "unschedulable"
                 for pod in todo.pods:
                     self._metrics.attempt(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
@@ -171,9 +171,10 @@ class SchedulerService:
                 self._start(release(self.client, self._announcer.events, todo))
 
     async def _rest(self) -> None:
-        """Until something happens, a bind has ended, or somebody's backoff has."""
-        next_time = self.dispatcher.queue.next_time()
-        rest = LONGEST_REST if next_time is None else min(max(next_time - self.now, 0.001), LONGEST_REST)
+        """Until something happens: news, the end of a bind or of somebody's backoff, an explanation that is due."""
+        times = (self.dispatcher.queue.next_time(), self._announcer.next_time)
+        due = min((moment for moment in times if moment is not None), default=self.now + LONGEST_REST)
+        rest = min(max(due - self.now, 0.001), LONGEST_REST)
         try:
             await asyncio.wait_for(self._something_happened.wait(), rest)
         except TimeoutError:
