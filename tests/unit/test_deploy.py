@@ -1,0 +1,205 @@
+"""deploy/ against the code: definitions match the structs, rights are exactly those used, pods are restricted.
+
+What an API server says to these files is in tests/kubernetes/test_deploy.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from bayplan.engine.gangs.objective import Goal
+from bayplan.kube import resources
+from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroupSpec, PodGroupStatus, PodShape, Segment
+from bayplan.kube.resources import EVENTS, LEASES, Resource
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
+from bayplan.scheduling.configuration import configuration_of
+from bayplan.scheduling.gang_reader import PLACEMENTS
+from bayplan.scheduling.gang_styles import STYLES
+from tests.helpers import Json
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FILES = sorted(DEPLOY.rglob("*.yaml"))
+ROLES = ("Role", "ClusterRole")
+
+
+def documents(folder: str) -> list[Json]:
+    return [
+        document
+        for file in sorted((DEPLOY / folder).glob("*.yaml"))
+        for document in yaml.safe_load_all(file.read_text())
+    ]
+
+
+def the(kind: str, name: str | None, folder: str = "base") -> Json:
+    (found,) = (
+        each for each in documents(folder) if (each["kind"], each.get("metadata", {}).get("name")) == (kind, name)
+    )
+    return found
+
+
+def rights(*roles: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of everything that these roles allow."""
+    return {
+        (group, resource, verb)
+        for each in documents("base")
+        if each["kind"] in ROLES and each["metadata"]["name"] in roles
+        for rule in each["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def known_resources() -> Iterator[Resource[Any]]:
+    """All resources that the code can ask for."""
+    for value in vars(resources).values():
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Resource):
+                yield each
+
+
+def group_of(resource: Resource[Any]) -> str:
+    return resource.api_version.rpartition("/")[0]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(DEPLOY)))
+def test_every_file_is_yaml_that_says_what_it_is_for(file: Path) -> None:
+    text = file.read_text()
+    assert text.startswith("# ")
+    assert all(document["apiVersion"] and document["kind"] for document in yaml.safe_load_all(text))
+
+
+def test_the_base_lists_all_its_files() -> None:
+    listed = the("Kustomization", None)["resources"]
+    assert sorted(listed) == sorted(
+        file.name for file in (DEPLOY / "base").glob("*.yaml") if file.stem != "kustomization"
+    )
+
+
+def test_no_role_has_a_wildcard_or_reads_secrets() -> None:
+    names = {each["metadata"]["name"] for each in documents("base") if each["kind"] in ROLES}
+    allowed = rights(*names)
+    assert not [right for right in allowed if "*" in right]
+    assert not [right for right in allowed if right[1].startswith(("secrets", "configmaps", "serviceaccounts"))]
+
+
+def test_everything_that_is_followed_may_be_read_and_nothing_else() -> None:
+    followed = {(group_of(each), each.plural) for each in known_resources() if each not in (EVENTS, LEASES)}
+    allowed = rights("bayplan-scheduler")
+    for verb in ("get", "list", "watch"):
+        assert {(group, resource) for group, resource, allowed_verb in allowed if allowed_verb == verb} == followed
+
+
+def test_writing_is_binding_explaining_and_nothing_else() -> None:
+    reading = {"get", "list", "watch"}
+    assert {right for right in rights("bayplan-scheduler") if right[2] not in reading} == {
+        ("", "pods/binding", "create"),
+        ("", "pods/status", "patch"),
+        ("events.k8s.io", "events", "create"),
+        ("events.k8s.io", "events", "patch"),
+        ("bayplan.io", "podgroups/status", "patch"),
+    }
+    assert rights("bayplan-scheduler-release") == {("", "pods", "delete")}
+    assert rights("bayplan-scheduler-lease") == {
+        ("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")
+    }
+
+
+def test_every_binding_binds_a_role_that_exists_to_the_scheduler() -> None:
+    subject = {"kind": "ServiceAccount", "name": "bayplan-scheduler", "namespace": "bayplan-system"}
+    bindings = [each for each in documents("base") if each["kind"].endswith("RoleBinding")]
+    assert len(bindings) == 3
+    for binding in bindings:
+        assert binding["subjects"] == [subject]
+        assert the(binding["roleRef"]["kind"], binding["roleRef"]["name"])
+
+
+def test_the_lease_that_may_be_renewed_is_the_one_that_is_configured() -> None:
+    written = the("ConfigMap", "bayplan-scheduler")["data"]["config.yaml"]
+    election = configuration_of(yaml.safe_load(written)).services.leader_election
+    role = the("Role", "bayplan-scheduler-lease")
+    assert election.enabled
+    assert ([election.name], election.namespace) == (role["rules"][0]["resourceNames"], role["metadata"]["namespace"])
+
+
+def test_the_configuration_is_one_without_remarks() -> None:
+    configuration = configuration_of(yaml.safe_load(the("ConfigMap", "bayplan-scheduler")["data"]["config.yaml"]))
+    assert (list(configuration.profiles), configuration.services.notices) == (["bayplan"], ())
+
+
+def test_the_pod_is_restricted() -> None:
+    pod = the("Deployment", "bayplan-scheduler")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    labels = the("Namespace", "bayplan-system")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_command_line_is_one_that_bayplan_takes() -> None:
+    from bayplan.cli.scheduler import scheduler
+
+    (container,) = the("Deployment", "bayplan-scheduler")["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["bayplan", "scheduler"]
+    known = {option for parameter in scheduler.params for option in parameter.opts}
+    assert {argument.partition("=")[0] for argument in container["args"]} <= known
+
+
+def schema_of(definition: str, version: str) -> Json:
+    versions = the("CustomResourceDefinition", definition, "crds")["spec"]["versions"]
+    (schema,) = (each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version)
+    return schema["properties"]  # type: ignore[no-any-return]
+
+
+def fields_of(struct: type[msgspec.Struct]) -> set[str]:
+    return set(struct.__struct_encode_fields__)
+
+
+def test_a_pod_group_has_the_fields_that_the_code_reads() -> None:
+    """A field that the definition lacks would be dropped by the API server without a word."""
+    properties = schema_of("podgroups.bayplan.io", "v1alpha1")
+    spec = properties["spec"]["properties"]
+    inside = spec["groups"]["items"]["properties"]
+    assert set(spec) == fields_of(PodGroupSpec)
+    assert set(spec["pod"]["properties"]) == fields_of(PodShape)
+    assert set(spec["segments"]["items"]["properties"]) == fields_of(Segment)
+    assert set(inside) == set(inside["groups"]["items"]["properties"]) == fields_of(GroupSpec)
+    assert set(properties["status"]["properties"]) == fields_of(PodGroupStatus)
+
+
+def test_a_pod_group_allows_the_words_that_the_code_knows() -> None:
+    spec = schema_of("podgroups.bayplan.io", "v1alpha1")["spec"]["properties"]
+    assert spec["placement"]["enum"] == list(PLACEMENTS)
+    assert spec["style"]["enum"] == list(STYLES)
+    assert spec["objective"]["items"]["enum"] == [goal.value for goal in Goal]
+
+
+def test_a_report_has_the_fields_that_the_code_reads() -> None:
+    properties = schema_of("noderesourcetopologies.topology.node.k8s.io", "v1alpha2")
+    zone = properties["zones"]["items"]["properties"]
+    assert fields_of(NodeResourceTopology) <= set(properties)
+    assert set(zone) == fields_of(Zone)
+    assert set(zone["resources"]["items"]["properties"]) == fields_of(ZoneResource)
+
+
+def test_what_the_code_asks_for_is_what_the_definitions_name() -> None:
+    defined = {
+        f"{each['spec']['group']}/{version['name']}": (each["spec"]["names"]["plural"], each["spec"]["scope"])
+        for each in documents("crds")
+        for version in each["spec"]["versions"]
+    }
+    asked = {
+        each.api_version: (each.plural, "Namespaced" if each.namespaced else "Cluster") for each in known_resources()
+    }
+    assert defined == {version: asked.get(version) for version in defined}
