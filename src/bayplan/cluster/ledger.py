@@ -11,6 +11,13 @@ the zones. The rules:
 * A report without `available` shows no use at all. Then everything known stays: promises, and what annotations tell of other
   pods (`cluster/pod_zones.py`).
 
+A report may publish a fingerprint over the pods that it shows. If that is the fingerprint of pods that were known here at some
+moment (`cluster/shown_pods.py`), the promises of these pods are dropped and all others stay, whatever the amounts are. Where it is
+not, or there is none, but moments are known, nothing is inferred from amounts either; age decides:
+
+* A pod's promise is dropped by a report that comes `SHOWN_AFTER` seconds after the pod was confirmed, or later.
+* If no report comes for `REPORTS_WITHIN` seconds after that, the last one must have shown it: had it not, another would have come.
+
 Best of all is a report that lists the pods it shows (`cluster/inventory.py`). Then nothing has to be inferred:
 
 * A promise is dropped when a report lists its pod, and not before.
@@ -20,12 +27,12 @@ Best of all is a report that lists the pods it shows (`cluster/inventory.py`). T
 * A pod that somebody else bound and no report lists yet may stand in any zone, so it counts in every one.
 * A pod that was listed and no longer is, although nobody has told its end, stays where it stood.
 
-`cluster/state.py` does the subtracting.
+`cluster/promises.py` chooses among them and does the subtracting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,6 +41,11 @@ from bayplan.cluster.inventory import PodHoldings, ZoneHoldings
 from bayplan.cluster.pod_class import HostPort
 from bayplan.cluster.pod_request import PodRequest, is_memory
 from bayplan.cluster.topology_report import TopologyReport, same_use
+
+# From a bind to a report that shows the pod: the kubelet's admission, the agent's scan and the way through the API server.
+SHOWN_AFTER = 10.0
+# Agents that hear of nothing look once a minute.
+REPORTS_WITHIN = 90.0
 
 _Fallen = dict[tuple[int, int], float]
 
@@ -54,6 +66,7 @@ class PlacedPod(Struct, frozen=True, gc=False):
 
     `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
     `shown` says that a report seems to contain it although nobody has confirmed it yet, `listed` that one has named it.
+    `confirmed_at` is the moment of that, if it is known.
     `by_amounts` is False if the zones were found by replaying the kubelet, or are not known: then amounts alone do not say what
     the next pod will meet.
     """
@@ -67,6 +80,7 @@ class PlacedPod(Struct, frozen=True, gc=False):
     shown: bool = False
     listed: bool = False
     by_amounts: bool = True
+    confirmed_at: float | None = None
 
 
 def settled_by_list(
@@ -126,6 +140,50 @@ def _alike(held: Charges, promised: Charges, resource_names: Sequence[str]) -> b
         return found
 
     return amounts(held) == amounts(promised)
+
+
+def settled_by_name(
+    pods: Iterable[tuple[str, PlacedPod]], shown: Collection[str], anywhere: Callable[[PlacedPod], Charges]
+) -> list[tuple[str, PlacedPod]]:
+    """What stays subtracted after a report of which it is known whom it shows; `anywhere` as in `settled_by_list`."""
+    kept: list[tuple[str, PlacedPod]] = []
+    for key, placed in pods:
+        now = placed
+        if key in shown:
+            now = replace(placed, promised=(), shown=False)
+        elif placed.confirmed and not placed.promised:
+            may_hold = anywhere(placed)
+            now = replace(placed, promised=may_hold, by_amounts=placed.by_amounts and not may_hold)
+        kept.append((key, now))
+    return kept
+
+
+def settled_by_age(pods: Iterable[tuple[str, PlacedPod]], at: float) -> list[tuple[str, PlacedPod]]:
+    """What stays subtracted after a report that came at a moment; a pod's age counts from the first one that is known."""
+    kept: list[tuple[str, PlacedPod]] = []
+    for key, placed in pods:
+        now = placed
+        if placed.confirmed and placed.promised:
+            confirmed_at = at if placed.confirmed_at is None else placed.confirmed_at
+            promised = () if at >= confirmed_at + SHOWN_AFTER else placed.promised
+            now = replace(placed, promised=promised, shown=False, confirmed_at=confirmed_at)
+        kept.append((key, now))
+    return kept
+
+
+def settled_by_silence(
+    pods: Iterable[tuple[str, PlacedPod]], reported_at: float, now: float
+) -> list[tuple[str, PlacedPod]]:
+    """What stays subtracted at a moment if the last report came at another one and none has come since."""
+
+    def is_settled(placed: PlacedPod) -> bool:
+        since = placed.confirmed_at
+        return since is not None and reported_at > since - SHOWN_AFTER and now >= since + REPORTS_WITHIN
+
+    return [
+        (key, replace(placed, promised=()) if placed.promised and is_settled(placed) else placed)
+        for key, placed in pods
+    ]
 
 
 def settled(

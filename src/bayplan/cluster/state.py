@@ -12,27 +12,23 @@ kept until it appears.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
-
-from msgspec.structs import replace
 
 from bayplan.cluster.change_log import ChangeLog
 from bayplan.cluster.columns import TOPOLOGY_INVALID, Columns
-from bayplan.cluster.ended_pods import EndedPods
 from bayplan.cluster.freshness import Freshness
 from bayplan.cluster.hardware import HardwareClass, hardware_of
-from bayplan.cluster.inventory import PodHoldings
 from bayplan.cluster.labels import LabelColumns
-from bayplan.cluster.ledger import Charges, PlacedPod, ZoneCharge, settled, settled_by_list
+from bayplan.cluster.ledger import PlacedPod, ZoneCharge
 from bayplan.cluster.left_aside import LeftAside
 from bayplan.cluster.neighbours import Neighbours
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import PODS, amounts_of
 from bayplan.cluster.pod_terms import NO_TERMS
-from bayplan.cluster.pod_zones import NUMA_ZONES, could_hold, holdings_of
+from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.cluster.promises import Promises
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
-from bayplan.cluster.zone_charges import charges_of, give, held_of, take
 from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -78,8 +74,7 @@ class ClusterState:
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
         self._aside = LeftAside()
-        # Pods that ended, and that the node's report or one that is on its way lists all the same.
-        self._ended = EndedPods()
+        self.promises = Promises(self)
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
 
@@ -145,7 +140,7 @@ class ClusterState:
         self.node_log.append(row)
         report = self._aside.reports.pop(name, None)
         if report is not None:
-            self._take_over(row, report)
+            self.take_over(row, report)
         for pod in self._aside.pods_for(name):
             self.set_pod(pod)
         return row
@@ -170,7 +165,7 @@ class ClusterState:
             self._aside.reports[name] = report
         del self.rows[name]
         self._pods_on.pop(row, None)
-        self._ended.clear(row)
+        self.promises.node_gone(row)
         self.freshness.clear(row)
         self.columns.clear_allocatable(row)
         self.columns.present[row] = False
@@ -182,8 +177,8 @@ class ClusterState:
         self._free_rows.append(row)
         self.node_log.append(row)
 
-    def set_topology(self, topology: NodeResourceTopology) -> None:
-        """Take over a node's report. A report without its node is noted and kept for it."""
+    def set_topology(self, topology: NodeResourceTopology, at: float | None = None) -> None:
+        """Take over a node's report, which came at a moment if that is known. One without its node is noted and kept for it."""
         report = read_report(topology)
         for problem in report.problems:
             self.note(problem)
@@ -193,7 +188,7 @@ class ClusterState:
             self.note(Problem(ObjectPath.of(topology), text))
             self._aside.reports[report.node] = report
             return
-        self._take_over(row, report)
+        self.take_over(row, report, at)
 
     def remove_topology(self, node: str) -> None:
         """The node's report is gone: it is treated as a node that never had one."""
@@ -202,20 +197,15 @@ class ClusterState:
         if row is not None:
             clear_zones(self.columns, row)
             self.reports[row] = None
-            self._ended.clear(row)
+            self.promises.report_gone(row)
             self.freshness.clear(row)
-            for key in self.pods_on(row):
-                # Nothing is left to give back. A promise is taken again from the next report.
-                placed = self.pods[key]
-                promised = () if placed.confirmed else placed.promised
-                self.pods[key] = replace(placed, charges=(), promised=promised, shown=False)
             self.usage_log.append(row)
 
     def set_fresh(self, node: str, *, fresh: bool) -> None:
         """Say whether a node's report can be trusted at the moment."""
         row = self.rows[node]
         (self.freshness.told_stale.discard if fresh else self.freshness.told_stale.add)(row)
-        self._judge(row)
+        self.judge(row)
 
     # -- namespaces ------------------------------------------------------------------------------------------------
 
@@ -229,8 +219,8 @@ class ClusterState:
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
-    def set_pod(self, pod: Pod) -> None:
-        """A pod as the cluster shows it: waiting, bound (which confirms an assumption) or finished."""
+    def set_pod(self, pod: Pod, at: float | None = None) -> None:
+        """A pod as the cluster shows it at a moment: waiting, bound (which confirms an assumption) or finished."""
         key = pod_key(pod)
         node = pod.spec.node_name
         if pod.status and pod.status.phase in TERMINAL_PHASES:
@@ -244,8 +234,8 @@ class ClusterState:
         self._aside.drop(key)
         row = self.rows.get(node)
         if row is None:
-            at = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.note(Problem(at, f'"{node}" is not a known Node: the pod is left aside until it is'))
+            where = ObjectPath.of(pod).child("spec").child("nodeName")
+            self.note(Problem(where, f'"{node}" is not a known Node: the pod is left aside until it is'))
             self.remove_pod(key)
             self._aside.add(key, pod, node)
             return
@@ -256,17 +246,12 @@ class ClusterState:
             placed = None
         self.bound[key] = pod
         if placed is not None:
-            self.confirm(key)
+            self.confirm(key, at)
         else:
-            self._place(key, PlacedPod(row, request, (), host_ports_of(pod.spec), confirmed=True))
+            ports = host_ports_of(pod.spec)
+            self._place(key, PlacedPod(row, request, (), ports, confirmed=True, confirmed_at=at))
         self.stands(key, pod)
-        report = self.reports[row]
-        if report is not None and not report.shows_use and not self.pods[key].promised:
-            # Otherwise whatever it holds in zones is promised here or in the node's report already.
-            self._promise(key, self._holdings(key, report))
-            self._judge(row)
-        elif placed is None and report is not None and report.pods is not None:
-            self._look_up(key, report, report.pods)
+        self.promises.appeared(key, known=placed is not None, at=at)
 
     def remove_pod(self, key: str, at: float | None = None) -> None:
         """A pod ended or was deleted, at a moment (seconds since 1970) if that is known: its amounts are free again."""
@@ -276,8 +261,8 @@ class ClusterState:
         placed = self.pods.get(key)
         if placed is not None:
             self._release(key)
-            self._note_end(key, placed, at)
-            self._judge(placed.row)
+            self.promises.note_end(key, placed, at)
+            self.judge(placed.row)
 
     def assume(
         self, key: str, row: int, pod: PodClass, charges: Sequence[ZoneCharge], *, by_amounts: bool = True
@@ -285,14 +270,14 @@ class ClusterState:
         """Take the amounts of a decision at once, before anybody has been told about it."""
         if key in self.pods:
             raise ValueError(f"pod {key} already occupies node {self.names[self.pods[key].row]}")
-        taken = take(self.columns, row, charges)
-        placed = PlacedPod(
-            row, pod.request, taken, pod.host_ports, confirmed=False, promised=tuple(charges), by_amounts=by_amounts
+        taken, promised = self.promises.taken(row, charges)
+        ports = pod.host_ports
+        self._place(
+            key, PlacedPod(row, pod.request, taken, ports, confirmed=False, promised=promised, by_amounts=by_amounts)
         )
-        self._place(key, placed)
         if not by_amounts:
             self.freshness.promised_in_the_dark(row, key, self.reports[row])
-            self._judge(row)
+            self.judge(row)
 
     def stands(self, key: str, pod: Pod) -> None:
         """Show a placed pod to those that come after it: its labels, and what it says about pods beside it."""
@@ -303,25 +288,24 @@ class ClusterState:
             terms = NO_TERMS
         self.neighbours.place(key, self.pods[key].row, pod, terms)
 
-    def confirm(self, key: str) -> None:
-        """The cluster shows the pod on its node: the promise became a fact."""
-        placed = self.pods[key]
-        if placed.shown:
-            give(self.columns, placed.row, placed.charges)
-            placed = replace(placed, charges=(), promised=(), shown=False)
-            self.usage_log.append(placed.row)
-        self.pods[key] = replace(placed, confirmed=True)
+    def confirm(self, key: str, at: float | None = None) -> None:
+        """The cluster shows the pod on its node, at a moment if that is known: the promise became a fact."""
+        self.pods[key] = self.promises.confirmed(key, at)
 
     def forget(self, key: str) -> None:
         """Binding failed: give everything back. A pod that is gone has nothing; one that the cluster shows bound keeps all."""
         placed = self.pods.get(key)
         if placed is not None and not placed.confirmed:
             self._release(key)
-            self._judge(placed.row)
+            self.judge(placed.row)
 
     def is_ahead_of_report(self, row: int) -> bool:
         """True if pods came or went since a node's report that it does not show yet."""
-        return bool(self._ended_but_listed(row)) or any(self.pods[key].promised for key in self._pods_on.get(row, ()))
+        return self.promises.is_ahead(row)
+
+    def keys_on(self, row: int) -> Collection[str]:
+        """The pods on a node in no order, for those who ask often."""
+        return self._pods_on.get(row, ())
 
     def pods_on(self, row: int) -> list[str]:
         """The pods on a node, by name."""
@@ -352,6 +336,7 @@ class ClusterState:
             users.setdefault(placed.row, []).append(port)
         self.pods[key] = placed
         self._pods_on[placed.row].add(key)
+        self.promises.came(key)
         self.usage_log.append(placed.row)
 
     def _release(self, key: str) -> None:
@@ -360,7 +345,6 @@ class ClusterState:
         for resource, amount in placed.request.total.items():
             self.columns.take(resource, row, -amount)
         self.columns.take(PODS, row, -1)
-        give(self.columns, row, placed.charges)
         for port in placed.host_ports:
             users = self.port_users[port.protocol, port.number]
             users[row].remove(port)
@@ -370,88 +354,21 @@ class ClusterState:
         self.neighbours.remove(key)
         self.usage_log.append(row)
         self.freshness.gone(row, key)
+        self.promises.went(key, placed)
 
-    def _note_end(self, key: str, placed: PlacedPod, at: float | None) -> None:
-        """A pod ended: the report may list it still, or one that is on its way may list it for the first time."""
-        row = placed.row
-        report = self.reports[row]
-        if report is None or report.pods is None:
+    def take_over(self, row: int, report: TopologyReport, at: float | None = None) -> None:
+        """Write a report into the columns, unless it seems to be older than what they have."""
+        reading = self.promises.read(row, report, at)
+        if reading is None:
             return
-        held = held_of(self.columns, report, report.pods.get(key, {}))
-        if placed.listed and held:
-            self._ended.add(row, key, at, report.pods)
-            give(self.columns, row, held)
-            self.freshness.ended(row, key, report.pods)
-        elif placed.promised and not placed.listed:
-            self._ended.add(row, key, at, report.pods)
-            if placed.confirmed and not placed.by_amounts:
-                self.freshness.ended_in_the_dark(row, key)
-
-    def _look_up(self, key: str, report: TopologyReport, listed: PodHoldings) -> None:
-        """A pod that somebody else bound: the report lists it, or it may stand in any zone."""
-        placed = self.pods[key]
-        ended = self._ended.on(placed.row)
-        if key in listed and key not in ended:
-            self.pods[key] = replace(placed, listed=True)
-            return
-        may_hold = charges_of(self.columns, could_hold(placed.request, report))
-        if key in ended and may_hold:
-            # The one that is listed had the same name. Which of the two the next report means, nobody can say: both count.
-            self._ended.keep(placed.row, [other for other in ended if other != key])
-            take(self.columns, placed.row, held_of(self.columns, report, listed.get(key, {})))
-        if may_hold:
-            self.pods[key] = replace(placed, by_amounts=False)
-            self._promise(key, may_hold)
-            self.freshness.promised_in_the_dark(placed.row, key, report)
-            self._judge(placed.row)
-
-    def _promise(self, key: str, charges: Charges) -> None:
-        placed = self.pods[key]
-        self.pods[key] = replace(placed, charges=take(self.columns, placed.row, charges), promised=charges)
-
-    def _take_over(self, row: int, report: TopologyReport) -> None:
         before = self.reports[row]
         self._write_zones(row, report)
         self.freshness.in_unknown_zones.pop(row, None)
-        pods = [(key, self.pods[key]) for key in self.pods_on(row)]
-        ended = self._ended.look_at(row, report)
-        names = self.columns.resource_names
-        if report.pods is None:
-            self._ended.clear(row)
-            pods = settled(pods, before, report, names, lambda key: self._holdings(key, report))
-        else:
-            pods, ended = settled_by_list(
-                pods,
-                (before.pods if before is not None else None) or {},
-                report.pods,
-                ended,
-                names,
-                lambda entry: held_of(self.columns, report, entry),
-                lambda placed: charges_of(self.columns, could_hold(placed.request, report)),
-            )
-            self._ended.keep(row, ended)
-            for key in self._ended_but_listed(row):
-                give(self.columns, row, held_of(self.columns, report, report.pods[key]))
-        for key, placed in pods:
-            self.pods[key] = replace(placed, charges=take(self.columns, row, placed.promised))
-        self.freshness.reported(row, report, pods, self._ended.expected(row))
-        self._judge(row)
+        self.promises.settle(row, before, report, at, reading)
+        self.judge(row)
         self.usage_log.append(row)
 
-    def _ended_but_listed(self, row: int) -> list[str]:
-        report = self.reports[row]
-        listed = (report.pods if report is not None else None) or {}
-        return [key for key in dict.fromkeys(self._ended.on(row)) if key in listed]
-
-    def _holdings(self, key: str, report: TopologyReport) -> tuple[ZoneCharge, ...]:
-        """What the annotation of a bound pod tells; a pod that holds more than that is noted as unknown."""
-        placed = self.pods[key]
-        held, complete = holdings_of(self.bound[key], placed.request, report)
-        if not complete:
-            self.freshness.in_unknown_zones[placed.row].add(key)
-        return charges_of(self.columns, held)
-
-    def _judge(self, row: int) -> None:
+    def judge(self, row: int) -> None:
         """Write down whether the report can be used, after it or the pods that it does not show have changed."""
         standing = self.freshness.standing(row, self.reports[row])
         unknown = sorted(self.freshness.in_unknown_zones.get(row, ()))

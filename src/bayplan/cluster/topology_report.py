@@ -14,6 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
+from bayplan.cluster.fingerprint import (
+    ANNOTATION,
+    ATTRIBUTE,
+    METHOD_EXCLUSIVE,
+    PREFIX,
+    VERSION,
+    is_comparable,
+    published_in,
+)
 from bayplan.cluster.inventory import (
     CPUS,
     MADE_AT,
@@ -120,6 +129,10 @@ class TopologyReport:
     """What each pod holds in zones, where the node lists them; None if it does not."""
     made_at: float | None = None
     """When all this was true, in seconds since 1970, if the node says so."""
+    fingerprint: str = ""
+    """Which pods it shows, as `cluster/fingerprint.py` writes it; empty if the node does not say so."""
+    only_exclusive: bool = False
+    """Whether the fingerprint is only over pods that hold something in zones."""
 
     @property
     def usable(self) -> bool:
@@ -155,6 +168,12 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
     settings = settings_of(topology, problems)
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
     attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
+    published = published_in(topology)
+    if published.fingerprint and not is_comparable(published.fingerprint):
+        text = f'"{published.fingerprint}" is ignored: expected {PREFIX}{VERSION} and 16 hexadecimal digits'
+        annotations = at.child("metadata").child("annotations")
+        where = annotations.key(ANNOTATION) if published.in_annotation else at.child("attributes").key(ATTRIBUTE)
+        problems.append(Problem(where, text))
     return TopologyReport(
         topology.metadata.name,
         settings,
@@ -164,6 +183,8 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
         inventory=_understood(lambda: read_inventory(attributes), at.key(CPUS), problems),
         pods=_understood(lambda: read_pods(attributes), at.key(PODS), problems),
         made_at=_understood(lambda: read_moment(attributes), at.key(MADE_AT), problems),
+        fingerprint=published.fingerprint if is_comparable(published.fingerprint) else "",
+        only_exclusive=published.method == METHOD_EXCLUSIVE,
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.report_intake import LEDGER_PERIOD, ReportSettings
 from bayplan.engine.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
 from bayplan.kube.errors import field_and_problem
 
@@ -115,6 +116,22 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
             return "DiscardReserved"
         period = self.cache_resync_period_seconds
         return "OverReserve" if period is not UNSET and period > 0 else "Passthrough"
+
+    @property
+    def reports(self) -> ReportSettings:
+        """Who keeps the books about reports: a cache of scheduler-plugins where its verdicts are asked for, else the ledger."""
+        if self.mode is FilterMode.KUBELET or self.cache_implementation == "Passthrough":
+            return ReportSettings()
+        period = self.cache_resync_period_seconds
+        return ReportSettings(
+            books=self.cache_implementation,
+            resync_period=float(period) if period is not UNSET and period > 0 else LEDGER_PERIOD,
+            resync_method=self.cache.resync_method,
+            informer_mode=self.cache.informer_mode,
+            preemption_mode=self.preemption_mode,
+            foreign_pods_detect=self.cache.foreign_pods_detect,
+            follows_configuration=self.cache.resync_scope in (UNSET, "All"),
+        )
 
 
 def read_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArgs:

@@ -113,7 +113,7 @@ class TestSettings:
         assert problems(report) == [f'attributes.{name}: "{value}" is ignored: {problem}']
 
     def test_other_attributes_are_nobodys_business_here(self) -> None:
-        report = read(attributes=attributes(cpu_core="0-7", nodeTopologyPodsFingerprint="pfp0v001"))
+        report = read(attributes=attributes(cpu_core="0-7", nodeTopologyPodsFingerprint="pfp0v001ef46db3751d8e999"))
         assert (report.settings, report.problems) == (KubeletSettings(), [])
 
     def test_what_a_node_does_not_say_is_assumed_openly(self) -> None:

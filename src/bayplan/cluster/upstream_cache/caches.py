@@ -39,6 +39,12 @@ class TopologyCache(Protocol):
     def modified(self, topology: NodeResourceTopology) -> bool:
         """The API server shows another report; True if the node's kubelet is configured otherwise than the copy says."""
 
+    def learn(self, topology: NodeResourceTopology) -> None:
+        """Take in the first report of a node that had none."""
+
+    def forget(self, node: str) -> None:
+        """A node's report is gone, and with it everything that was kept about it."""
+
     def resync(self, pods: Iterable[Pod]) -> list[str]:
         """One pass over nodes whose copy may be wrong; returned are the nodes whose copy was replaced."""
 
@@ -75,6 +81,12 @@ class Passthrough:
     def modified(self, topology: NodeResourceTopology) -> bool:  # noqa: ARG002
         """There is no copy that could differ."""
         return False
+
+    def learn(self, topology: NodeResourceTopology) -> None:
+        """There are no copies."""
+
+    def forget(self, node: str) -> None:
+        """There are no copies."""
 
     def resync(self, pods: Iterable[Pod]) -> list[str]:  # noqa: ARG002
         """There is no copy to replace."""
