@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Self
@@ -52,12 +53,14 @@ class Asked:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Any
+    certificate: str | None  # the common name in the client's certificate
 
 
 class ScriptedServer:
-    """Serves its script on a free port of the loopback."""
+    """Serves its script on a free port of the loopback, over TLS if a context is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.asked: list[Asked] = []
         self._script: dict[tuple[str, str], list[Answer]] = {}
         self._ended = asyncio.Event()
@@ -80,10 +83,10 @@ class ScriptedServer:
         application[ENDED] = self._ended
         self._runner = web.AppRunner(application, handle_signals=False, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls)
         await site.start()
         host, port = self._runner.addresses[0]
-        self.url = f"http://{host}:{port}"
+        self.url = f"{'https' if self._tls else 'http'}://{host}:{port}"
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -99,10 +102,16 @@ class ScriptedServer:
                 dict(request.query),
                 dict(request.headers),
                 json.loads(body) if body else None,
+                _common_name(request),
             )
         )
         script = self._script.get((request.method, request.path), [refusal(404, "NotFound", "no such path")])
         return await (script.pop(0) if len(script) > 1 else script[0])(request)
+
+
+def _common_name(request: web.Request) -> str | None:
+    certificate = request.get_extra_info("peercert") or {}
+    return dict(pair for name in certificate.get("subject", ()) for pair in name).get("commonName")
 
 
 def says(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:

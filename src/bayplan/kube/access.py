@@ -134,7 +134,14 @@ def _trust(cluster: Entry[Cluster]) -> Trust:
         if authorities is not None:
             raise cluster.error("insecure-skip-tls-verify", "cannot be true beside a certificate-authority")
         return Trust(verify=False)
-    return Trust(None if authorities is None else authorities.decode(errors="replace"))
+    if authorities is None:
+        return Trust()
+    trust = Trust(authorities.decode(errors="replace"))
+    try:
+        trust.context()
+    except ssl.SSLError as error:
+        raise cluster.error("certificate-authority", f"cannot be used: {error}") from None
+    return trust
 
 
 def _credentials(
@@ -146,10 +153,6 @@ def _credentials(
             "auth-provider",
             f'"{stated.auth_provider.name}" plug-ins are gone since Kubernetes 1.26; use an exec plug-in of your provider',
         )
-    try:
-        trust.context()  # what is wrong with the authorities is told here and not with the user's certificate
-    except ssl.SSLError as error:
-        raise cluster.error("certificate-authority", f"cannot be used: {error}") from None
     try:
         certificate = _certificate(user)
         tls = trust.context(certificate) if encrypted else None

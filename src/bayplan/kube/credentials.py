@@ -61,12 +61,15 @@ class Trust:
 
     def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
         """A TLS context; raises ssl.SSLError if a certificate or key is unreadable."""
-        context = ssl.create_default_context(cadata=self.authorities)
-        # Python 3.13 became stricter than Go: authorities that clusters made for themselves often lack a key identifier.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
+        elif self.authorities is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(cadata=self.authorities)
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an intermediate may be the root of trust, as in Go
         if certificate is not None:
             _load(context, certificate)
         return context
