@@ -31,6 +31,7 @@ SERIES_PATCHED_EVERY = 60.0
 SENTENCES_AT_ONCE = 25
 SECONDS_PER_SENTENCE = 300.0
 SWEEP_EVERY = 15.0
+SWEPT_AT_ONCE = 500
 MOST_SERIES = 20_000
 
 
@@ -146,23 +147,24 @@ class EventRecorder:
                 self._tell(series, self._clock())
         await self.outbox.__aexit__(kind, error, trace)
 
-    def sweep(self) -> None:
-        """Tell of repetitions whose time has come, and forget what has ended."""
-        now = self._clock()
-        for key, series in list(self._series.items()):
-            ended = now - series.last >= SERIES_ENDS_AFTER
-            if series.count > series.told and (ended or now - series.told_at >= SERIES_PATCHED_EVERY):
-                self._tell(series, now)
-            if ended:
-                del self._series[key]
-        for uid, sentences in list(self._sentences.items()):
-            if sentences.all_left(now):
-                del self._sentences[uid]
-
     async def _sweep_now_and_then(self) -> None:
+        """Tell of repetitions whose time has come, and forget what has ended; a few at a time, so that nobody waits for it."""
         while True:
             await asyncio.sleep(SWEEP_EVERY)
-            self.sweep()
+            now = self._clock()
+            known = list(self._series.items())
+            for first in range(0, len(known), SWEPT_AT_ONCE):
+                for key, series in known[first : first + SWEPT_AT_ONCE]:
+                    self._sweep(key, series, now)
+                await asyncio.sleep(0)
+            self._sentences = {uid: said for uid, said in self._sentences.items() if not said.all_left(now)}
+
+    def _sweep(self, key: tuple[Subject, str, str], series: _Series, now: float) -> None:
+        ended = now - series.last >= SERIES_ENDS_AFTER
+        if series.count > series.told and (ended or now - series.told_at >= SERIES_PATCHED_EVERY):
+            self._tell(series, now)
+        if ended and self._series.get(key) is series:
+            del self._series[key]
 
     def _remember(self, key: tuple[Subject, str, str], series: _Series) -> None:
         if len(self._series) >= MOST_SERIES:
