@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +36,13 @@ class Programs:
 
 
 def find_programs() -> Programs:
-    """All three programs; raises NoControlPlane if one is missing."""
+    """All three programs; raises NoControlPlane if one is missing, or openssl, which makes their certificates."""
     missing = missing_programs()
     if missing:
         places = f"{cache_folder()}" if assets_folder() is None else f"{assets_folder()} or {cache_folder()}"
         raise NoControlPlane(f"no {', '.join(missing)} in {places}: run `make control-plane`")
+    if shutil.which("openssl") is None:
+        raise NoControlPlane("no openssl on PATH: install it with the packages of your system")
     return Programs(_find("etcd"), _find("kube-apiserver"), _find("kube-scheduler"))
 
 

@@ -79,6 +79,12 @@ class TestFinding:
         missing = "etcd, kube-apiserver, kube-scheduler"
         assert str(problem.value) == f"no {missing} in {cache_folder()}: run `make control-plane`"
 
+    def test_certificates_need_openssl(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        put(cache_folder(), *PACKAGES)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(NoControlPlane, match="no openssl on PATH"):
+            find_programs()
+
 
 class TestGo:
     def test_a_new_go_on_the_path_is_taken(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
