@@ -86,8 +86,9 @@ class _Chooser:
         anywhere = self._best_inside(wish.required) if before else None
         # Spreading over nodes and standing on the same one contradict each other: closeness ends at the level of the chosen domains.
         lowest = wish.target if wish.spread else self.tree.node_level
+        most = anywhere.number if Goal.FEWEST_DOMAINS in before and anywhere is not None else None
         for level in range(lowest, wish.required, -1):
-            closer = self._best_inside(level)
+            closer = self._best_inside(level, most)
             if closer is not None and (anywhere is None or closer.score(before) == anywhere.score(before)):
                 return closer
         found = anywhere or self._best_inside(wish.required)
@@ -106,8 +107,8 @@ class _Chooser:
             return []
         return sorted({int(self.tree.domain_at[self.wish.target][position]) for position in self.wish.standing})
 
-    def _best_inside(self, level: int) -> Choice | None:
-        """The best choice with all members inside one domain of a level; None if no domain holds them."""
+    def _best_inside(self, level: int, most: int | None = None) -> Choice | None:
+        """The best choice with all members inside one domain of a level; None if no domain holds them in at most so many new ones."""
         wish = self.wish
         if any(layer.apart and layer.level <= level and layer.size < wish.pods for layer in wish.layers):
             return None
@@ -119,7 +120,7 @@ class _Chooser:
             return self._by_slices(level, around, above)
         if level >= wish.target:
             return self._in_one_domain(level, around)
-        return self._in_several(level, around)
+        return self._in_several(level, around, most)
 
     def _holding(self, level: int) -> NDArray[np.intp]:
         """The domains of a level that hold all pods and everybody who runs already."""
@@ -153,7 +154,7 @@ class _Chooser:
         number = int(self.wish.preferred is not None and int(outer[best]) not in self._used)
         return Choice(level, *self._bounds(level, int(around[best])), [int(outer[best])], number, int(room[best]))
 
-    def _in_several(self, level: int, around: NDArray[np.intp]) -> Choice:
+    def _in_several(self, level: int, around: NDArray[np.intp], most: int | None) -> Choice | None:
         """The level is above the target: the best set of domains inside one of those that hold everybody."""
         used, target_room = self._used, self.room[self.wish.target]
         missing = self.wish.pods - int(target_room[used].sum())
@@ -165,6 +166,8 @@ class _Chooser:
         fewest_first = self._goals[0] is Goal.FEWEST_DOMAINS
         found: Choice | None = None
         for domain, members, fewest in self._needing(level, around, target_room, missing, every=not fewest_first):
+            if most is not None and fewest > most:
+                break
             set_ = (tightest_of_number if fewest_first else tightest_of_any_number)(
                 target_room[members], missing, fewest
             )
@@ -173,7 +176,6 @@ class _Chooser:
                 found = choice
             if found.number == fewest and found.room == missing:
                 break
-        assert found is not None
         return found
 
     def _chosen(self, level: int, domain: int, members: NDArray[np.intp], set_: TightSet) -> Choice:

@@ -41,11 +41,11 @@ def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = pr
         return Solution(Status.OPTIMAL, _nothing(problem), bound="there is nothing to place")
     if not problem.tree.size:
         return infeasible("no node carries all labels of the topology")
+    if len(problem.shapes) == 1 and _is_one_group(problem):
+        return _of_equal_pods(problem, layers)
     impossible = _shortage(problem) or _crowd(problem)
     if impossible:
         return infeasible(impossible)
-    if len(problem.shapes) == 1 and _is_one_group(problem):
-        return _of_equal_pods(problem, layers)
     assert not layers
     return _of_groups(problem, seconds)
 
@@ -215,6 +215,9 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
     )
     found = place_equal(problem.tree, _slots_at_home(problem, 0, shape), wish)
     if found.counts is None:
+        short = _shortage(problem)
+        if short:
+            return infeasible(short)
         slices = f" in segments of {layers[0].size}" if layers else ""
         level = _in_one(problem, wish.required)
         return infeasible(f"the gang needs {_slots(wish.pods)}{slices}{level}, the most there are is {found.most}")
