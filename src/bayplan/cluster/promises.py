@@ -4,8 +4,8 @@
 `cluster/ledger.py` and in this order: by the list of pods in the report; by its fingerprint (`cluster/shown_pods.py`); by age, where
 moments are known; else by what the amounts suggest. Pods that ended and are still listed are added back (`cluster/ended_pods.py`).
 
-A report whose fingerprint stands for a set of before the last report is put aside: as soon as an end is told that it knew of, it
-is taken over, and in any case after a while. Where somebody else keeps the books (`cluster/report_intake.py`), `keeps_ledger` is
+Where fingerprints make sense, a report with one that does not is put aside. It is late beyond its order, or it knows of a pod or of
+an end that nobody has told yet; as soon as that is told it is taken over, and in any case after a while. Where somebody else keeps the books (`cluster/report_intake.py`), `keeps_ledger` is
 False: then reports are taken as they are and nothing is promised.
 """
 
@@ -39,7 +39,7 @@ from bayplan.kube.core_v1 import Pod
 if TYPE_CHECKING:
     from bayplan.cluster.state import ClusterState
 
-# A report that seems older than the last one is taken at its word after this many seconds.
+# A report that was put aside is taken at its word after this many seconds.
 BELIEVED_AFTER = 10.0
 
 Pods = list[tuple[str, PlacedPod]]
@@ -53,9 +53,9 @@ class Promises:
         self._state = state
         self._ended = EndedPods()
         self._shown = ShownPods()
-        # Rows whose report shows exactly the pods that were known at some moment: whoever came later is not in it.
-        self._exact: set[int] = set()
-        self._put_aside: dict[int, tuple[TopologyReport, float | None]] = {}
+        # Where the fingerprint of the report makes sense: the pods that it shows, as far as they are still there.
+        self._shown_now: dict[int, set[str]] = {}
+        self._put_aside: dict[int, tuple[TopologyReport, float]] = {}
         self._reported_at: dict[int, float] = {}
         self._unsettled: set[int] = set()
 
@@ -72,16 +72,16 @@ class Promises:
         """A pod is on its node, as a promise or as a fact."""
         placed = self._state.pods[key]
         self._shown.came(placed.row, key, placed.request)
+        self._look_again(placed.row)
 
     def went(self, key: str, placed: PlacedPod) -> None:
         """A pod is no longer on its node: what it had taken is given back."""
         row = placed.row
         self._shown.went(row, key, placed.request)
+        self._shown_now.get(row, set()).discard(key)
         give(self._state.columns, row, placed.charges)
         self._take_what_was_short(row)
-        report, at = self._put_aside.get(row, (None, None))
-        if report is not None and self._read(row, report).meaning is Meaning.SET:
-            self._state.take_over(row, report, at)
+        self._look_again(row)
 
     def appeared(self, key: str, *, known: bool, at: float | None) -> None:
         """The cluster shows a pod on its node. If it was not `known` before, somebody else bound it."""
@@ -97,8 +97,14 @@ class Promises:
             return  # whatever it holds in zones is in the node's report already
         elif report.pods is not None:
             self._look_up(key, report, report.pods)
-        elif row in self._exact or (at is not None and row in self._reported_at and not _started(state.bound[key])):
+        elif self._may_be_missing(key, row, at):
             self._promise(key, charges_of(state.columns, could_hold(placed.request, report)), by_amounts=False)
+
+    def _may_be_missing(self, key: str, row: int, at: float | None) -> bool:
+        """Is a pod too young to be in the node's report?"""
+        if row in self._shown_now:
+            return key not in self._shown_now[row]
+        return at is not None and row in self._reported_at and not _started(self._state.bound[key])
 
     def confirmed(self, key: str, at: float | None) -> PlacedPod:
         """The cluster shows a promised pod on its node; a report that seems to show it already settles the promise."""
@@ -135,10 +141,13 @@ class Promises:
     # -- reports --------------------------------------------------------------------------------------------------
 
     def read(self, row: int, report: TopologyReport, at: float | None) -> Reading | None:
-        """Which pods a report shows, or None if it seems older than the last one: then it is kept for a second look."""
+        """Which pods a report shows, or None if it shows others than it should: then it is kept for a second look."""
         self._put_aside.pop(row, None)
         reading = self._read(row, report)
-        if reading.meaning is Meaning.EARLY_OR_OLD:
+        puzzling = reading.meaning is Meaning.EARLY_OR_OLD or (
+            reading.meaning is Meaning.UNKNOWN and row in self._shown_now and bool(report.fingerprint)
+        )
+        if puzzling and at is not None:
             self._put_aside[row] = report, at
             return None
         return reading
@@ -161,8 +170,9 @@ class Promises:
     def settle_in_time(self, now: float) -> None:
         """What time settles: reports put aside for long are believed, and promises of which no report has shown anything else."""
         for row, (report, at) in list(self._put_aside.items()):
-            if at is None or now >= at + BELIEVED_AFTER:
+            if now >= at + BELIEVED_AFTER:
                 self._shown.clear(row)
+                self._shown_now.pop(row, None)
                 self._state.take_over(row, report, now)
         for row in sorted(self._unsettled):
             self._settle_again(row, now)
@@ -179,7 +189,7 @@ class Promises:
         """A node is gone."""
         self._ended.clear(row)
         self._shown.clear(row)
-        self._exact.discard(row)
+        self._shown_now.pop(row, None)
         self._put_aside.pop(row, None)
         self._reported_at.pop(row, None)
 
@@ -197,7 +207,7 @@ class Promises:
         state = self._state
         ended = self._ended.look_at(row, report)
         if report.pods is not None:
-            self._exact.discard(row)
+            self._shown_now.pop(row, None)
             pods, ended = settled_by_list(
                 pods,
                 (before.pods if before is not None else None) or {},
@@ -212,11 +222,11 @@ class Promises:
                 give(state.columns, row, held_of(state.columns, report, report.pods[key]))
             return pods
         self._ended.clear(row)
-        self._exact.discard(row)
+        self._shown_now.pop(row, None)
         if not report.shows_use:
             return settled(pods, before, report, state.columns.resource_names, lambda key: self._holdings(key, report))
         if reading.meaning is Meaning.SET:
-            self._exact.add(row)
+            self._shown_now[row] = set(reading.shown)
             return settled_by_name(
                 pods, reading.shown, lambda placed: charges_of(state.columns, could_hold(placed.request, report))
             )
@@ -245,6 +255,12 @@ class Promises:
         requests = {key: placed.request for key, placed in self._pods_on(row)}
         return self._shown.read(row, report.fingerprint, requests, counts)
 
+    def _look_again(self, row: int) -> None:
+        """Pods came or went: a report that was put aside may make sense now."""
+        report, at = self._put_aside.get(row, (None, 0.0))
+        if report is not None and self._read(row, report).meaning is Meaning.SET:
+            self._state.take_over(row, report, at)
+
     def _settle_again(self, row: int, now: float) -> None:
         """Without a new report: its fingerprint may make sense by now, or so long ago was it that it must show everything."""
         state = self._state
@@ -254,7 +270,7 @@ class Promises:
         pods = self._pods_on(row)
         reading = self._read(row, report)
         if reading.meaning is Meaning.SET:
-            self._exact.add(row)
+            self._shown_now[row] = set(reading.shown)
             settled_now = settled_by_name(pods, reading.shown, lambda placed: placed.promised)
         elif row in self._reported_at:
             settled_now = settled_by_silence(pods, self._reported_at[row], now)

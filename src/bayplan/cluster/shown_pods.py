@@ -5,7 +5,7 @@ may be that of the set now or of one some events ago. Going back event by event 
 report was made, as a number of events: whoever came before is shown, whoever came after is not.
 
 Reports come in the order in which they were made. One that stands for a set of before the last report either is late beyond that
-order or knows of an end that nobody has told yet: it is *early or old*, and worth another look when something has happened.
+order or knows of an end that nobody has told yet: it is *early or old*.
 If the same names came twice, the older set is taken: too little is believed to be shown then, never too much.
 
 In come events and reports from `cluster/promises.py`; out goes a `Reading` for the ledger.

@@ -1,0 +1,318 @@
+"""The ledger where a node's report lists no pods, but publishes a fingerprint over them, as the agents of scheduler-plugins do.
+
+The stories have one node of two zones with 8 CPUs each. A report is written as what is left in the zones and the names of the pods
+that it shows. At the end, news and reports come late, twice and in any order, and no more than the truth is believed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayplan.cluster.fingerprint import ATTRIBUTE, METHOD_ATTRIBUTE, METHOD_EXCLUSIVE, fingerprint_of
+from bayplan.cluster.promises import BELIEVED_AFTER
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.scheduling.cycle import assume
+from tests.helpers import (
+    cluster,
+    container,
+    decide,
+    free_in_zones,
+    node,
+    place,
+    pod,
+    simple_pod,
+    topology,
+    zone,
+)
+
+NOON = 1_000_000.0
+
+
+def cpus(number: int, name: str = "web") -> Pod:
+    return simple_pod({"cpu": number, "memory": "1Gi"}, name)
+
+
+def sharing(name: str) -> Pod:
+    return pod(container(requests={"cpu": 1}, limits={"cpu": 2}), name=name)
+
+
+def bound(waiting: Pod, to: str = "n1") -> Pod:
+    return msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name=to))
+
+
+def report(left: tuple[int, int], *shown: str, method: str = "all") -> NodeResourceTopology:
+    zones = [zone(number, {"cpu": (8, 8, left[number])}) for number in (0, 1)]
+    published = {ATTRIBUTE: fingerprint_of(("default", name) for name in shown), METHOD_ATTRIBUTE: method}
+    return topology(*zones, attributes=published)
+
+
+def one_node(first: NodeResourceTopology | None = None) -> ClusterState:
+    state = cluster(nodes=[node("n1", {"cpu": 16, "memory": "64Gi"})])
+    state.set_topology(first or report((8, 8)), at=NOON)
+    return state
+
+
+def left(state: ClusterState) -> tuple[int, ...]:
+    """CPUs left in the two zones."""
+    return tuple(amount // 1000 for amount in free_in_zones(state, "n1", "cpu"))
+
+
+def run(state: ClusterState, *waiting: Pod) -> None:
+    """Decide about pods here and see them bound."""
+    for each in waiting:
+        place(state, each)
+        state.set_pod(bound(each), at=NOON)
+
+
+class TestAPromise:
+    def test_is_kept_until_the_fingerprint_says_that_the_pod_is_shown(self) -> None:
+        state = one_node()
+        run(state, cpus(4))
+        state.set_topology(report((8, 8)), at=NOON)
+        assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), True)
+        state.set_topology(report((4, 8), "web"), at=NOON)
+        assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
+
+    def test_is_settled_by_a_report_of_some_pods_ago(self) -> None:
+        state = one_node()
+        run(state, cpus(4, "first"), cpus(2, "second"), cpus(1, "third"))
+        assert left(state) == (1, 8)
+        state.set_topology(report((2, 8), "first", "second"), at=NOON)
+        assert left(state) == (1, 8)
+        state.set_topology(report((1, 8), "first", "second", "third"), at=NOON)
+        assert (left(state), state.is_ahead_of_report(0)) == ((1, 8), False)
+
+    def test_follows_the_pod_to_where_the_report_shows_it(self) -> None:
+        state = one_node()
+        run(state, cpus(4))
+        state.set_topology(report((8, 4), "web"), at=NOON)
+        assert left(state) == (8, 4)
+
+    def test_is_not_dropped_because_something_else_is_in_use(self) -> None:
+        """Four CPUs of zone 0 are gone, as promised, but it is another pod that has them."""
+        state = one_node()
+        state.set_pod(bound(cpus(4, "other")), at=NOON)
+        run(state, cpus(3))
+        state.set_topology(report((4, 8), "other"), at=NOON)
+        assert left(state) == (1, 8)
+
+    def test_is_dropped_before_the_binding_was_confirmed(self) -> None:
+        state = one_node()
+        place(state, cpus(4))
+        state.set_topology(report((4, 8), "web"), at=NOON)
+        assert left(state) == (4, 8)
+        state.set_pod(bound(cpus(4)), at=NOON)
+        assert left(state) == (4, 8)
+
+    def test_that_was_forgotten_is_given_back_once(self) -> None:
+        state = one_node()
+        place(state, cpus(4))
+        state.forget("default/web")
+        assert left(state) == (8, 8)
+        state.set_topology(report((8, 8)), at=NOON)
+        assert left(state) == (8, 8)
+
+    def test_is_settled_where_only_pods_with_exclusive_resources_count(self) -> None:
+        state = one_node(report((8, 8), method=METHOD_EXCLUSIVE))
+        run(state, sharing("shares"), cpus(4))
+        state.set_topology(report((4, 8), "web", method=METHOD_EXCLUSIVE), at=NOON)
+        assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
+
+    def test_of_a_pod_whose_name_was_there_before_waits_for_the_older_set(self) -> None:
+        """One report may mean either pod; only the next set of names tells."""
+        state = one_node()
+        run(state, cpus(4))
+        state.remove_pod("default/web")
+        run(state, cpus(6))
+        state.set_topology(report((4, 8), "web"), at=NOON)
+        assert left(state) == (0, 8), "it may be the old one"
+        state.set_topology(report((8, 8)), at=NOON)
+        state.set_topology(report((2, 8), "web"), at=NOON)
+        assert (left(state), state.is_ahead_of_report(0)) == ((2, 8), False)
+
+
+class TestAPodBoundBySomebodyElse:
+    def test_counts_in_every_zone_until_a_report_shows_it(self) -> None:
+        state = one_node()
+        state.set_pod(bound(cpus(6)), at=NOON)
+        assert left(state) == (2, 2)
+        state.set_topology(report((8, 2), "web"), at=NOON)
+        assert (left(state), state.is_ahead_of_report(0)) == ((8, 2), False)
+
+    def test_is_in_the_report_already_when_all_pods_are_told_after_it(self) -> None:
+        """A scheduler starts, and hears of reports first."""
+        state = one_node(report((4, 2), "a", "b"))
+        state.set_pod(bound(cpus(4, "a")))
+        state.set_pod(bound(cpus(6, "b")))
+        assert left(state) == (4, 2)
+
+    def test_that_was_told_after_its_report_lets_the_report_make_sense(self) -> None:
+        state = one_node()
+        run(state, cpus(4, "ours"))
+        state.set_topology(report((4, 2), "ours", "theirs"), at=NOON)
+        assert left(state) == (4, 8), "whose pods these are, nobody can say yet"
+        state.set_pod(bound(cpus(6, "theirs")), at=NOON)
+        assert (left(state), state.is_ahead_of_report(0)) == ((4, 2), False)
+
+    def test_takes_the_rest_when_another_one_gives_back(self) -> None:
+        state = one_node()
+        state.set_pod(bound(cpus(6, "a")), at=NOON)
+        state.set_pod(bound(cpus(6, "b")), at=NOON)
+        assert left(state) == (0, 0)
+        state.remove_pod("default/a")
+        assert left(state) == (2, 2)
+
+
+class TestAReportThatMakesNoSense:
+    def test_knew_of_an_end_before_it_was_told(self) -> None:
+        state = one_node()
+        run(state, cpus(4, "stays"), cpus(2, "ends"))
+        state.set_topology(report((2, 8), "stays", "ends"), at=NOON)
+        state.set_topology(report((4, 8), "stays"), at=NOON)
+        assert left(state) == (2, 8)
+        state.remove_pod("default/ends")
+        assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
+
+    def test_is_believed_after_a_while(self) -> None:
+        state = one_node()
+        run(state, cpus(4))
+        state.set_topology(report((4, 8), "web"), at=NOON)
+        state.set_topology(report((4, 5), "web", "unheard-of"), at=NOON + 1)
+        state.promises.settle_in_time(NOON + 1 + BELIEVED_AFTER / 2)
+        assert left(state) == (4, 8)
+        state.promises.settle_in_time(NOON + 1 + BELIEVED_AFTER)
+        assert left(state) == (4, 5)
+
+    def test_is_believed_at_once_where_none_ever_made_sense(self) -> None:
+        """An agent may count pods that nobody here counts."""
+        state = one_node(report((8, 8), "never-heard-of"))
+        state.set_topology(report((4, 8), "never-heard-of"), at=NOON)
+        assert left(state) == (4, 8)
+
+    def test_keeps_promises_until_they_are_old_enough(self) -> None:
+        state = one_node(report((8, 8), "never-heard-of"))
+        run(state, cpus(4))
+        state.set_topology(report((4, 8), "never-heard-of", "web"), at=NOON + 1)
+        assert left(state) == (0, 8)
+        state.set_topology(report((4, 8), "never-heard-of", "web"), at=NOON + 20)
+        assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
+
+    @pytest.mark.parametrize("published", ["pfp0", "pfp0v999ef46db3751d8e999", "xxxxv001ef46db3751d8e999"])
+    def test_is_one_without_a_fingerprint_if_it_is_none(self, published: str) -> None:
+        state = one_node()
+        state.set_topology(topology(zone(0, {"cpu": 8}), attributes={ATTRIBUTE: published}))
+        (problem,) = state.problems
+        where = f"NodeResourceTopology n1: attributes.{ATTRIBUTE}"
+        assert str(problem) == f'{where}: "{published}" is ignored: expected pfp0v001 and 16 hexadecimal digits'
+
+
+# -- any sequence -----------------------------------------------------------------------------------------------------
+
+HAPPENINGS = st.lists(
+    st.one_of(
+        st.tuples(st.just("a pod is decided about"), st.integers(1, 8)),
+        st.tuples(st.just("the kubelet admits the next pod"), st.just(0)),
+        st.tuples(st.just("a pod ends"), st.integers(0, 9)),
+        st.tuples(st.just("news of a pod arrives"), st.just(0)),
+        st.tuples(st.just("a report arrives"), st.integers(0, 9)),
+        st.tuples(st.just("a report arrives, not for the last time"), st.integers(0, 9)),
+    ),
+    max_size=40,
+)
+
+
+class World:
+    """A node that puts every pod where it was promised, and a state that hears of pods in order and of reports in any order."""
+
+    def __init__(self, *, method: str) -> None:
+        self.method = method
+        self.held: dict[str, tuple[int, int]] = {}
+        self.state = one_node(self.report())
+        self.decided: list[tuple[str, int, int]] = []
+        self.news: list[tuple[str, int]] = []
+        self.reports: list[NodeResourceTopology] = []
+        self.came = 0
+
+    def report(self) -> NodeResourceTopology:
+        return report(self.true(), *self.held, method=self.method)
+
+    def true(self) -> tuple[int, int]:
+        used = [sum(number for zone, number in self.held.values() if zone == each) for each in (0, 1)]
+        return 8 - used[0], 8 - used[1]
+
+    def decide(self, number: int) -> None:
+        waiting = cpus(number, f"pod-{self.came}")
+        self.came += 1
+        decision = decide(self.state, waiting)
+        if decision.placed:
+            assume(self.state, decision, waiting)
+            (promised,) = self.state.pods[decision.pod].promised
+            self.decided.append((waiting.metadata.name, promised.zone, number))
+
+    def admit(self) -> None:
+        if self.decided:
+            name, zone, number = self.decided.pop(0)
+            self.held[name] = zone, number
+            self.news.append((name, number))
+            self.reports.append(self.report())
+
+    def end(self, which: int) -> None:
+        if self.held:
+            name = sorted(self.held)[which % len(self.held)]
+            del self.held[name]
+            self.news.append((name, 0))
+            self.reports.append(self.report())
+
+    def tell(self) -> None:
+        if self.news:
+            name, number = self.news.pop(0)
+            if number:
+                self.state.set_pod(bound(cpus(number, name)), at=NOON)
+            else:
+                self.state.remove_pod(f"default/{name}")
+
+    def deliver(self, which: int, *, again: bool) -> None:
+        if self.reports:
+            index = which % len(self.reports)
+            self.state.set_topology(self.reports[index], at=NOON)
+            if not again:
+                del self.reports[index]
+
+    def happens(self, what: str, value: int) -> None:
+        match what:
+            case "a pod is decided about":
+                self.decide(value)
+            case "the kubelet admits the next pod":
+                self.admit()
+            case "a pod ends":
+                self.end(value)
+            case "news of a pod arrives":
+                self.tell()
+            case _:
+                self.deliver(value, again="not for the last time" in what)
+
+
+@given(HAPPENINGS, st.sampled_from(["all", METHOD_EXCLUSIVE]))
+def test_no_more_is_believed_free_than_is_free_and_the_last_report_settles_everything(
+    happenings: list[tuple[str, int]], method: str
+) -> None:
+    world = World(method=method)
+    for what, value in happenings:
+        world.happens(what, value)
+        on_the_way = [sum(number for _, zone, number in world.decided if zone == each) for each in (0, 1)]
+        free = [true - coming for true, coming in zip(world.true(), on_the_way, strict=True)]
+        assert all(ours <= theirs for ours, theirs in zip(left(world.state), free, strict=True)), (
+            left(world.state),
+            free,
+        )
+    while world.decided:
+        world.admit()
+    while world.news:
+        world.tell()
+    world.state.set_topology(world.report(), at=NOON)
+    assert (left(world.state), world.state.is_ahead_of_report(0)) == (world.true(), False)
