@@ -13,80 +13,32 @@ run it by virtual time. Whatever is wrong with an object is said about that obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
-from msgspec import Struct
+import numpy as np
 
+from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
-from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.gang import Gang, GangDecision, Seat
+from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_roster import AnyPodGroup, GangRoster
 from bayplan.scheduling.half_bound import HalfBound
-from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
+from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.scheduling.trees import Trees
 from bayplan.scheduling.waking import ForGang, ForItself, ForNeighbours, ForRoom, Waits, Waking
 
 GANG = "gang "
 REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
-
-
-class Assignment(Struct, frozen=True):
-    """One pod and its place; `seat` if it is a member of a gang."""
-
-    pod: Pod
-    decision: Decision
-    seat: Seat | None = None
-
-    @property
-    def node(self) -> str:
-        """The node's name."""
-        assert self.decision.node is not None
-        return self.decision.node
-
-
-class Bind(Struct, frozen=True):
-    """All pods of a unit have their places, which are assumed already."""
-
-    unit: str
-    assignments: tuple[Assignment, ...]
-
-
-class Refusal(Struct, frozen=True):
-    """A unit has no place now. `reason` where it is known in words; else `decision` or `gang` hold the data."""
-
-    unit: str
-    pods: tuple[Pod, ...]
-    reason: str = ""
-    decision: Decision | None = None
-    gang: GangDecision | None = None
-    invalid: bool = False
-
-
-class Complete(Struct, frozen=True):
-    """Every pod that a gang needs has a node."""
-
-    gang: str
-    running: int
-
-
-class Release(Struct, frozen=True):
-    """A gang that began and cannot be completed."""
-
-    gang: str
-    pods: tuple[Pod, ...]
-    reason: str
-
-
-Todo = Bind | Refusal | Complete | Release
 
 
 class Dispatcher:
@@ -103,7 +55,10 @@ class Dispatcher:
     ) -> None:
         self.profiles = profiles
         self.state = ClusterState()
-        self.state.freshness.waits_for_reports = True
+        topology = next((profile.topology for profile in profiles.values() if profile.topology is not None), None)
+        books = topology.arguments.reports if topology is not None else ReportSettings()
+        self.state.freshness.waits_for_reports = books.books == LEDGER
+        self.reports = intake_for(self.state, books, set(profiles))
         self.trees = Trees(self.state)
         self.answers = ClassAnswers(self.state)
         self.roster = GangRoster()
@@ -133,6 +88,7 @@ class Dispatcher:
             self._leave_queue(key)
             name = self.roster.set_member(pod)
             self.state.set_pod(pod)
+            self.reports.pod_changed(pod)
             self._waking.pods_changed(pod.metadata.namespace or "default")
             if name:
                 self._touched.setdefault(name, now)
@@ -145,10 +101,21 @@ class Dispatcher:
         """A pod ended or was deleted."""
         self._leave_queue(key)
         name = self.roster.remove_member(key)
+        stood = self.state.bound.get(key)
         self.state.remove_pod(key, at=now)
+        if stood is not None:
+            self.reports.pod_changed(stood)
         self._waking.pods_changed(key.partition("/")[0])
         if name:
             self._touched.setdefault(name, now)
+
+    def set_report(self, report: NodeResourceTopology, now: float) -> None:
+        """A node reported itself."""
+        self.reports.topology(report, now)
+
+    def resync(self, now: float) -> None:
+        """Time has passed, which settles promises; every `reports.resync_period` seconds."""
+        self.reports.resync(now)
 
     def set_levels(self, name: str, levels: tuple[str, ...] | None, now: float) -> None:
         """A Topology came, changed, or is gone."""
@@ -243,12 +210,15 @@ class Dispatcher:
             # Nothing but a change of the pod itself can help.
             self.queue.failed(key, now, waits_for=ForItself(key))
             return Refusal(key, (pod,), str(error), invalid=True)
+        if self.reports.counts_refusals:
+            self._tell_refusals(pod, profile)
         if not decision.placed:
             waits_for = ForItself(key) if decision.held_back else self._waits_for(pod, profile)
             self._waking.parked(waits_for)
             self.queue.failed(key, now, waits_for=waits_for)
             return Refusal(key, (pod,), decision.held_back, decision)
         assume(self.state, decision, pod)
+        self.reports.reserved(decision.node or "", pod)
         return Bind(key, (Assignment(pod, decision),))
 
     def _decide_gang(self, unit: str, now: float) -> Todo | None:
@@ -289,6 +259,8 @@ class Dispatcher:
         decision = schedule_gang(scheduler, gang, waited)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else None
         if taken is not None:
+            for each in taken:
+                self.reports.reserved(each.node or "", pods[each.pod])
             seats = zip(taken, decision.seats, strict=True)
             return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
         reason = REFUSED_AFTER_ALL if decision.placed else ""
@@ -354,28 +326,44 @@ class Dispatcher:
 
     # -- what came of a Bind --------------------------------------------------------------------------------------
 
-    def bound(self, unit: str, now: float) -> None:
+    def bound(self, todo: Bind, now: float) -> None:
         """Every bind of a unit is done. A gang is looked at once more: others may have arrived, or it is complete now."""
-        self.queue.done(unit)
-        if unit.startswith(GANG):
-            self._touched.setdefault(unit.removeprefix(GANG), now)
+        for assignment in todo.assignments:
+            self.reports.bound(assignment.node, assignment.pod)
+        self.queue.done(todo.unit)
+        if todo.unit.startswith(GANG):
+            self._touched.setdefault(todo.unit.removeprefix(GANG), now)
 
-    def not_bound(self, unit: str, failed: Iterable[Pod], now: float) -> None:
+    def not_bound(self, todo: Bind, failed: Collection[Assignment], now: float) -> None:
         """Some binds of a unit failed for certain: what was assumed for them is free again, and who is still there tries again."""
         left = False
-        for pod in failed:
-            key = pod_key(pod)
+        for assignment in failed:
+            key, uid = pod_key(assignment.pod), assignment.pod.metadata.uid
+            self.reports.unreserved(assignment.node, assignment.pod)
             known = self.waiting.get(key)
-            if known is None or known.metadata.uid == pod.metadata.uid:
+            if known is None or known.metadata.uid == uid:
                 # Otherwise the one that failed is gone, and what is assumed is for another one of its name.
                 self.state.forget(key)
                 left |= known is not None
-        if unit.startswith(GANG):
-            self._touched.setdefault(unit.removeprefix(GANG), now)
-        if left or unit.startswith(GANG):
-            self.queue.retry(unit, now)
+        lost = {pod_key(assignment.pod) for assignment in failed}
+        for assignment in todo.assignments:
+            if pod_key(assignment.pod) not in lost:
+                self.reports.bound(assignment.node, assignment.pod)
+        if todo.unit.startswith(GANG):
+            self._touched.setdefault(todo.unit.removeprefix(GANG), now)
+            left = True
+        if left:
+            self.queue.retry(todo.unit, now)
         else:
-            self.queue.done(unit)
+            self.queue.done(todo.unit)
+
+    def _tell_refusals(self, pod: Pod, profile: Profile) -> None:
+        """Nodes that the NUMA filter refused, for a cache that wants to know."""
+        answer = self.answers.for_class(self.state.classes.of(pod), profile)
+        for position, plugin in enumerate(profile.filters):
+            if plugin is profile.topology:
+                for row in np.flatnonzero(answer.blocked // CODES_PER_FILTER == position):
+                    self.reports.refused(self.state.names[row])
 
 
 def _asks_the_same(known: Pod, pod: Pod) -> bool:

@@ -8,8 +8,9 @@ import pytest
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod, PodStatus, Quantities, SchedulingGate
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
-from bayplan.scheduling.dispatcher import Bind, Complete, Dispatcher, Refusal, Release, Todo
+from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.todo import Bind, Complete, Refusal, Release, Todo
 from tests.helpers import simple_pod
 
 RACK = "example.com/rack"
@@ -55,6 +56,12 @@ def pod_group(size: int, *, minimum: int | None = None, required: str | None = N
 def places(todo: Todo | None) -> dict[str, str]:
     assert isinstance(todo, Bind)
     return {pod_key(each.pod): each.node for each in todo.assignments}
+
+
+def fail(scheduler: Dispatcher, todo: Todo | None, key: str, now: float) -> None:
+    """The bind of one pod failed."""
+    assert isinstance(todo, Bind)
+    scheduler.not_bound(todo, [each for each in todo.assignments if pod_key(each.pod) == key], now)
 
 
 def reason(todo: Todo | None) -> str:
@@ -115,8 +122,7 @@ class TestPods:
         scheduler = dispatcher("n1")
         waiting = pod("a", 6)
         scheduler.set_pod(waiting, 0)
-        scheduler.decide(0)
-        scheduler.not_bound("ml/a", [waiting], 0)
+        fail(scheduler, scheduler.decide(0), "ml/a", 0)
         assert scheduler.decide(0.1) is None
         assert places(scheduler.decide(5)) == {"ml/a": "n1"}
 
@@ -134,10 +140,10 @@ class TestPods:
         scheduler = dispatcher("n1")
         first, second = pod("a", 6), pod("a", 5, uid="second")
         scheduler.set_pod(first, 0)
-        scheduler.decide(0)
+        todo = scheduler.decide(0)
         scheduler.set_pod(second, 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
-        scheduler.not_bound("ml/a", [first], 2)
+        fail(scheduler, todo, "ml/a", 2)
         assert scheduler.is_assumed(second, "n1")
 
     def test_a_pod_that_somebody_else_bound_counts_where_it_stands(self) -> None:
@@ -205,8 +211,9 @@ class TestGangs:
         members = {f"ml/{name}": pod(name, 3, gang="train") for name in "ab"}
         for member in members.values():
             scheduler.set_pod(member, 0)
-        first = places(scheduler.decide(0))
-        scheduler.not_bound("gang ml/train", [members["ml/b"]], 1)
+        todo = scheduler.decide(0)
+        first = places(todo)
+        fail(scheduler, todo, "ml/b", 1)
         scheduler.set_pod(on_node(members["ml/a"], first["ml/a"]), 1)
         second = places(scheduler.decide(5))
         assert list(second) == ["ml/b"]
@@ -218,8 +225,9 @@ class TestGangs:
         members = [pod(name, gang="train") for name in "ab"]
         for member in members:
             scheduler.set_pod(member, 0)
-        scheduler.decide(0)
-        scheduler.bound("gang ml/train", 0)
+        todo = scheduler.decide(0)
+        assert isinstance(todo, Bind)
+        scheduler.bound(todo, 0)
         for member in members:
             scheduler.set_pod(on_node(member, "n1"), 1)
         assert scheduler.decide(1) == Complete("ml/train", 2)

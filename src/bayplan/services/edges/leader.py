@@ -49,11 +49,14 @@ async def run_while_leading(
         logger.info("waiting for the lease", extra={"lease": settings.name, "identity": identity})
         await election.acquire()
     on_change(leads=True)
+    lost = False
     renewing = asyncio.create_task(election.renew_until_lost() if election is not None else _never())
     working = asyncio.create_task(work())
     try:
         await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
         if renewing.done():
+            lost = True
+            on_change(leads=False)  # At once: nothing may be sent any more.
             raise LeadershipLost(renewing.result())
         await working
     finally:
@@ -65,7 +68,8 @@ async def run_while_leading(
             await _cancelled(renewing)
             if election is not None:
                 await election.release()
-            on_change(leads=False)
+            if not lost:
+                on_change(leads=False)
 
 
 def _election(client: KubeClient, settings: service_settings.LeaderElection, identity: str) -> LeaderElection:

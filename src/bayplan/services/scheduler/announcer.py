@@ -15,7 +15,8 @@ from bayplan.cluster.topology_report import Problem
 from bayplan.kube import podgroup_v1alpha1
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import KAI_POD_GROUPS, NODES, POD_GROUPS
-from bayplan.scheduling.dispatcher import GANG, Dispatcher, Refusal
+from bayplan.scheduling.dispatcher import GANG, Dispatcher
+from bayplan.scheduling.todo import Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler.words import Sentences

@@ -8,7 +8,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.podgroup_v1alpha1 import SCHEDULED
 from bayplan.kube.resources import POD_GROUPS, PODS
-from bayplan.scheduling.dispatcher import Complete, Release
+from bayplan.scheduling.todo import Complete, Release
 from bayplan.services.edges.events import EventRecorder, Subject
 
 logger = logging.getLogger(__name__)

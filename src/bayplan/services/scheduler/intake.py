@@ -28,6 +28,7 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.topology_levels import Topology, levels_of
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.watch import Absent
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_roster import AnyPodGroup
@@ -132,7 +133,7 @@ class Intake:
             Entry(NODES, state.set_node, state.remove_node, required=True),
             Entry(NAMESPACES, self._put_namespace, state.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
-            Entry(NODE_RESOURCE_TOPOLOGIES, state.set_topology, state.remove_topology),
+            Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._dispatcher.reports.topology_gone),
             Entry(POD_GROUPS, self._put_group, self._drop_group),
             Entry(KAI_POD_GROUPS, self._put_group, self._drop_group),
             *(
@@ -149,6 +150,9 @@ class Intake:
 
     def _drop_pod(self, key: str) -> None:
         self._dispatcher.remove_pod(key, self._now)
+
+    def _put_report(self, report: NodeResourceTopology) -> None:
+        self._dispatcher.set_report(report, self._now)
 
     def _put_group(self, written: AnyPodGroup) -> None:
         self._dispatcher.set_group(written, self._now)

@@ -18,7 +18,8 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Listed
 from bayplan.kube.resources import PODS
 from bayplan.kube.watch import follow
-from bayplan.scheduling.dispatcher import Assignment, Bind, Complete, Dispatcher, Refusal, Release, Todo
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
@@ -108,8 +109,12 @@ class SchedulerService:
         logger.info(
             "deciding", extra={"nodes": len(self.dispatcher.state.rows), "waiting": len(self.dispatcher.waiting)}
         )
+        resynced = self.now
         while True:
             self._something_happened.clear()
+            if self.now - resynced >= self.dispatcher.reports.resync_period:
+                resynced = self.now
+                self.dispatcher.resync(resynced)
             more = self._decide_for(SLICE)
             self._announcer.explain_for(EXPLAINING, self.now)
             self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
@@ -199,23 +204,20 @@ class SchedulerService:
             outcomes = await asyncio.gather(*(self._bind_one(each, patient=gang) for each in todo.assignments))
         finally:
             self._in_flight -= len(todo.assignments)
-        failed = [
-            (assignment.pod, outcome)
-            for assignment, outcome in zip(todo.assignments, outcomes, strict=True)
-            if outcome.ending is not Ending.BOUND
-        ]
+        failed = {position: outcome for position, outcome in enumerate(outcomes) if outcome.ending is not Ending.BOUND}
         unit = self.dispatcher.queue.get(todo.unit)
         if not failed:
-            self.dispatcher.bound(todo.unit, self.now)
+            self.dispatcher.bound(todo, self.now)
         else:
-            self.dispatcher.not_bound(todo.unit, [pod for pod, _ in failed], self.now)
+            self.dispatcher.not_bound(todo, [todo.assignments[position] for position in failed], self.now)
         seconds = time.perf_counter() - began
         for assignment, outcome in zip(todo.assignments, outcomes, strict=True):
             bound = outcome.ending is Ending.BOUND
             self._metrics.attempt("scheduled" if bound else "error", assignment.pod.spec.scheduler_name or "", seconds)
             if unit is not None and bound:
                 self._metrics.pod_bound(unit.attempts, self.now - unit.first_seen)
-        for pod, outcome in failed:
+        for position, outcome in failed.items():
+            pod = todo.assignments[position].pod
             if outcome.ending is not Ending.GONE:
                 self._announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
                 logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})

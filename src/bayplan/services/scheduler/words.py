@@ -15,8 +15,9 @@ from bayplan.explain.refusal import refusal_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.dispatcher import Assignment, Dispatcher, Refusal
+from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision
+from bayplan.scheduling.todo import Assignment, Refusal
 
 RANK = "bayplan.io/rank"
 SEGMENT = "bayplan.io/segment"
