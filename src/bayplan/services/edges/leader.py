@@ -65,11 +65,11 @@ async def run_while_leading(
             if finish is not None and not renewing.done():
                 await _unless_lost(finish, renewing)
         finally:
+            if not lost:
+                on_change(leads=False)
             await _cancelled(renewing)
             if election is not None:
                 await election.release()
-            if not lost:
-                on_change(leads=False)
 
 
 def _election(client: KubeClient, settings: service_settings.LeaderElection, identity: str) -> LeaderElection:

@@ -79,12 +79,6 @@ class SchedulerMetrics:
         self._pending = Gauge(
             "scheduler_pending_pods", "Pods that wait, by the queue they are in.", ["queue"], registry=registry
         )
-        self._incoming = Counter(
-            "scheduler_queue_incoming_pods_total",
-            "Pods that came into a queue, by the event that brought them.",
-            ["queue", "event"],
-            registry=registry,
-        )
         self._leading = Gauge(
             "leader_election_master_status", "1 while this instance leads, else 0.", ["name"], registry=registry
         )
@@ -157,10 +151,6 @@ class SchedulerMetrics:
         """How many pods wait in each queue."""
         for queue, count in counts.items():
             self._pending.labels(queue).set(count)
-
-    def incoming(self, queue: Queue, event: str, count: int = 1) -> None:
-        """Pods that came into a queue because of an event such as PodAdd, ScheduleAttemptFailure or NodeUpdate."""
-        self._incoming.labels(queue, event).inc(count)
 
     def leading(self, name: str, *, leads: bool) -> None:
         """Whether this instance leads."""

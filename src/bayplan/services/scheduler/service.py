@@ -18,7 +18,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Listed
 from bayplan.kube.resources import PODS
 from bayplan.kube.watch import follow
-from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.dispatcher import GANG, Dispatcher
 from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
@@ -151,7 +151,10 @@ class SchedulerService:
             todo = dispatcher.decide(self.now)
             if todo is None:
                 return False
-            self._metrics.decided(time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self._metrics.decided(seconds)
+            if isinstance(todo, Bind | Refusal) and todo.unit.startswith(GANG):
+                self._metrics.gang_attempt("scheduled" if isinstance(todo, Bind) else "unschedulable", seconds)
             self._carry_out(todo, began)
             if time.perf_counter() > end:
                 return True

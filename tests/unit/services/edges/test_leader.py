@@ -147,7 +147,7 @@ def test_who_loses_the_lease_stops_at_once_and_finishes_nothing() -> None:
         assert server.holder == "thief"
 
     in_virtual_time(tell())
-    assert story == ["a leads", "a works", "a stops", "a leads no more"]
+    assert story == ["a leads", "a works", "a leads no more", "a stops"]
 
 
 def test_who_loses_the_lease_while_finishing_stops_that_too() -> None:
