@@ -57,6 +57,12 @@ def wait_for_phase(plane: ControlPlane, namespace: str, name: str, phase: str) -
     return status(plane, namespace, name)
 
 
+def evict(plane: ControlPlane, namespace: str, name: str) -> None:
+    """Ask a pod to go within its grace period, which only a kubelet can end."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+    plane.post(f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", eviction)
+
+
 def is_gone(plane: ControlPlane, namespace: str, name: str) -> bool:
     return not plane.api.exists(f"/api/v1/namespaces/{namespace}/pods/{name}")
 
@@ -119,7 +125,7 @@ def test_graceful_deletion_is_finished_and_frees_the_place(plane: ControlPlane, 
     with virtual_nodes(plane, "--nodes", "1", *MACHINE):
         bind(plane, namespace, "a", cpus=4)
         wait_for_phase(plane, namespace, "a", "Running")
-        plane.api.delete(f"/api/v1/namespaces/{namespace}/pods/a")
+        evict(plane, namespace, "a")
         wait_until(lambda: is_gone(plane, namespace, "a"), "the pod is gone")
         bind(plane, namespace, "b", cpus=4)
         wait_for_phase(plane, namespace, "b", "Running")

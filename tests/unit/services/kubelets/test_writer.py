@@ -1,0 +1,160 @@
+"""Writing: each object's newest word gets through, in order, whatever the API server answers in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bayplan.kube.client import ApiError, Unreachable
+from bayplan.kube.meta_v1 import Status
+from bayplan.services.kubelets import writer as writer_module
+from bayplan.services.kubelets.writer import Writer
+from bayplan.services.kubelets.writes import DeletePod, PublishTopology, SetPodStatus, Write
+
+
+class FakeClient:
+    """Notes requests, and fails them as told: what `answers` has for a request comes first."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str]] = []
+        self.bodies: list[Any] = []
+        self.answers: dict[tuple[str, str], list[Exception]] = {}
+        self.gate: asyncio.Event | None = None
+
+    async def patch(self, resource: Any, name: str, body: Any, namespace: str | None = None, **_: Any) -> bytes:
+        return await self._answer("patch", name, body)
+
+    async def create(self, resource: Any, body: Any, namespace: str | None = None) -> bytes:
+        return await self._answer("create", body["metadata"]["name"], body)
+
+    async def delete(self, resource: Any, name: str, namespace: str | None = None, **options: Any) -> None:
+        await self._answer("delete", name, options)
+
+    async def _answer(self, verb: str, name: str, body: Any) -> bytes:
+        self.requests.append((verb, name))
+        self.bodies.append(body)
+        if self.gate is not None:
+            await self.gate.wait()
+        if waiting := self.answers.get((verb, name)):
+            raise waiting.pop(0)
+        return b"{}"
+
+
+def refusal(code: int) -> ApiError:
+    return ApiError("PATCH /x", code, Status(code=code, reason="Reason", message="because"))
+
+
+def status(name: str, phase: str) -> SetPodStatus:
+    return SetPodStatus("default", name, f"uid-{name}", {"phase": phase})
+
+
+def report(*, exists: bool) -> PublishTopology:
+    return PublishTopology("virtual-0", {"metadata": {"name": "virtual-0"}, "zones": []}, exists)
+
+
+Story = Callable[[FakeClient, Writer], Awaitable[None]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Story], tuple[FakeClient, list[str]]]:
+    """Tell a story with a client and a writer at work; pauses are short."""
+    monkeypatch.setattr(writer_module, "FIRST_PAUSE", 0.001)
+
+    def tell(story: Story) -> tuple[FakeClient, list[str]]:
+        client = FakeClient()
+        troubles: list[str] = []
+
+        async def whole_story() -> None:
+            writer = Writer(client, {"virtual-0": "uid-node"}, troubles.append, workers=4)  # type: ignore[arg-type]
+            work = asyncio.create_task(writer.work())
+            await story(client, writer)
+            await asyncio.wait_for(writer.idle(), 5)
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+        asyncio.run(whole_story())
+        return client, troubles
+
+    return tell
+
+
+def write_all(*writes: Write, **answers: list[Exception]) -> Story:
+    """Write these at once; `patch_a=[...]` are failures of patching `a`, `-` written as `_`."""
+
+    async def story(client: FakeClient, writer: Writer) -> None:
+        for request, failures in answers.items():
+            verb, _, name = request.partition("_")
+            client.answers[verb, name.replace("_", "-")] = list(failures)
+        writer.put(writes)
+
+    return story
+
+
+Run = Callable[[Story], tuple[FakeClient, list[str]]]
+
+
+def test_a_status_goes_to_this_very_pod(run: Run) -> None:
+    client, troubles = run(write_all(status("a", "Running")))
+    assert client.requests == [("patch", "a")]
+    assert client.bodies == [{"metadata": {"uid": "uid-a"}, "status": {"phase": "Running"}}]
+    assert troubles == []
+
+
+def test_a_pod_is_deleted_at_once_and_only_this_one(run: Run) -> None:
+    client, _ = run(write_all(DeletePod("default", "a", "uid-a")))
+    assert client.bodies == [{"uid": "uid-a", "grace": 0}]
+
+
+def test_what_has_not_been_sent_is_replaced_by_what_is_newer(run: Run) -> None:
+    client, _ = run(write_all(status("a", "Running"), status("a", "Succeeded"), DeletePod("default", "a", "uid-a")))
+    assert client.requests == [("delete", "a")]
+
+
+def test_writes_to_one_pod_wait_for_each_other_and_others_do_not(run: Run) -> None:
+    async def story(client: FakeClient, writer: Writer) -> None:
+        client.gate = asyncio.Event()
+        writer.put([status("a", "Running")])
+        await asyncio.sleep(0.01)
+        writer.put([status("a", "Succeeded"), status("b", "Running")])
+        await asyncio.sleep(0.01)
+        assert client.requests == [("patch", "a"), ("patch", "b")]
+        client.gate.set()
+
+    client, _ = run(story)
+    assert client.requests == [("patch", "a"), ("patch", "b"), ("patch", "a")]
+
+
+@pytest.mark.parametrize("trouble", [Unreachable("no answer"), refusal(429), refusal(500), refusal(403)])
+def test_trouble_that_time_heals_is_told_and_tried_again(run: Run, trouble: Exception) -> None:
+    client, troubles = run(write_all(status("a", "Running"), patch_a=[trouble, trouble]))
+    assert client.requests == [("patch", "a")] * 3
+    assert troubles == [str(trouble)] * 2
+
+
+@pytest.mark.parametrize("code, told", [(404, False), (409, False), (422, True)])
+def test_what_time_does_not_heal_is_not_tried_again(run: Run, code: int, told: bool) -> None:
+    client, troubles = run(write_all(status("a", "Running"), patch_a=[refusal(code)]))
+    assert client.requests == [("patch", "a")]
+    assert bool(troubles) == told
+
+
+@pytest.mark.parametrize(
+    "exists, answers, requests",
+    [
+        (False, {}, ["create"]),
+        (True, {}, ["patch"]),
+        (True, {"patch_virtual_0": [refusal(404)]}, ["patch", "create"]),
+        (False, {"create_virtual_0": [refusal(409)]}, ["create", "patch"]),
+        (False, {"create_virtual_0": [refusal(404)]}, ["create"]),  # the kind is gone; its return will be noticed
+    ],
+)
+def test_a_report_is_created_or_changed(
+    run: Run, exists: bool, answers: dict[str, list[Exception]], requests: list[str]
+) -> None:
+    client, troubles = run(write_all(report(exists=exists), **answers))
+    assert [verb for verb, _ in client.requests] == requests
+    assert client.bodies[-1]["metadata"]["ownerReferences"][0]["uid"] == "uid-node"
+    assert troubles == []
