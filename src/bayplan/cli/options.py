@@ -77,8 +77,13 @@ def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Fun
     )
 
 
+def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Only `Session.open` reads these, so no command has to pass them on."""
+    ctx.meta[f"{__name__}.{param.name}"] = value
+
+
 def cluster_options(function: _Function) -> _Function:
-    """The options of every command that judges pods on a cluster dump."""
+    """The options of every command that judges pods on a cluster: a dump of one, or one that runs."""
     for option in reversed(
         (
             click.option(
@@ -86,11 +91,24 @@ def cluster_options(function: _Function) -> _Function:
                 "cluster",
                 type=FILE_OR_FOLDER,
                 multiple=True,
-                required=True,
                 metavar="PATH",
                 help="File or folder with nodes, pods, NodeResourceTopologies, Topologies and PodGroups (JSON or YAML, "
                 "also .gz); "
-                "'-' for standard input. May be given several times.",
+                "'-' for standard input. May be given several times. Without it: the cluster that kubectl would ask.",
+            ),
+            click.option(
+                "--kubeconfig",
+                metavar="FILE",
+                expose_value=False,
+                callback=_keep,
+                help="How to reach the cluster, if no --cluster is given. [default: as kubectl finds it]",
+            ),
+            click.option(
+                "--context",
+                metavar="NAME",
+                expose_value=False,
+                callback=_keep,
+                help="Which context of the kubeconfig.",
             ),
             click.option(
                 "--config",
@@ -110,7 +128,7 @@ def cluster_options(function: _Function) -> _Function:
 
 
 class Session:
-    """A cluster from files, and the profiles to judge pods by. `configuration` is the document they were read from."""
+    """A cluster, from files or as it runs, and the profiles to judge pods by. `configuration` is the document they were read from."""
 
     def __init__(self, objects: ObjectSet, configuration: Any, profiles: dict[str, Profile]) -> None:
         from bayplan.cluster.state import ClusterState
@@ -126,7 +144,7 @@ class Session:
     @classmethod
     def open(cls, cluster: Sequence[Path], config: Path | None = None, scheduler_name: str | None = None) -> Session:
         """Read what the options of a command name."""
-        objects = _read(cluster)
+        objects = _read(cluster) if cluster else _read_live()
         if config is None and scheduler_name is not None:
             raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
         configuration = None if config is None else _read_configuration(config)
@@ -222,6 +240,27 @@ def _read(paths: Sequence[Path]) -> ObjectSet:
     found = ObjectSet()
     for path in paths:
         found.add(read_objects(STDIN if path == STANDARD_INPUT else path))
+    return found
+
+
+def _read_live() -> ObjectSet:
+    """The objects of the cluster that the kubeconfig names."""
+    import asyncio
+
+    from bayplan.kube.access import find_access
+    from bayplan.kube.client import ApiError, Unreachable
+    from bayplan.kube.credentials import AccessError
+    from bayplan.kube.live import read_cluster
+
+    meta = click.get_current_context().meta
+    try:
+        access = find_access(meta.get(f"{__name__}.kubeconfig"), meta.get(f"{__name__}.context"))
+        found, problems = asyncio.run(read_cluster(access))
+    except AccessError as error:
+        raise click.ClickException(f"{error}; a dump can be given with --cluster FILE") from None
+    except (ApiError, Unreachable) as error:
+        raise click.ClickException(f"cannot read the cluster: {error}") from None
+    warn([f"not used: {problem}" for problem in problems])
     return found
 
 
