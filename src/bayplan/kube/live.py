@@ -25,7 +25,6 @@ from bayplan.kube.resources import (
     Resource,
 )
 
-
 READ: tuple[Resource[Any], ...] = (
     NODES,
     PODS,
