@@ -34,6 +34,8 @@ class ClassSlots:
         self._counted_to = 0
         self._asked_before = 0
         self._counts: SlotCounts = np.zeros(0, dtype=np.int32)
+        self.version = 0
+        """Another number whenever a count has become another: most changes of nodes change none."""
 
     def refresh(self, most: int) -> tuple[SlotCounts, NDArray[np.intp] | None]:
         """The slots of every row, at most `most` each, and the rows counted since the last call; None stands for all.
@@ -60,6 +62,7 @@ class ClassSlots:
         size = state.columns.size
         if nodes is None or usage is None or size != len(self._counts) or 2 * (len(nodes) + len(usage)) > size + 64:
             self._counts = np.zeros(size, dtype=np.int32)
+            self.version += 1
             self._count(slice(0, size), self._counted_to)
             return None
         changed = np.union1d(nodes, usage) if len(nodes) else usage
@@ -73,12 +76,17 @@ class ClassSlots:
         """The common case: one placement since the last question."""
         passes = self._answer.blocked[row] == PASSES
         rows = slice(row, row + 1)
-        self._counts[rows] = slots(self._state, self._pod, self._assumptions, rows, self._counted_to) if passes else 0
+        count = slots(self._state, self._pod, self._assumptions, rows, self._counted_to)[0] if passes else 0
+        if count != self._counts[row]:
+            self._counts[row] = count
+            self.version += 1
 
     def _count(self, rows: Rows, most: int) -> None:
+        asked, before = rows, self._counts[rows].copy()
         passing = self._answer.blocked[rows] == PASSES
         if not passing.all():
             self._counts[rows] = 0
             rows = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[passing]
         if passing.any():
             self._counts[rows] = slots(self._state, self._pod, self._assumptions, rows, most)
+        self.version += int(not np.array_equal(before, self._counts[asked]))

@@ -197,10 +197,10 @@ class _Chooser:
         """
         starts = self.tree.starts[self.wish.target]
         if level == WHOLE_TREE:
-            begins, order = np.zeros(1, dtype=np.intp), np.argsort(-room)
-        else:
-            begins = np.searchsorted(starts, self.tree.starts[level])
-            order = np.lexsort((-room, self.tree.domain_at[level][starts]))
+            yield 0, self._nearest_first(np.arange(len(room))), _needed(room, missing)
+            return
+        begins = np.searchsorted(starts, self.tree.starts[level])
+        order = np.lexsort((-room, self.tree.domain_at[level][starts]))
         # The largest first, domain after domain: in one running sum each finds where it has reached what is missing.
         reached = np.cumsum(room[order])
         before = np.where(begins > 0, reached[begins - 1], 0)
@@ -209,14 +209,14 @@ class _Chooser:
         ends = np.append(begins[1:], len(starts))
         for index in best[:MOST_CANDIDATES].tolist():
             domain = int(around[index])
-            members = np.arange(begins[domain], ends[domain])
-            if self.wish.standing:
-                members = members[np.argsort(self._distances[starts[members]], kind="stable")]
-            yield domain, members, int(needed[index])
+            yield domain, self._nearest_first(np.arange(begins[domain], ends[domain])), int(needed[index])
 
-    @cached_property
-    def _distances(self) -> Counts:
-        return distances_to(self.tree, self.wish.standing)
+    def _nearest_first(self, members: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Domains of the target in the order of their distance to members that run, if any do."""
+        if not self.wish.standing:
+            return members
+        distances = distances_to(self.tree, self.wish.standing)[self.tree.starts[self.wish.target]]
+        return members[np.argsort(distances[members], kind="stable")]
 
     def _by_slices(self, level: int, around: NDArray[np.intp], above: tuple[Layer, ...]) -> Choice | None:
         """Slices are wider than preferred domains: which domain gets how many of them is decided first (`slices.py`)."""
@@ -227,6 +227,11 @@ class _Chooser:
         first, end = next(bounds for bounds in inside if bounds[0] <= dealt.first < bounds[1])
         shares = (above[-1], dealt.shares)
         return Choice(level, first, end, (), dealt.cost, 0, shares, self._from_leftover_on)
+
+
+def _needed(room: Counts, missing: int) -> int:
+    """How many of these domains hold what is missing, the largest first."""
+    return 1 + int(np.searchsorted(np.cumsum(np.sort(room)[::-1]), missing))
 
 
 def distances_to(tree: Tree, standing: Sequence[int]) -> Counts:
