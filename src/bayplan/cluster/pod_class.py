@@ -12,7 +12,7 @@ import msgspec
 
 from bayplan.cluster.pod_checks import check_affinity, check_containers
 from bayplan.cluster.pod_request import PodRequest, effective_request
-from bayplan.cluster.pod_terms import NO_TERMS, PodTerms, has_terms, terms_of
+from bayplan.cluster.pod_terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
 from bayplan.cluster.recent import Recent
 from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
 
@@ -149,10 +149,11 @@ def _request_key(pod: Pod) -> bytes:
 
 
 def _terms_key(pod: Pod) -> bytes:
-    """Labels too: `matchLabelKeys` refers to them."""
-    metadata, affinity = pod.metadata, pod.spec.affinity
+    """Whatever `terms_of` reads; of the labels only those that the terms refer to, because others differ from rank to rank."""
+    affinity = pod.spec.affinity
     of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
-    return msgspec.json.encode((metadata.namespace, metadata.labels, of_pods, pod.spec.topology_spread_constraints))
+    referred = {key: labels_of(pod).get(key) for key in label_keys_of(pod)}
+    return msgspec.json.encode((pod.metadata.namespace, referred, of_pods, pod.spec.topology_spread_constraints))
 
 
 def _amounts_and_ports(pod: Pod) -> tuple[object, ...]:

@@ -86,6 +86,22 @@ def has_terms(pod: Pod) -> bool:
     return bool(about_pods or pod.spec.topology_spread_constraints)
 
 
+def label_keys_of(pod: Pod) -> list[str]:
+    """The keys under which a pod's terms refer to its own labels."""
+    terms: list[PodAffinityTerm | TopologySpreadConstraint] = [*(pod.spec.topology_spread_constraints or ())]
+    affinity = pod.spec.affinity
+    for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+        if each is not None:
+            wishes = each.preferred_during_scheduling_ignored_during_execution or ()
+            terms += [
+                *(each.required_during_scheduling_ignored_during_execution or ()),
+                *(wish.pod_affinity_term for wish in wishes),
+            ]
+    found = [key for term in terms for key in term.match_label_keys or ()]
+    found += [key for term in terms if isinstance(term, PodAffinityTerm) for key in term.mismatch_label_keys or ()]
+    return found
+
+
 def terms_of(pod: Pod) -> PodTerms:
     """Read a pod's terms; raises `InvalidObject` for what no API server would accept."""
     if not has_terms(pod):

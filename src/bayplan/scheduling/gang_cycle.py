@@ -1,6 +1,7 @@
 """Place a whole gang: the counterpart of `cycle.py` for pods that start together or not at all.
 
-    classes of the gang's pods -> slots per node (what kubelets would admit) -> search in the tree -> seats in the order of ranks
+    classes of the gang's pods -> slots per node (what kubelets would admit, and pods beside them leave) -> search in the tree
+    -> seats in the order of ranks
 
 `schedule_gang` changes nothing. `assume_gang` takes the seats one by one, with the zones of each pod, and gives everything back if one of
 them cannot be had after all. Optional things are given up in this order: segments that are only wished for, extra members, groups
@@ -30,6 +31,14 @@ from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried, node_sums, outline_of
 from bayplan.scheduling.gang_plans import Outcome, best_part
+from bayplan.scheduling.gang_relations import (
+    NO_RELATIONS,
+    GangRelations,
+    Member,
+    gang_relations,
+    may_concern,
+    members_of,
+)
 from bayplan.scheduling.gang_seats import Seats
 from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.gang_taking import SeatTaker
@@ -38,6 +47,8 @@ from bayplan.scheduling.trees import Trees
 
 # Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
 TELLS_NODES_APART = 16
+# Answers that another search would only repeat.
+PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 HELPED = "unless different pods on one node help each other, which is not looked into"
 
 
@@ -52,7 +63,10 @@ class GangScheduler:
 
     def __post_init__(self) -> None:
         self._slots: dict[PodClass, ClassSlots] = {}
+        self._by_position: dict[PodClass, tuple[tuple[int, int, Tree], Counts]] = {}
         self._outlines: WeakKeyDictionary[Gang, Outline] = WeakKeyDictionary()
+        self._settled: WeakKeyDictionary[Gang, Tried] = WeakKeyDictionary()
+        self._members: WeakKeyDictionary[Gang, tuple[Member, ...]] = WeakKeyDictionary()
 
     def outline(self, gang: Gang, whole: Group, tree: Tree) -> Outline:
         """A gang's parts and shapes; kept for gangs that ask again and have nobody running."""
@@ -63,13 +77,26 @@ class GangScheduler:
             known = self._outlines[gang] = outline_of(self.state, tree, whole)
         return known
 
-    def place(self, gang: Gang, whole: Group, tree: Tree, seconds: float) -> Tried:
+    def relations(self, gang: Gang) -> GangRelations:
+        """What pods on the nodes, and the gang's own, say about where its members may be."""
+        if not may_concern(self.state, gang.pods, self.profile):
+            return NO_RELATIONS
+        if gang not in self._members:
+            self._members[gang] = members_of(self.state, gang.pods)
+        return gang_relations(self.state, self._members[gang], self.profile)
+
+    def place(
+        self, gang: Gang, whole: Group, tree: Tree, seconds: float, relations: GangRelations = NO_RELATIONS
+    ) -> Tried:
         """Search a place for a part of a gang."""
         outline = self.outline(gang, whole, tree)
         if outline.problem:
             return Tried(outline, Problem(tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
         most = max(outline.pods, TELLS_NODES_APART)
-        slots = tuple(self.slots(pod, tree, most) for pod in outline.classes)
+        slots = tuple(relations.limit(pod, tree, self.slots(pod, tree, most)) for pod in outline.classes)
+        known = self._settled.get(gang)
+        if known is not None and known.answers(outline, tree, slots):
+            return known
         mixes: NodeMixes | None = None
         amounts, free = NO_SUMS
         if len(outline.classes) > 1:
@@ -80,20 +107,32 @@ class GangScheduler:
         solution = search(problem, outline.layers, seconds)
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
-        return Tried(outline, problem, solution, mixes)
+        tried = Tried(outline, problem, solution, mixes)
+        if whole is gang.whole and len(slots) == 1 and solution.status in PROVEN:
+            self._settled[gang] = tried
+        return tried
 
     @property
     def _assumptions(self) -> Assumptions:
         return self.profile.topology.arguments.assumptions if self.profile.topology else Assumptions()
 
     def slots(self, pod: PodClass, tree: Tree, most: int) -> Counts:
-        """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`."""
+        """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`.
+
+        As long as no count has changed it is the same array, which nobody may write to.
+        """
         known = self._slots.get(pod)
         if known is None:
             answer = self.answers.for_class(pod, self.profile)
             known = self._slots[pod] = ClassSlots(self.state, pod, self.profile, answer)
         counts, _ = known.refresh(most)
+        key = known.version, most, tree
+        kept = self._by_position.get(pod)
+        if kept is not None and kept[0][:2] == key[:2] and kept[0][2] is tree:
+            return kept[1]
         by_position: Counts = counts[tree.rows].astype(np.int64)
+        by_position.flags.writeable = False
+        self._by_position[pod] = key, by_position
         return by_position
 
 
@@ -108,13 +147,16 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
     wrong = problem_of(gang, tree, scheduler.trees.names)
     if wrong or tree is None:
         return GangDecision(gang.name, Status.INFEASIBLE, wrong, problem=wrong)
+    relations = scheduler.relations(gang)
+    if relations.problem:
+        return GangDecision(gang.name, Status.INFEASIBLE, relations.problem, problem=relations.problem)
     if gang.style != BAYPLAN:
         return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
 
     def attempt(part: Group) -> Tried:
         # The whole gang may take its time; parts of it must be quicker, because there may be many.
         seconds = program.SECONDS if part is gang.whole else program.SECONDS / 20
-        return scheduler.place(gang, part, tree, seconds)
+        return scheduler.place(gang, part, tree, seconds, relations)
 
     outcome = best_part(gang.whole, scheduler.state.classes.of, attempt)
     if outcome.tried.outline.problem:
