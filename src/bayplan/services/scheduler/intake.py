@@ -68,6 +68,10 @@ class Intake:
         """True once everything that must be known has been listed, and everything else is listed or absent."""
         return all(entry.resource in self._known for entry in self.entries)
 
+    def entry(self, resource: Resource[Any]) -> Entry:
+        """How one resource is taken over."""
+        return self._by_resource[resource]
+
     def not_listed_yet(self) -> Iterator[str]:
         """The resources that are still waited for."""
         return (str(entry.resource) for entry in self.entries if entry.resource not in self._known)

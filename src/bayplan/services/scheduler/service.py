@@ -11,13 +11,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.client import KubeClient
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.decoding import Listed
-from bayplan.kube.resources import PODS
-from bayplan.kube.watch import follow
+from bayplan.kube.resources import PODS, Resource
+from bayplan.kube.watch import WatchSettings, follow
 from bayplan.scheduling.dispatcher import GANG, Dispatcher
 from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.services.edges.conditions import ConditionWriter
@@ -26,7 +27,7 @@ from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, Ending, Outcome
 from bayplan.services.scheduler.gang_writes import note_complete, release
-from bayplan.services.scheduler.intake import ALIVE, Entry, Intake
+from bayplan.services.scheduler.intake import Entry, Intake
 from bayplan.services.scheduler.words import annotations_of
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class SchedulerService:
         events: EventRecorder,
         conditions: ConditionWriter,
         metrics: SchedulerMetrics,
+        watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.client = client
@@ -58,11 +60,14 @@ class SchedulerService:
         self.leading = False
         self._announcer = Announcer(dispatcher, events, conditions)
         self._metrics = metrics
+        self._watching = watching
         self._clock = clock
         self._last_now = 0.0
         self._binder = Binder(client, still_wanted=self._still_wanted)
         self._something_happened = asyncio.Event()
         self._listed = asyncio.Event()
+        self._followers = asyncio.TaskGroup()
+        self._following: dict[Resource[Any], asyncio.Task[None]] = {}
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -76,12 +81,20 @@ class SchedulerService:
 
     async def follow(self) -> None:
         """Take in what happens in the cluster, for ever."""
-        async with asyncio.TaskGroup() as tasks:
+        async with self._followers:
             for entry in self.intake.entries:
-                listed = asyncio.Event()
-                tasks.create_task(self._follow(entry, listed))
+                listed = self._begin_to_follow(entry)
                 if entry.required:
                     await listed.wait()
+
+    def _begin_to_follow(self, entry: Entry) -> asyncio.Event:
+        """Follow a resource, from a list on; says when that list has been taken over."""
+        before = self._following.get(entry.resource)
+        if before is not None:
+            before.cancel()
+        listed = asyncio.Event()
+        self._following[entry.resource] = self._followers.create_task(self._follow(entry, listed))
+        return listed
 
     async def _follow(self, entry: Entry, listed: asyncio.Event) -> None:
         name = str(entry.resource)
@@ -90,21 +103,30 @@ class SchedulerService:
             self._metrics.watch_restarted(name)
             logger.warning("watch in trouble", extra={"resource": name, "problem": text})
 
-        news = follow(self.client, entry.resource, field_selector=entry.field_selector, on_trouble=on_trouble)
-        async for each in news:
-            self.intake.take(entry.resource, each, self.now)
-            listed.set()
-            if self.intake.ready:
-                self._listed.set()
-            self._something_happened.set()
+        news = follow(
+            self.client,
+            entry.resource,
+            field_selector=entry.field_selector,
+            settings=self._watching,
+            on_trouble=on_trouble,
+        )
+        async with aclosing(news):
+            async for each in news:
+                self.intake.take(entry.resource, each, self.now)
+                listed.set()
+                if self.intake.ready:
+                    self._listed.set()
+                self._something_happened.set()
 
     # -- leading --------------------------------------------------------------------------------------------------
 
     async def lead(self) -> None:
-        """Decide and bind until cancelled. Begins with a list of pods as they are now: another instance may have bound some a moment ago."""
+        """Decide and bind until cancelled. Begins with a list of pods as they are now: another instance may have bound some a moment ago.
+
+        The list and what follows it are one stream. A list taken beside a watch would be older than some of the news and would undo them.
+        """
         await self._listed.wait()
-        listed = await self._list_pods()
-        self.intake.take(PODS, listed, self.now)
+        await self._begin_to_follow(self.intake.entry(PODS)).wait()
         self.leading = True
         logger.info(
             "deciding", extra={"nodes": len(self.dispatcher.state.rows), "waiting": len(self.dispatcher.waiting)}
@@ -132,14 +154,6 @@ class SchedulerService:
     def step_down(self) -> None:
         """Another instance may lead from now on: nothing more is sent."""
         self.leading = False
-
-    async def _list_pods(self) -> Listed[Pod]:
-        while True:
-            try:
-                return await self.client.list(PODS, field_selector=ALIVE)
-            except (ApiError, Unreachable) as error:
-                logger.warning("cannot list pods", extra={"problem": str(error)})
-                await asyncio.sleep(1.0)
 
     def _decide_for(self, seconds: float) -> bool:
         """Decide for a moment; True if there is more to decide right away."""
