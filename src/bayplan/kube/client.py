@@ -10,6 +10,7 @@ exception to this: the server did nothing yet, so any request is repeated once w
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -225,9 +226,13 @@ class KubeClient:
         # A watch has no end; only its silence is limited.
         patience = ClientTimeout(total=None, sock_connect=self._patience.total, sock_read=silence)
         response = await self._open(self._watches, request, patience)
+        transport = response.connection.transport if response.connection is not None else None
+        _notice_a_dead_peer(transport)
         try:
             yield _chunks(response, f"watch {path}", silence)
         finally:
+            if transport is not None:
+                transport.abort()  # no farewell: the peer may be the one that fell silent
             response.close()
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
@@ -254,7 +259,7 @@ class KubeClient:
             shown = await credentials.current()
             response = await self._send(session, request, patience, shown)
             if response.status == 401 and credentials.refused(shown):
-                response.close()
+                await response.read()  # so that the connection can serve again
                 response = await self._send(session, request, patience, await credentials.current())
             if response.status >= 400:
                 raise await _refusal(request, response)
@@ -346,6 +351,16 @@ async def _chunks(response: aiohttp.ClientResponse, request: str, silence: float
         raise Unreachable(f"{request}: silent for {silence:g} s") from None
     except aiohttp.ClientError as error:
         raise Unreachable(f"{request}: {str(error) or type(error).__name__}") from None
+
+
+def _notice_a_dead_peer(transport: asyncio.Transport | None) -> None:
+    """Let the kernel ask a quiet peer whether it lives, within seconds instead of hours: a lost host says no goodbye."""
+    connected: socket.socket | None = transport.get_extra_info("socket") if transport is not None else None
+    if connected is not None and hasattr(socket, "TCP_KEEPIDLE"):  # Linux
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
 
 async def _refusal(request: _Request, response: aiohttp.ClientResponse) -> ApiError:
