@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any
 
-from bayplan.cluster import inventory
+import msgspec
+
+from bayplan.cluster import fingerprint, inventory
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 from bayplan.kube.core_v1 import Pod
@@ -219,23 +222,28 @@ def _container_statuses(states: Sequence[tuple[str, Mapping[str, Any]]], *, read
 # -- reports ---------------------------------------------------------------------------------------------------------
 
 
-def topology_body(report: NodeResourceTopology, kubelet: VirtualKubelet, *, complete: bool) -> dict[str, Any]:
-    """A report without its owner. A plain one also has the deprecated field that agents still fill."""
-    body: dict[str, Any] = {
+def topology_body(report: NodeResourceTopology, kubelet: VirtualKubelet) -> dict[str, Any]:
+    """A report without its owner. What node agents write beyond it is added: the fingerprint of the node's pods, if there are any,
+    and the deprecated word for policy and scope.
+    """
+    attributes = [{"name": each.name, "value": each.value} for each in report.attributes or ()]
+    if kubelet.pods:
+        pods = [(namespace, name) for namespace, _, name in (key.partition("/") for key in kubelet.pods)]
+        attributes.append({"name": fingerprint.ATTRIBUTE, "value": fingerprint.fingerprint_of(pods)})
+    return {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": report.metadata.name, "labels": {OURS_LABEL: "true"}},
-        "attributes": [{"name": each.name, "value": each.value} for each in report.attributes or ()],
+        "topologyPolicies": [_topology_policy(kubelet)],
+        "attributes": attributes,
         "zones": [_zone(zone) for zone in zones_of(report)],
     }
-    if not complete:
-        body["topologyPolicies"] = [_topology_policy(kubelet)]
-    return body
 
 
-def substance(body: Mapping[str, Any]) -> tuple[Any, Any]:
-    """What makes a report another one; the moment at which it was made does not."""
-    return [each for each in body["attributes"] if each["name"] != inventory.MADE_AT], body["zones"]
+def substance(body: Mapping[str, Any]) -> bytes:
+    """A digest of what makes a report another one; the moment at which it was made does not."""
+    lasting = [each for each in body["attributes"] if each["name"] != inventory.MADE_AT]
+    return blake2b(msgspec.json.encode((lasting, body["zones"])), digest_size=16).digest()
 
 
 def _zone(zone: Zone) -> dict[str, Any]:

@@ -8,7 +8,6 @@ API server does not know the kind, nothing is made; once it does, every node tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from bayplan.services.kubelets.objects import substance, topology_body
 from bayplan.services.kubelets.writes import PublishTopology
@@ -25,7 +24,7 @@ class Reports:
         self._complete = complete
         # In the order of their moments: the delay is the same for all.
         self._owed: dict[str, Seconds] = {}
-        self._published: dict[str, tuple[Any, Any]] = {}
+        self._published: dict[str, bytes] = {}
         self._on_server: set[str] = set()
         self.known_kind = False
 
@@ -78,7 +77,7 @@ class Reports:
             del self._owed[node]
             agent = self._agents[node]
             report = agent.topology(complete=self._complete, at=now)
-            body = topology_body(report, agent.kubelet, complete=self._complete)
+            body = topology_body(report, agent.kubelet)
             says = substance(body)
             if self._published.get(node) != says:
                 self._published[node] = says

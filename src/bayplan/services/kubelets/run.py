@@ -26,7 +26,9 @@ from bayplan.services.kubelets.writes import SetPodStatus, Write
 LONGEST_GOODBYE = 60.0  # seconds
 # How soon a kind that was not installed is noticed.
 LOOK_FOR_REPORTS_EVERY = 2.0
-MOST_REFUSALS_TOLD = 10  # between two summaries
+# Between two summaries:
+MOST_REFUSALS_TOLD = 10
+MOST_TROUBLES_TOLD = 5
 
 
 class _Named(WireStruct, frozen=True):
@@ -203,10 +205,12 @@ class _Service:
         return Summary(self._fleet.holding, tally.admitted, dict(tally.refused), tally.deleted, reports)
 
     def _tell_troubles(self) -> None:
-        """Troubles that repeat themselves are told once, with how often."""
+        """Troubles that repeat themselves are told once, with how often; of very many, the most frequent."""
         for remark in self._fleet.remarks:
-            self._tell(Trouble(remark))
+            self._note_trouble(remark)
         self._fleet.remarks.clear()
-        for problem, times in self._troubles.items():
+        for problem, times in self._troubles.most_common(MOST_TROUBLES_TOLD):
             self._tell(Trouble(problem, times))
+        if len(self._troubles) > MOST_TROUBLES_TOLD:
+            self._tell(Trouble(f"and {len(self._troubles) - MOST_TROUBLES_TOLD:,} other troubles"))
         self._troubles.clear()

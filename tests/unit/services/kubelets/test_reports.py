@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayplan.cluster.fingerprint import fingerprint_of
 from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.writes import PublishTopology
 from tests.unit.services.kubelets.small_fleets import bound, fleet
@@ -29,6 +30,10 @@ def free_cpus(report: PublishTopology) -> dict[str, str]:
         for resource in zone["resources"]
         if resource["name"] == "cpu"
     }
+
+
+def attributes(report: PublishTopology) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in report.report["attributes"]}
 
 
 def test_the_first_report_comes_at_once_however_long_the_delay() -> None:
@@ -75,18 +80,20 @@ def test_a_complete_report_says_what_each_pod_holds_and_when_it_was_made() -> No
     kubelets = reporting()
     kubelets.pod_changed(bound("a", cpus=3), now=20.0)
     (report,) = published(kubelets, 20.0)
-    attributes = {each["name"]: each["value"] for each in report.report["attributes"]}
-    assert attributes["bayplan.io/pods"] == '{"default/a":{"cpu":{"0":3000},"memory":{"0":1073741824}}}'
-    assert attributes["bayplan.io/made-at"] == "20.000000"
-    assert attributes["topologyManagerPolicy"] == "single-numa-node"
+    assert attributes(report)["bayplan.io/pods"] == '{"default/a":{"cpu":{"0":3000},"memory":{"0":1073741824}}}'
+    assert attributes(report)["bayplan.io/made-at"] == "20.000000"
+    assert attributes(report)["topologyManagerPolicy"] == "single-numa-node"
 
 
 def test_a_plain_report_says_what_agents_say_today() -> None:
     kubelets = fleet(complete=False, kubelet="scope=pod")
     kubelets.reports.listed([], now=0.0)
-    (report,) = published(kubelets, 0.0)
-    assert report.report["topologyPolicies"] == ["SingleNUMANodePodLevel"]
-    assert [each["name"] for each in report.report["attributes"]] == ["topologyManagerPolicy", "topologyManagerScope"]
+    (empty,) = published(kubelets, 0.0)
+    assert empty.report["topologyPolicies"] == ["SingleNUMANodePodLevel"]
+    assert attributes(empty) == {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "pod"}
+    kubelets.pod_changed(bound("a"), now=1.0)
+    (report,) = published(kubelets, 1.0)
+    assert attributes(report)["nodeTopologyPodsFingerprint"] == fingerprint_of([("default", "a")])
 
 
 def test_without_the_kind_nothing_is_reported_until_it_is_installed() -> None:
