@@ -7,11 +7,12 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import commands, engine, gangs, placement, replay, simulation, slots, virtual_kubelet
+from benchmarks import commands, engine, gangs, placement, relations, replay, simulation, slots, virtual_kubelet
 
 GROUPS = {
     "engine": engine.run,
     "placement": placement.run,
+    "relations": relations.run,
     "replay": replay.run,
     "slots": slots.run,
     "gangs": gangs.run,

@@ -93,6 +93,11 @@ class Newcomer:
     labels: Labels
     terms: PodTerms
 
+    @property
+    def known_by(self) -> tuple[str, Labels, Labels]:
+        """What a selector looks at: the namespace, its labels, and the pod's own."""
+        return self.namespace, self.namespace_labels, self.labels
+
 
 class RelationPlugin:
     """A filter and score that looks at the pods on the nodes. To a whole class of pods it has nothing to say."""

@@ -52,17 +52,18 @@ class InterPodAffinity(RelationPlugin):
 
     def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
         """Which rule refuses each row; of several the one that kube-scheduler names."""
-        terms = newcomer.terms
-        against = _existing_anti_affinity(state, newcomer)
-        if not (terms.affinity or terms.anti_affinity or against):
-            return None
-        refused: Codes = np.zeros(state.columns.size, dtype=np.uint8)
-        for topology_key, counts in against.items():
-            refused[(counts > 0)[state.labels.codes(topology_key)]] = OTHERS_ANTI_AFFINITY
+        terms, neighbours = newcomer.terms, state.neighbours
+        by_key: dict[str, Codes] = {}
+        for held in neighbours.anti_affinity.against(*newcomer.known_by):
+            _close(by_key, state, held.term.topology_key, held.on, OTHERS_ANTI_AFFINITY)
         for term in terms.anti_affinity:
-            counts = by_place(state, term.topology_key, state.neighbours.tally((term.pods,)))
-            refused[(counts > 0)[state.labels.codes(term.topology_key)]] = ANTI_AFFINITY
+            _close(by_key, state, term.topology_key, neighbours.tally((term.pods,)), ANTI_AFFINITY)
+        refused: Codes | None = None
+        for topology_key, by_code in by_key.items():
+            codes = by_code[state.labels.codes(topology_key)]
+            refused = codes if refused is None else _first(refused, codes)
         if terms.affinity:
+            refused = np.zeros(state.columns.size, dtype=np.uint8) if refused is None else refused
             refused[~_has_company(state, newcomer)] = NO_AFFINITY
         return refused
 
@@ -85,14 +86,13 @@ class InterPodAffinity(RelationPlugin):
         neighbours, preferred = state.neighbours, newcomer.terms.preferred
         if self.ignore_preferred_terms_of_existing_pods and not preferred:
             return {}
-        known_by = newcomer.namespace, newcomer.namespace_labels, newcomer.labels
         weights: dict[str, ByPlace] = {}
         for term, weight in preferred:
             _add(weights, state, term, neighbours.tally((term.pods,)), weight)
-        for held in neighbours.preferred.against(*known_by):
+        for held in neighbours.preferred.against(*newcomer.known_by):
             _add(weights, state, held.term, held.on, held.weight)
         if self.hard_pod_affinity_weight:
-            for held in neighbours.affinity.against(*known_by):
+            for held in neighbours.affinity.against(*newcomer.known_by):
                 _add(weights, state, held.term, held.on, self.hard_pod_affinity_weight)
         return weights
 
@@ -105,11 +105,19 @@ def by_place(state: ClusterState, topology_key: str, tally: RowCounts) -> ByPlac
     return counts
 
 
-def _existing_anti_affinity(state: ClusterState, newcomer: Newcomer) -> dict[str, ByPlace]:
-    """By topology key, how many pods that want no newcomer like this one stand in each place."""
-    found: dict[str, ByPlace] = {}
-    for held in state.neighbours.anti_affinity.against(newcomer.namespace, newcomer.namespace_labels, newcomer.labels):
-        _add(found, state, held.term, held.on, 1)
+def _close(by_key: dict[str, Codes], state: ClusterState, topology_key: str, tally: RowCounts, code: int) -> None:
+    """Note for every place in which counted pods stand that they close it; what is said last is what is named."""
+    if tally:
+        codes = state.labels.codes(topology_key)
+        if topology_key not in by_key:
+            by_key[topology_key] = np.zeros(len(state.labels.values(topology_key)), dtype=np.uint8)
+        by_key[topology_key][codes[tally.rows]] = code
+        by_key[topology_key][ABSENT] = 0
+
+
+def _first(one: Codes, other: Codes) -> Codes:
+    """Of two codes per row, the one that kube-scheduler names: the smaller, unless it is none."""
+    found: Codes = np.where((one == 0) | ((other != 0) & (other < one)), other, one)
     return found
 
 
@@ -125,7 +133,7 @@ def _has_company(state: ClusterState, newcomer: Newcomer) -> Mask:
     terms = newcomer.terms.affinity
     tally = state.neighbours.tally(tuple(term.pods for term in terms))
     has_keys = np.ones(state.columns.size, dtype=np.bool_)
-    has_company = has_keys.copy()
+    has_company = np.ones_like(has_keys)
     nobody_anywhere = True
     for topology_key in dict.fromkeys(term.topology_key for term in terms):
         codes = state.labels.codes(topology_key)
@@ -133,13 +141,8 @@ def _has_company(state: ClusterState, newcomer: Newcomer) -> Mask:
         counts = by_place(state, topology_key, tally)
         nobody_anywhere &= not counts.any()
         has_company &= (counts > 0)[codes]
-    if nobody_anywhere and _means_itself(newcomer):
-        return has_keys
-    return has_keys & has_company
+    return has_keys if nobody_anywhere and _means_itself(newcomer) else has_company
 
 
 def _means_itself(newcomer: Newcomer) -> bool:
-    return all(
-        term.pods.matches(newcomer.namespace, newcomer.namespace_labels, newcomer.labels)
-        for term in newcomer.terms.affinity
-    )
+    return all(term.pods.matches(*newcomer.known_by) for term in newcomer.terms.affinity)

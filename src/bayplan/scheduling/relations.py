@@ -95,8 +95,8 @@ def _closed(state: ClusterState, newcomer: Newcomer, profile: Profile) -> Blocke
     for position, plugin in profile.relation_filters:
         codes = plugin.refusals_of(state, newcomer)
         if codes is not None and codes.any():
-            numbers = np.where(codes != 0, position * CODES_PER_FILTER + codes.astype(np.int16), PASSES)
-            numbers = numbers.astype(np.int16)
+            numbers = codes.astype(np.int16)
+            np.add(numbers, np.int16(position * CODES_PER_FILTER), out=numbers, where=codes != 0)
             blocked = numbers if blocked is None else np.where(blocked == PASSES, numbers, blocked)
     return blocked
 
