@@ -159,17 +159,27 @@ class Session:
 
     @cached_property
     def trees(self) -> Trees:
-        """The trees of the Topology objects. One that appears twice, as Kueue's and as KAI's, counts as it was read last."""
+        """The trees of the Topology objects. One that appears twice, as Kueue's and as KAI's, counts as it was read last.
+
+        Where the two differ, that is a warning.
+        """
         from bayplan.kube.errors import InvalidObject
         from bayplan.kube.topology_levels import levels_of
         from bayplan.scheduling.trees import Trees
 
         trees = Trees(self.state)
+        known: dict[str, tuple[str, ...]] = {}
         for topology in self.objects.levels:
+            name = topology.metadata.name
             try:
-                trees.set(topology.metadata.name, levels_of(topology))
+                levels = levels_of(topology)
             except InvalidObject as error:
                 raise self.objects.naming_the_file(error, topology) from None
+            if known.setdefault(name, levels) != levels:
+                warn(
+                    [f"Topology {name}: there are two with different levels; {', '.join(levels)} counts, the last one"]
+                )
+            trees.set(name, levels)
         return trees
 
     @property

@@ -37,6 +37,7 @@ class SubGroup(WireStruct, frozen=True):
 
     name: str = ""
     min_member: int = 0
+    min_sub_group: int | None = None
     parent: str | None = None
     topology_constraint: WireConstraint | None = None
 
@@ -45,6 +46,7 @@ class PodGroupSpec(WireStruct, frozen=True):
     """How many pods must start together, for which queue, how close to each other and in which parts."""
 
     min_member: int = 1
+    min_sub_group: int | None = None
     queue: str = ""
     priority_class_name: str = ""
     preemptibility: str = ""
@@ -79,12 +81,13 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class SubGroupSet:
-    """An inner sub-group, or the root."""
+    """An inner sub-group, or the root. Of what is directly inside, `min_sub_groups` must start; None means all."""
 
     name: str
     constraint: TopologyConstraint | None = None
     sub_groups: tuple[SubGroupSet, ...] = ()
     pod_sets: tuple[PodSet, ...] = ()
+    min_sub_groups: int | None = None
 
     def all_pod_sets(self) -> Iterator[PodSet]:
         """The leaves below this sub-group."""
@@ -131,7 +134,8 @@ def sub_group_tree(spec: PodGroupSpec) -> SubGroupSet | str:
     if too_deep:
         return f"subgroup <{too_deep[0]}> is nested more than {DEEPEST} deep"
     constraint = spec.topology_constraint
-    return _sub_group_set(ROOT, _constraint_of(constraint if constraint.topology else None), sub_groups)
+    own = _constraint_of(constraint if constraint.topology else None)
+    return _sub_group_set(ROOT, own, sub_groups, spec.min_sub_group if sub_groups else None)
 
 
 def gang_tree(spec: PodGroupSpec) -> SubGroupSet | str:
@@ -142,14 +146,16 @@ def gang_tree(spec: PodGroupSpec) -> SubGroupSet | str:
     return SubGroupSet(tree.name, tree.constraint, pod_sets=(PodSet(DEFAULT_POD_SET, max(spec.min_member, 1)),))
 
 
-def _sub_group_set(name: str, constraint: TopologyConstraint | None, sub_groups: Sequence[SubGroup]) -> SubGroupSet:
+def _sub_group_set(
+    name: str, constraint: TopologyConstraint | None, sub_groups: Sequence[SubGroup], least: int | None
+) -> SubGroupSet:
     inner = {_parent_of(sub_group) for sub_group in sub_groups}
     children = [sub_group for sub_group in sub_groups if _parent_of(sub_group) == name]
     return SubGroupSet(
         name,
         constraint,
         tuple(
-            _sub_group_set(child.name, _constraint_of(child.topology_constraint), sub_groups)
+            _sub_group_set(child.name, _constraint_of(child.topology_constraint), sub_groups, child.min_sub_group)
             for child in children
             if child.name in inner
         ),
@@ -158,6 +164,7 @@ def _sub_group_set(name: str, constraint: TopologyConstraint | None, sub_groups:
             for child in children
             if child.name not in inner
         ),
+        least,
     )
 
 

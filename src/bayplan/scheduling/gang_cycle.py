@@ -164,8 +164,7 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
         return _decision(gang, outcome, waited)
-    status = outcome.tried.status if outcome.complete else Status.LIMIT_REACHED
-    return GangDecision(gang.name, status, outcome.tried.solution.bound)
+    return GangDecision(gang.name, outcome.status, outcome.tried.solution.bound)
 
 
 def _decision(gang: Gang, outcome: Outcome, waited: float) -> GangDecision:
@@ -177,8 +176,8 @@ def _decision(gang: Gang, outcome: Outcome, waited: float) -> GangDecision:
         waits = f"{used} preferred domains, waits for {patience.domains} up to {patience.seconds:g} s"
     return GangDecision(
         gang.name,
-        tried.status,
-        tried.solution.bound if outcome.complete else f"{tried.solution.bound}; not every choice of groups was tried",
+        outcome.status,
+        tried.solution.bound if outcome.complete else f"{tried.solution.bound}; a larger part of it may have a place",
         Seats(gang, tried),
         tried.solution.gap,
         outcome.left_out(gang.whole),

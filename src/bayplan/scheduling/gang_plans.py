@@ -32,7 +32,7 @@ Attempt = Callable[[Group], Tried]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The part of a gang that was tried and what came of it; not `complete` if other parts would have had to be tried."""
+    """The part of a gang that was tried and what came of it; not `complete` if a larger part may have a place, for all that is known."""
 
     whole: Group
     tried: Tried
@@ -42,6 +42,13 @@ class Outcome:
     def found(self) -> bool:
         """True if this part has a place."""
         return self.tried.status in FOUND
+
+    @property
+    def status(self) -> Status:
+        """How much is known: where a larger part may have a place, this one is not called the best."""
+        if self.complete:
+            return self.tried.status
+        return Status.FEASIBLE if self.found else Status.LIMIT_REACHED
 
     def left_out(self, whole: Group) -> tuple[str, ...]:
         """The pods of the whole gang that are not in this part."""
@@ -70,14 +77,22 @@ def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attemp
     everything = Outcome(whole, attempt(whole))
     if everything.found or not _is_optional(whole):
         return everything
-    outcome = _most_groups(_least(whole), class_of, attempt)
-    if outcome.found:
-        outcome = _grown(outcome, whole, attempt)
-        with_wishes = _with_wished_slices(outcome.whole, whole)
-        if with_wishes != outcome.whole:
-            tried = attempt(with_wishes)
-            outcome = replace(outcome, whole=with_wishes, tried=tried) if tried.status in FOUND else outcome
-    return outcome
+    undecided = [everything.tried.status is Status.LIMIT_REACHED]
+
+    def noting(part: Group) -> Tried:
+        tried = attempt(part)
+        undecided.append(tried.status is Status.LIMIT_REACHED)
+        return tried
+
+    outcome = _most_groups(_least(whole), class_of, noting)
+    if not outcome.found:
+        return outcome
+    outcome = _grown(outcome, whole, noting)
+    with_wishes = _with_wished_slices(outcome.whole, whole)
+    if with_wishes != outcome.whole:
+        tried = noting(with_wishes)
+        outcome = replace(outcome, whole=with_wishes, tried=tried) if tried.status in FOUND else outcome
+    return replace(outcome, complete=outcome.complete and not any(undecided))
 
 
 def _is_optional(whole: Group) -> bool:

@@ -6,6 +6,7 @@ left to `scheduling/gang_checks.py`, so that a gang that waits is told the same 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import inf
 
@@ -21,6 +22,8 @@ from bayplan.scheduling.gang_styles import STYLES
 
 MOST_PODS = 100_000
 PLACEMENTS = ("binpack", "spread")
+# The names of pods and the values of labels are made of it.
+GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 KAI_POD_GROUP = "pod-group-name"
 KAI_SUB_GROUP = "kai.scheduler/subgroup-name"
@@ -72,6 +75,9 @@ class _Maker:
 
     def group(self, spec: PodGroupSpec | GroupSpec, name: str, at: ObjectPath, shape: PodShape | None) -> Group:
         """A group and those inside it; a shape that is not given is that of the group around."""
+        if isinstance(spec, GroupSpec) and not GROUP_NAME.fullmatch(name):
+            allowed = 'must be lower-case letters, digits and "-", at most 63, as in a label of a host name'
+            raise InvalidObject(at.child("name"), f'"{name}" {allowed}')
         if spec.size < 0:
             raise InvalidObject(at.child("size"), f"{spec.size} is negative: must be 0 or more")
         own = spec.pod or shape
@@ -124,6 +130,7 @@ def gang_of_kai(written: kai.PodGroup, pods: Iterable[Pod]) -> Gang:
     tree = kai.gang_tree(written.spec)
     if isinstance(tree, str):
         raise InvalidObject(at.child("subGroups"), tree)
+    _check_min_sub_groups(tree, at)
     own = [pod for pod in pods if _belongs(pod, written.metadata) and not _has_ended(pod)]
     by_group: dict[str, list[Pod]] = {}
     for pod in sorted(own, key=lambda each: natural_key(pod_key(each))):
@@ -138,6 +145,19 @@ def gang_of_kai(written: kai.PodGroup, pods: Iterable[Pod]) -> Gang:
     constraint = written.spec.topology_constraint
     whole = _kai_group(tree, by_group)
     return Gang(_name(written.metadata), whole, constraint.topology or _topology_inside(tree))
+
+
+def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:
+    """KAI's `minSubGroup` must not be more than the sub-groups directly inside."""
+    inside = len(tree.sub_groups) + len(tree.pod_sets)
+    if tree.min_sub_groups is not None and not 1 <= tree.min_sub_groups <= inside:
+        where = f' of "{tree.name}"' if tree.name else ""
+        raise InvalidObject(
+            at.child("minSubGroup"),
+            f"{tree.min_sub_groups}{where} must be between 1 and the {inside} sub-groups inside",
+        )
+    for inner in tree.sub_groups:
+        _check_min_sub_groups(inner, at)
 
 
 def _belongs(pod: Pod, metadata: Metadata) -> bool:
@@ -170,6 +190,7 @@ def _kai_group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> Group:
     return Group(
         tree.name,
         groups=tuple(inner),
+        minimum_groups=tree.min_sub_groups,
         required=(constraint.required or None) if constraint else None,
         preferred=(constraint.preferred or None) if constraint else None,
     )

@@ -98,3 +98,16 @@ def test_a_cluster_without_topologies(bayplan: Bayplan) -> None:
     result = bayplan("topology")
     assert result.code == 2
     assert result.err.startswith("error: the cluster holds no Topology")
+
+
+def test_two_topologies_of_one_name_with_different_levels_are_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text(
+        "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: network}\n"
+        "spec: {levels: [{nodeLabel: example.com/rack}]}\n"
+    )
+    result = bayplan("topology", "--cluster", CLUSTER, "--cluster", file, cluster=None)
+    assert (
+        "warning: Topology network: there are two with different levels; example.com/rack counts, the last"
+        in result.err
+    )

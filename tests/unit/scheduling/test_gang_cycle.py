@@ -222,7 +222,8 @@ def test_too_many_different_choices_prove_nothing() -> None:
     groups = tuple(Group(f"g{size}", pods(size, f"g{size}"), required=HOSTNAME) for size in range(1, 17))
     some = decide(racks(f"b1/r1: {' '.join(map(str, range(1, 9)))}"), Group(groups=groups, minimum_groups=4))
     assert some.placed
-    assert some.bound.endswith("not every choice of groups was tried")
+    assert some.status is Status.FEASIBLE
+    assert some.bound.endswith("a larger part of it may have a place")
     none = decide(racks("b1/r1: 1 1 1"), Group(groups=groups, minimum_groups=4))
     assert (none.placed, none.status) == (False, Status.LIMIT_REACHED)
 

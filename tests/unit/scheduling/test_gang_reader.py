@@ -17,6 +17,7 @@ from bayplan.scheduling.gang_reader import gang_of, gang_of_kai
 from bayplan.scheduling.gang_styles import STYLES
 
 SHAPE = {"resources": {"cpu": 1}}
+NAME_RULE = 'must be lower-case letters, digits and "-", at most 63, as in a label of a host name'
 
 
 def read(**spec: Any) -> Gang:
@@ -111,6 +112,10 @@ def test_segments_patience_and_placement() -> None:
             'spec.objective: "cheapest" must be one of fewest-domains, least-leftover, closest',
         ),
         ({"objective": ["closest", "closest"]}, 'spec.objective: "closest" is there twice'),
+        (
+            {"pod": SHAPE, "groups": [{"name": "Leader_1", "size": 1}]},
+            f'spec.groups[0].name: "Leader_1" {NAME_RULE}',
+        ),
         ({"patience": {"domains": 0, "seconds": 1}}, "spec.patience.domains: 0 must be 1 or more"),
         (
             {"patience": {"domains": 1, "seconds": -5}},
@@ -189,3 +194,25 @@ def test_groups_may_be_cut_into_segments() -> None:
     gang = read(pod=SHAPE, groups=[{"name": "workers", "size": 8, "segments": [{"size": 4, "level": "rack"}]}])
     assert gang.whole.slices == ()
     assert gang.whole.groups[0].slices == (Slices(4, "rack"),)
+
+
+def replicas(**spec: Any) -> kai.PodGroup:
+    """Three replicas of a leader and a worker each."""
+    inner = [
+        {"name": f"{role}{number}", "parent": f"r{number}"} for number in range(3) for role in ("leader", "worker")
+    ]
+    return kai_group(subGroups=[*({"name": f"r{number}"} for number in range(3)), *inner], **spec)
+
+
+def test_min_sub_group_is_how_many_of_the_sub_groups_must_start() -> None:
+    members = [member(f"{role}{number}-0", f"{role}{number}") for number in range(3) for role in ("leader", "worker")]
+    assert gang_of_kai(replicas(minSubGroup=2), members).whole.minimum_groups == 2
+    assert gang_of_kai(replicas(), members).whole.minimum_groups is None
+
+
+@pytest.mark.parametrize("number", [0, 4])
+def test_min_sub_group_is_at_most_the_sub_groups_there_are(number: int) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        gang_of_kai(replicas(minSubGroup=number), [])
+    told = f"spec.minSubGroup: {number} must be between 1 and the 3 sub-groups inside"
+    assert str(caught.value) == f"PodGroup ml/pg: {told}"

@@ -1,0 +1,47 @@
+"""Which part of a gang starts, where the search cannot settle every part: nothing is called the best then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.gangs.problem import Problem, Solution, Status
+from bayplan.scheduling.gang import Group
+from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried
+from bayplan.scheduling.gang_plans import best_part
+from tests.helpers import simple_pod
+from tests.unit.engine.gangs.small_trees import racks
+
+
+def answering(status_of: Callable[[int], Status]) -> Callable[[Group], Tried]:
+    """A search whose answer depends only on the number of pods."""
+    tree, _ = racks("b1/r1: 1")
+
+    def attempt(part: Group) -> Tried:
+        outline = Outline(tree.levels, (), (), (), (), "")
+        return Tried(outline, Problem(tree, (), (), *NO_SUMS), Solution(status_of(len(part.pods))))
+
+    return attempt
+
+
+@pytest.mark.parametrize(
+    "beyond, seated, status",
+    [
+        # Four fit; whether five or six do is refuted, or not known.
+        (Status.INFEASIBLE, 4, Status.OPTIMAL),
+        (Status.LIMIT_REACHED, 4, Status.FEASIBLE),
+    ],
+)
+def test_a_part_is_optimal_only_if_every_larger_one_is_refuted(beyond: Status, seated: int, status: Status) -> None:
+    whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(6)), minimum=2)
+    attempt = answering(lambda pods: Status.OPTIMAL if pods <= 4 else beyond)
+    outcome = best_part(whole, ClusterState().classes.of, attempt)
+    assert (len(outcome.whole.pods), outcome.status) == (seated, status)
+
+
+def test_nothing_is_known_if_not_even_the_minimum_is_settled() -> None:
+    whole = Group(pods=(simple_pod({"cpu": 1}, "a"), simple_pod({"cpu": 1}, "b")), minimum=1)
+    outcome = best_part(whole, ClusterState().classes.of, answering(lambda _: Status.LIMIT_REACHED))
+    assert (outcome.found, outcome.status) == (False, Status.LIMIT_REACHED)
