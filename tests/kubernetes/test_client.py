@@ -177,22 +177,6 @@ async def test_nothing_is_lost_or_told_twice_while_watches_end_every_second(
 
 
 @asynchronous
-async def test_bookmarks_carry_a_quiet_watch_forward(control_plane: ControlPlane, namespace: str) -> None:
-    async with administrator(control_plane) as client:
-        listed = await client.list(PODS, namespace)
-        await make_pods(client, "default", "elsewhere")
-        query = {
-            "resourceVersion": listed.resource_version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": "3",
-        }
-        async with client.watch(PODS.path(namespace), query, silence=5) as chunks:
-            lines = b"".join([chunk async for chunk in chunks])
-        await client.delete(PODS, "elsewhere", "default", grace=0)
-    assert b'"type":"BOOKMARK"' in lines
-
-
-@asynchronous
 async def test_after_a_restart_and_a_compaction_everything_is_listed_again(
     control_plane: ControlPlane, namespace: str
 ) -> None:

@@ -40,10 +40,11 @@ AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing is troubl
 class WatchSettings:
     """Times in seconds.
 
-    The server is asked to end each watch before `silence`, so that a living one is never mistaken for a dead one.
+    The server is asked to end each watch before `silence`, so that a living one is never mistaken for a dead one. It sends the
+    first bookmark after a minute: shorter watches of a quiet resource would never learn a newer version.
     """
 
-    silence: float = 60.0
+    silence: float = 100.0
     absent_retry: float = 30.0
     first_backoff: float = 0.2
     longest_backoff: float = 15.0
@@ -135,7 +136,7 @@ async def _watch(
         **query,
         "resourceVersion": version,
         "allowWatchBookmarks": "true",
-        "timeoutSeconds": str(max(1, int(settings.silence * random.uniform(0.6, 0.9)))),  # noqa: S311 - not a secret
+        "timeoutSeconds": str(max(1, int(settings.silence * random.uniform(0.7, 0.9)))),  # noqa: S311 - not a secret
     }
     start_of_line = b""
     nothing = True

@@ -96,9 +96,9 @@ async def test_first_everything_then_what_changes_in_the_order_it_happened() -> 
 @asynchronous
 async def test_the_server_is_asked_for_bookmarks_and_for_an_end_before_we_call_it_silent() -> None:
     async with pod_server([listing([], version="5")], [watch(event("ADDED", named("a")), then="silence")]) as server:
-        await first_news(2, server, settings=WatchSettings(silence=60), field_selector="spec.nodeName=")
+        await first_news(2, server, settings=WatchSettings(silence=100), field_selector="spec.nodeName=")
         asked = dict(server.queries()[1])
-    assert 36 <= int(asked.pop("timeoutSeconds")) <= 54
+    assert 70 <= int(asked.pop("timeoutSeconds")) <= 90
     assert asked == {
         "watch": "true",
         "resourceVersion": "5",
