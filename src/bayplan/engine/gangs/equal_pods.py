@@ -135,10 +135,8 @@ def _filled_by_slices(tree: Tree, slots: Counts, wish: Wish, layer: Layer, share
 def _nearest_first(tree: Tree, slots: Counts, wish: Wish, runs: Sequence[tuple[int, int]]) -> Counts:
     """Fill the nodes of some domains from those nearest to members that run, of equally near ones the largest first."""
     here = np.concatenate([np.arange(first, end) for first, end in runs])
-    order = here[np.lexsort((-slots[here], distances_to(tree, wish.standing)[here]))]
     counts = np.zeros(tree.size, dtype=np.int64)
-    reached = np.cumsum(slots[order])
-    counts[order] = np.clip(wish.pods - (reached - slots[order]), 0, slots[order])
+    counts[here] = fill_nearest(slots[here], wish.pods, distances_to(tree, wish.standing)[here])
     return counts
 
 
@@ -170,6 +168,15 @@ def _fill_one(
 def fill_nodes(slots: Counts, pods: int, *, spread: bool) -> Counts:
     """Pods on the nodes of one domain that has room for all of them: on few nodes, or on many."""
     return _largest_first(slots, pods, spread)
+
+
+def fill_nearest(slots: Counts, pods: int, distances: Counts) -> Counts:
+    """Pods on nodes that have room for all of them: the nearest first, of equally near ones the largest."""
+    order = np.lexsort((-slots, distances))
+    counts = np.zeros_like(slots)
+    before = np.cumsum(slots[order]) - slots[order]
+    counts[order] = np.clip(pods - before, 0, slots[order])
+    return counts
 
 
 def _multiple(wish: Wish, level: int) -> int:

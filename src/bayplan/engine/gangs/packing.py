@@ -17,8 +17,8 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.choice import Wish
-from bayplan.engine.gangs.equal_pods import fill_nodes, place_equal
+from bayplan.engine.gangs.choice import Wish, distances_to
+from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes, place_equal
 from bayplan.engine.gangs.problem import (
     NOWHERE,
     WHOLE_TREE,
@@ -241,7 +241,7 @@ class _Search:
             level = self.level_of[bound_by[number]]
             first, end = self._bounds(bound_by[number])
             if preferred is None or level >= preferred:
-                counts = fill_nodes(slots[first:end], pods, spread=problem.spread)
+                counts = self._filled(number, slots[first:end], pods, first, end)
             else:
                 counts = self._in_touched_domains_first(slots, first, end, pods, used)
             slots[first:end] -= counts
@@ -249,6 +249,14 @@ class _Search:
             if preferred is not None:
                 used[tree.domain_at[preferred][spots.positions]] = True
         return tuple(tuple(spots) for spots in placed)
+
+    def _filled(self, number: int, slots: Counts, pods: int, first: int, end: int) -> Counts:
+        """A part's pods on the nodes of its domain: near its members that run, else near the gang's, else on few nodes or many."""
+        parts = self.problem.parts
+        standing = parts[number].standing or parts[0].standing
+        if not standing or self.problem.spread:
+            return fill_nodes(slots, pods, spread=self.problem.spread)
+        return fill_nearest(slots, pods, distances_to(self.problem.tree, standing)[first:end])
 
     def _bound_by(self, number: int) -> int:
         """The group whose domain a part's own pods are bound to."""
