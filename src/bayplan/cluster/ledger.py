@@ -171,19 +171,12 @@ def settled_by_age(pods: Iterable[tuple[str, PlacedPod]], at: float) -> list[tup
     return kept
 
 
-def settled_by_silence(
-    pods: Iterable[tuple[str, PlacedPod]], reported_at: float, now: float
-) -> list[tuple[str, PlacedPod]]:
-    """What stays subtracted at a moment if the last report came at another one and none has come since."""
-
-    def is_settled(placed: PlacedPod) -> bool:
-        since = placed.confirmed_at
-        return since is not None and reported_at > since - SHOWN_AFTER and now >= since + REPORTS_WITHIN
-
-    return [
-        (key, replace(placed, promised=()) if placed.promised and is_settled(placed) else placed)
-        for key, placed in pods
-    ]
+def is_shown_by_silence(placed: PlacedPod, reported_at: float, now: float) -> bool:
+    """True if a promise is so old that the last report, which came at a moment, must show its pod: no other one came since."""
+    since = placed.confirmed_at
+    if since is None or not placed.promised:
+        return False
+    return reported_at > since - SHOWN_AFTER and now >= since + REPORTS_WITHIN
 
 
 def settled(

@@ -22,11 +22,11 @@ from bayplan.cluster.ledger import (
     Charges,
     PlacedPod,
     ZoneCharge,
+    is_shown_by_silence,
     settled,
     settled_by_age,
     settled_by_list,
     settled_by_name,
-    settled_by_silence,
 )
 from bayplan.cluster.pod_request import PodRequest
 from bayplan.cluster.pod_zones import could_hold, holdings_of
@@ -58,6 +58,8 @@ class Promises:
         self._put_aside: dict[int, tuple[TopologyReport, float]] = {}
         self._reported_at: dict[int, float] = {}
         self._unsettled: set[int] = set()
+        # Pods came or went there since a report whose fingerprint made no sense.
+        self._worth_another_look: set[int] = set()
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
@@ -176,6 +178,7 @@ class Promises:
                 self._state.take_over(row, report, now)
         for row in sorted(self._unsettled):
             self._settle_again(row, now)
+        self._worth_another_look.clear()
 
     def report_gone(self, row: int) -> None:
         """A node's report is gone: nothing is left to give back. A promise is taken again from the next report."""
@@ -260,27 +263,31 @@ class Promises:
         report, at = self._put_aside.get(row, (None, 0.0))
         if report is not None and self._read(row, report).meaning is Meaning.SET:
             self._state.take_over(row, report, at)
+        elif row not in self._shown_now:
+            self._worth_another_look.add(row)
 
     def _settle_again(self, row: int, now: float) -> None:
-        """Without a new report: its fingerprint may make sense by now, or so long ago was it that it must show everything."""
+        """Without a new report: its fingerprint may make sense by now, or it must show promises that are old enough."""
         state = self._state
         report = state.reports[row]
         if report is None or report.pods is not None or not report.shows_use:
             return
-        pods = self._pods_on(row)
-        reading = self._read(row, report)
+        reading = self._read(row, report) if row in self._worth_another_look else Reading(Meaning.UNKNOWN)
         if reading.meaning is Meaning.SET:
             self._shown_now[row] = set(reading.shown)
-            settled_now = settled_by_name(pods, reading.shown, lambda placed: placed.promised)
-        elif row in self._reported_at:
-            settled_now = settled_by_silence(pods, self._reported_at[row], now)
-        else:
-            return
-        if settled_now == pods:
+        at = self._reported_at.get(row)
+        settled_now = {
+            key
+            for key in state.keys_on(row)
+            if key in reading.shown or (at is not None and is_shown_by_silence(state.pods[key], at, now))
+        }
+        if not settled_now:
             return
         write_available(state.columns, row, report)
-        for key, placed in settled_now:
-            state.pods[key] = replace(placed, charges=take(state.columns, row, placed.promised))
+        for key, placed in self._pods_on(row):
+            promised = () if key in settled_now else placed.promised
+            taken = take(state.columns, row, promised)
+            state.pods[key] = replace(placed, charges=taken, promised=promised)
         self._note_unsettled(row)
         state.usage_log.append(row)
 

@@ -80,9 +80,12 @@ class ShownPods:
     ) -> Reading:
         """What a new report stands for; `pods` are on the node now, `counts` says which of them are part of fingerprints."""
         history = self._histories.setdefault(row, _History())
-        found = [
-            number for number, hashes in _sets(history, pods, counts) if fingerprint_of_hashes(hashes) == fingerprint
-        ]
+        found: list[int] = []
+        for number, hashes in _sets(history, pods, counts):
+            if found and number < history.reported:
+                break  # further back it matters only if nothing was found
+            if fingerprint_of_hashes(hashes) == fingerprint:
+                found.append(number)
         since = [number for number in found if number >= history.reported]
         if not since:
             return Reading(Meaning.EARLY_OR_OLD if found else Meaning.UNKNOWN)
