@@ -19,7 +19,7 @@ decides and binds is `services/scheduler/`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 
 from bayplan.scheduling.line import Line
 from bayplan.scheduling.unit import Lot, Place, Unit
@@ -172,9 +172,10 @@ class SchedulingQueue:
         self._pass_to(now)
         self._open(waits_for)
 
-    def closed_lots(self) -> Iterator[Hashable]:
-        """What parked units wait for, one entry for each lot that nobody has opened."""
-        return (waits_for for waits_for, lot in self._lots.items() if lot.scout is None)
+    def is_parked(self, waits_for: Hashable) -> bool:
+        """True if units wait for this and nobody has woken them yet."""
+        lot = self._lots.get(waits_for)
+        return lot is not None and lot.scout is None
 
     # -- questions ------------------------------------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class SchedulingQueue:
                 self._leave(unit)
                 self._activate(unit)
         while (flush := self._flushes.first()) is not None and flush[0][0] <= now:
-            self._flushes.put(flush[1], (now + self._flush_after,))
+            self._flushes.remove(flush[1])
             self._open(flush[1])
 
     def _backoff_after(self, times: int) -> float:

@@ -1,10 +1,11 @@
 """Whom do the news help? Parked units are woken by what can give them a place, and by nothing else.
 
 A unit that finds no place says what it waits for: `ForRoom` (a pod whom no node takes), `ForNeighbours` (a pod whom other pods keep from
-the nodes that would take it), `ForGang`, or `ForItself` (only a change of its own helps). After a batch of news, `wake` looks at each
-lot of the queue (`scheduling/queue.py`) that is closed:
+the nodes that would take it), `ForGang`, or `ForItself` (only a change of its own helps). All that wait for the same are one lot of the
+queue (`scheduling/queue.py`). After a batch of news, `wake` finds the lots that are helped:
 
-* ForRoom: the answer of its class is repaired from the change log, as for a decision; is there a node now that would take it?
+* ForRoom: has one of the changed nodes as much free in sum as the class asks for (`scheduling/parked_classes.py`)? Then its answer is
+  repaired from the change log, as for a decision: is there a node that would take it?
 * ForNeighbours: a node takes the class that did not before, pods changed in a namespace that it looks at, or any node changed.
 * ForGang: a node has more slots for one of its classes than before, the tree is another one, or neighbours as above. Pods of several
   classes share nodes, so for them any amount that grew counts.
@@ -15,22 +16,27 @@ What escapes this, the queue's flush tries after a while.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Mask
+from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NOT_USABLE
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.gang_watch import GangWatch
+from bayplan.scheduling.parked_classes import ParkedClasses
 from bayplan.scheduling.queue import SchedulingQueue
 
 # The namespaces whose pods matter to a unit; None stands for all of them.
 Namespaces = frozenset[str] | None
 NO_NAMESPACES: frozenset[str] = frozenset()
-# So many marks of units that are parked no more may be kept before they are looked through.
-MARKS_TO_SPARE = 64
+# So few classes are not worth looking through for those that are gone.
+FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +87,15 @@ class _Mark:
 class Waking:
     """Knows how things stood when units were parked and what has become better since, for all profiles over one state."""
 
-    def __init__(self, schedulers: Mapping[str, GangScheduler]) -> None:
+    def __init__(self, state: ClusterState, schedulers: Mapping[str, GangScheduler]) -> None:
+        self._state = state
         self._schedulers = schedulers
         self._watches = {name: GangWatch(scheduler) for name, scheduler in schedulers.items()}
         self._pod_changes: Counter[str] = Counter()
-        self._marks: dict[Hashable, _Mark] = {}
+        self._parked_pods: ParkedClasses[ForRoom] = ParkedClasses(state)
+        self._marks: dict[ForNeighbours | ForGang, _Mark] = {}
+        self._most_parked_pods = FEW
+        self._looked_at = (-1, -1)
 
     def pods_changed(self, namespace: str) -> None:
         """A pod of a namespace was bound, changed its labels, ended or was deleted; or the namespace's own labels changed."""
@@ -93,43 +103,62 @@ class Waking:
 
     def moment(self) -> tuple[int, ...]:
         """Where the news stand. If that differs before and after an attempt, the attempt may have missed some."""
-        states = [scheduler.state for scheduler in self._schedulers.values()]
-        logs = (log.end for state in states for log in (state.node_log, state.usage_log))
-        return (self._pod_changes.total(), *logs)
+        return self._state.node_log.end, self._state.usage_log.end, self._pod_changes.total()
 
     def parked(self, waits_for: Waits) -> None:
-        """A unit has just been told "no": from now on, only what becomes better helps it."""
-        mark = self._mark(waits_for)
-        if mark is not None:
-            self._marks[waits_for] = mark
-
-    def wake(self, queue: SchedulingQueue, now: float) -> int:
-        """Open the lots whom the news help, and say how many they were."""
-        closed = list(queue.closed_lots())
-        helped = [waits_for for waits_for in closed if self._is_helped(waits_for)]
-        for waits_for in helped:
-            queue.wake(waits_for, now)
-        self._forget_all_but(closed)
-        return len(helped)
-
-    def _is_helped(self, waits_for: Hashable) -> bool:
+        """A unit was parked this moment: from now on, only what becomes better helps it. Whom this is not said of, only the flush wakes."""
         match waits_for:
             case ForRoom(profile, pod_class):
-                return bool(self._usable(profile, pod_class).any())
+                judged = any(isinstance(each, NodeResourcesFit) for each in self._schedulers[profile].profile.filters)
+                self._parked_pods.add(waits_for, asked_of_node(pod_class) if judged else ())
             case ForNeighbours() | ForGang():
-                then, now = self._marks.get(waits_for), self._mark(waits_for)
-                return then is None or now is None or _better(then, now)
-            case _:
-                return False
+                self._marks[waits_for] = self._mark(waits_for)
 
-    def _mark(self, waits_for: Waits) -> _Mark | None:
-        match waits_for:
-            case ForNeighbours(profile, pod_class, _, namespaces):
-                return _Mark(self._neighbour_news(profile, namespaces), self._usable(profile, pod_class))
-            case ForGang(profile, gang, namespaces):
-                return _Mark((self._watches[profile].look(gang), self._neighbour_news(profile, namespaces)))
-            case _:
-                return None
+    def wake(self, queue: SchedulingQueue, now: float) -> int:
+        """Wake those whom the news since the last call help, and say how many lots of the queue they were."""
+        self._forget_the_gone(queue)
+        helped = [*self._helped_pods(), *self._helped_by_mark()]
+        for waits_for in helped:
+            queue.wake(waits_for, now)
+        for watch in self._watches.values():
+            watch.forget_unseen()
+        return len(helped)
+
+    def _helped_pods(self) -> list[ForRoom]:
+        """The classes that a node takes now. Nobody took them when they were parked, so only nodes that changed are of interest."""
+        node_log, usage_log = self._state.node_log, self._state.usage_log
+        nodes, usage = node_log.since(self._looked_at[0]), usage_log.since(self._looked_at[1])
+        self._looked_at = (node_log.end, usage_log.end)
+        everywhere = slice(0, self._state.columns.size)
+        rows = everywhere if nodes is None or usage is None else np.union1d(nodes, usage)
+        hopeful = self._parked_pods.that_may_fit(rows)
+        helped = [each for each in hopeful if self._usable(each.profile, each.pod_class).any()]
+        for each in helped:
+            self._parked_pods.remove(each)
+        return helped
+
+    def _helped_by_mark(self) -> list[ForNeighbours | ForGang]:
+        """Those for whom something is better than when they were parked."""
+        helped = [waits_for for waits_for, then in self._marks.items() if _better(then, self._mark(waits_for))]
+        for waits_for in helped:
+            del self._marks[waits_for]
+        return helped
+
+    def _forget_the_gone(self, queue: SchedulingQueue) -> None:
+        """Whoever was deleted or woken otherwise is forgotten; among the pods, which may be many, when there may be as many again."""
+        self._marks = {waits_for: mark for waits_for, mark in self._marks.items() if queue.is_parked(waits_for)}
+        if len(self._parked_pods) > self._most_parked_pods:
+            for each in list(self._parked_pods):
+                if not queue.is_parked(each):
+                    self._parked_pods.remove(each)
+            self._most_parked_pods = max(2 * len(self._parked_pods), FEW)
+
+    def _mark(self, waits_for: ForNeighbours | ForGang) -> _Mark:
+        """How things stand now."""
+        profile, news = waits_for.profile, self._neighbour_news(waits_for.namespaces)
+        if isinstance(waits_for, ForGang):
+            return _Mark((self._watches[profile].look(waits_for.gang), news))
+        return _Mark(news, self._usable(profile, waits_for.pod_class))
 
     def _usable(self, profile: str, pod_class: PodClass) -> Mask:
         """The nodes that would take a pod of a class now."""
@@ -138,20 +167,13 @@ class Waking:
         usable: Mask = answer.rank != NOT_USABLE
         return usable
 
-    def _neighbour_news(self, profile: str, namespaces: Namespaces) -> tuple[int, ...]:
+    def _neighbour_news(self, namespaces: Namespaces) -> tuple[int, ...]:
         """Numbers that change with the pods of some namespaces, and with nodes: they make the domains that pods are counted in."""
         if namespaces is not None and not namespaces:
             return ()
         changes = self._pod_changes
         news = changes.total() if namespaces is None else sum(changes[name] for name in namespaces)
-        return news, self._schedulers[profile].state.node_log.end
-
-    def _forget_all_but(self, closed: list[Hashable]) -> None:
-        """Whoever is not parked is marked again when it is."""
-        if len(self._marks) > 2 * len(closed) + MARKS_TO_SPARE:
-            self._marks = {waits_for: self._marks[waits_for] for waits_for in closed if waits_for in self._marks}
-        for watch in self._watches.values():
-            watch.forget_unseen()
+        return news, self._state.node_log.end
 
 
 def _better(then: _Mark, now: _Mark) -> bool:

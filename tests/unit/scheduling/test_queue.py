@@ -215,10 +215,11 @@ def test_a_parked_unit_waits_for_its_own_event() -> None:
     for key, waits_for in (("gpu-pod", GPU), ("cpu-pod", CPU)):
         assert story.pop() == key
         story.fail(key, waits_for)
-    assert set(story.queue.closed_lots()) == {GPU, CPU}
+    assert story.queue.is_parked(CPU)
     story.after(60).wake(CPU)
+    assert not story.queue.is_parked(CPU), "somebody tries"
     assert story.pop_all() == ["cpu-pod"]
-    assert list(story.queue.closed_lots()) == [GPU]
+    assert story.queue.is_parked(GPU)
 
 
 def test_a_wake_for_which_nobody_waits_changes_nothing() -> None:
@@ -247,7 +248,7 @@ def test_all_of_a_lot_follow_while_there_is_room() -> None:
     story.after(60).wake()
     assert story.try_all(fits=tuple(names)) == names
     assert len(story.queue) == 0
-    assert not list(story.queue.closed_lots())
+    assert not story.queue.is_parked(GPU)
     assert story.queue.next_time() is None
 
 
@@ -325,7 +326,7 @@ def test_the_last_one_of_a_lot_takes_the_lot_along() -> None:
     story.put("a")
     story.try_all()
     story.queue.remove("a")
-    assert not list(story.queue.closed_lots())
+    assert not story.queue.is_parked(GPU)
     assert story.queue.next_time() is None
 
 
@@ -420,6 +421,17 @@ def test_a_gated_unit_is_counted_and_not_tried() -> None:
     assert story.after(1000).pop() is None
     story.put("a")
     assert story.pop() == "a"
+
+
+@pytest.mark.parametrize("may_help", [True, False])
+def test_a_parked_unit_that_gets_a_gate_leaves_its_lot(may_help: bool) -> None:
+    story = Story()
+    story.put("a")
+    story.try_all()
+    story.put("a", gated=True, may_help=may_help)
+    assert story.place("a") is Place.GATED
+    assert not story.queue.is_parked(GPU)
+    assert story.after(1000).pop() is None
 
 
 def test_a_gated_unit_without_gates_keeps_when_it_was_seen_first() -> None:

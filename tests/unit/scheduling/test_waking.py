@@ -35,7 +35,7 @@ class Scene:
         trees = Trees(self.state)
         trees.set(TREE, (RACK,))
         self.gangs = GangScheduler(self.state, trees, PROFILE, ClassAnswers(self.state))
-        self.waking = Waking({PROFILE.name: self.gangs})
+        self.waking = Waking(self.state, {PROFILE.name: self.gangs})
         self.queue = SchedulingQueue()
         self.now = 0.0
 
@@ -282,21 +282,17 @@ def test_the_moment_tells_whether_news_came() -> None:
     assert len({before, changed, scene.waking.moment()}) == 3
 
 
-def test_who_was_never_marked_is_woken_rather_than_forgotten() -> None:
-    scene = Scene()
-    scene.queue.put("gang default/gang", priority=0, created=0.0, now=0.0)
-    scene.queue.pop(0.0)
-    scene.queue.failed("gang default/gang", 0.0, waits_for=ForGang(PROFILE.name, gang_of({"cpu": 9})))
-    assert scene.woken("gang default/gang")
-
-
 def test_nothing_is_kept_of_units_that_are_gone() -> None:
     scene = Scene()
     for number in range(200):
+        key = f"default/{number}"
+        scene.park(key, scene.room(simple_pod({"cpu": 100 + number})))
+        scene.queue.remove(key)
         key = f"gang default/{number}"
         scene.park(key, ForGang(PROFILE.name, gang_of({"cpu": 9})))
         scene.queue.remove(key)
     scene.state.remove_pod("default/small-n1")
     scene.waking.wake(scene.queue, scene.now)
     assert not scene.waking._marks
+    assert not list(scene.waking._parked_pods)
     assert not scene.waking._watches[PROFILE.name]._slots

@@ -1,0 +1,110 @@
+"""The queue with ever more pods in it, and what news cost when many classes or one very large class are parked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.gang_cycle import GangScheduler
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.queue import SchedulingQueue
+from bayplan.scheduling.trees import Trees
+from bayplan.scheduling.waking import ForRoom, Waking
+from benchmarks.clusters import cluster, pod
+from benchmarks.measure import report
+
+SIZES = (1_000, 10_000, 100_000)
+# So many operations are timed together: one takes about as long as looking at the clock.
+AT_ONCE = 1_000
+LOTS = 100
+IN_ONE_LOT = 50_000
+NODES = 5_000
+CLASSES = (1, 100, 1_000, 2_000)
+NEWS = 20
+PROFILE = default_profile()
+
+
+def run() -> None:
+    """Print all figures of this group."""
+    for size in SIZES:
+        _operations(size)
+    _wake_of_a_large_lot()
+    for classes in CLASSES:
+        report(f"queue/news-of-1-node/{classes}-classes/{NODES}", _seconds_of_news(classes) * 1e6, "us")
+
+
+def _operations(size: int) -> None:
+    """Each operation with `size` pods in the queue, all of different age; a tenth of the lots that there may be."""
+    ages = count()
+    queue = SchedulingQueue()
+
+    def put(number: int) -> None:
+        queue.put(f"default/pod-{number}", priority=number % 3, created=next(ages), now=0.0)
+
+    def measure(name: str, do: Callable[[int], object], numbers: range) -> None:
+        report(f"queue/{name}/{size}", _seconds_each(do, numbers) * 1e6, "us")
+
+    for number in range(size):
+        put(number)
+    measure("put", put, range(size, size + AT_ONCE))
+    measure("put-again", put, range(AT_ONCE))
+    popped: list[str] = []
+    measure("pop", lambda _: popped.append(queue.pop(0.0) or ""), range(AT_ONCE))
+    measure("failed", lambda number: queue.failed(popped[number], 1.0, waits_for=number % LOTS), range(AT_ONCE))
+    while (key := queue.pop(2.0)) is not None:
+        queue.failed(key, 2.0, waits_for=int(key[-2:]) % LOTS)
+    measure("wake", lambda number: queue.wake(number, 3.0), range(LOTS))
+    measure("pop-in-backoff", lambda _: queue.done(queue.pop(4.0) or ""), range(AT_ONCE // 2))
+    measure("remove", lambda number: queue.remove(f"default/pod-{number}"), range(AT_ONCE))
+
+
+def _seconds_each(do: Callable[[int], object], numbers: range) -> float:
+    before = time.thread_time()
+    for number in numbers:
+        do(number)
+    return (time.thread_time() - before) / len(numbers)
+
+
+def _wake_of_a_large_lot() -> None:
+    """A lot of very many pods opens, one of them finds a place, the next one does not, and the lot closes."""
+    queue = SchedulingQueue()
+    for number in range(IN_ONE_LOT):
+        queue.put(f"default/pod-{number}", priority=0, created=number, now=0.0)
+    while (key := queue.pop(0.0)) is not None:
+        queue.failed(key, 0.0, waits_for="room")
+
+    def one_place_becomes_free(number: int) -> None:
+        now = 10.0 * (number + 1)
+        queue.wake("room", now)
+        queue.done(queue.pop(now) or "")
+        queue.failed(queue.pop(now) or "", now, waits_for="room")
+
+    report(
+        f"queue/wake-place-1-park-1/lot-of-{IN_ONE_LOT}", _seconds_each(one_place_becomes_free, range(200)) * 1e6, "us"
+    )
+
+
+def _seconds_of_news(classes: int) -> float:
+    """So many classes of pods are parked that no node can hold; then one node after another changes, which helps nobody."""
+    state = cluster(NODES)
+    scheduler = GangScheduler(state, Trees(state), PROFILE, ClassAnswers(state))
+    waking, queue = Waking(state, {PROFILE.name: scheduler}), SchedulingQueue()
+    for number, waiting in enumerate(_pods_too_large(classes)):
+        queue.put(f"default/pod-{number}", priority=0, created=number, now=0.0)
+        waits_for = ForRoom(PROFILE.name, state.classes.of(waiting))
+        queue.failed(queue.pop(0.0) or "", 0.0, waits_for=waits_for)
+        waking.parked(waits_for)
+    waking.wake(queue, 1.0)
+
+    def news(row: int) -> None:
+        state.usage_log.append(row)
+        assert waking.wake(queue, 1.0) == 0
+
+    return _seconds_each(news, range(NEWS))
+
+
+def _pods_too_large(classes: int) -> Iterator[Pod]:
+    return (pod(f"large-{number}", cpu=1_000 + number, memory="4Gi", gpu=0) for number in range(classes))
