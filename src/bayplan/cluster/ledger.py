@@ -43,7 +43,7 @@ from bayplan.cluster.pod_request import PodRequest, is_memory
 from bayplan.cluster.topology_report import TopologyReport, same_use
 
 # From a bind to a report that shows the pod: the kubelet's admission, the agent's scan and the way through the API server.
-SHOWN_AFTER = 10.0
+SHOWN_AFTER = 30.0
 # Agents that hear of nothing look once a minute.
 REPORTS_WITHIN = 90.0
 
@@ -174,9 +174,7 @@ def settled_by_age(pods: Iterable[tuple[str, PlacedPod]], at: float) -> list[tup
 def is_shown_by_silence(placed: PlacedPod, reported_at: float, now: float) -> bool:
     """True if a promise is so old that the last report, which came at a moment, must show its pod: no other one came since."""
     since = placed.confirmed_at
-    if since is None or not placed.promised:
-        return False
-    return reported_at > since - SHOWN_AFTER and now >= since + REPORTS_WITHIN
+    return since is not None and reported_at > since - SHOWN_AFTER and now >= since + REPORTS_WITHIN
 
 
 def settled(

@@ -159,6 +159,7 @@ class Promises:
     ) -> None:
         """A report was written into the columns: take again what it does not show."""
         state = self._state
+        self._worth_another_look.discard(row)
         if at is not None:
             self._reported_at[row] = at
         pods = self._pods_on(row)
@@ -276,18 +277,18 @@ class Promises:
         if reading.meaning is Meaning.SET:
             self._shown_now[row] = set(reading.shown)
         at = self._reported_at.get(row)
+        promised = [(key, state.pods[key]) for key in state.keys_on(row) if state.pods[key].promised]
         settled_now = {
             key
-            for key in state.keys_on(row)
-            if key in reading.shown or (at is not None and is_shown_by_silence(state.pods[key], at, now))
+            for key, placed in promised
+            if key in reading.shown or (at is not None and is_shown_by_silence(placed, at, now))
         }
         if not settled_now:
             return
         write_available(state.columns, row, report)
-        for key, placed in self._pods_on(row):
-            promised = () if key in settled_now else placed.promised
-            taken = take(state.columns, row, promised)
-            state.pods[key] = replace(placed, charges=taken, promised=promised)
+        for key, placed in promised:
+            still = () if key in settled_now else placed.promised
+            state.pods[key] = replace(placed, charges=take(state.columns, row, still), promised=still)
         self._note_unsettled(row)
         state.usage_log.append(row)
 

@@ -121,7 +121,7 @@ HAPPENINGS = st.lists(
         st.tuples(st.just("news of a pod arrives"), st.just(0)),
         st.tuples(st.just("a report arrives"), st.integers(0, 9)),
         st.tuples(st.just("a report arrives, not for the last time"), st.integers(0, 9)),
-        st.tuples(st.just("time passes"), st.integers(1, 8)),
+        st.tuples(st.just("time passes"), st.integers(1, 20)),
     ),
     max_size=40,
 )

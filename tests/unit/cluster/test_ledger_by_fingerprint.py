@@ -199,7 +199,7 @@ class TestAReportThatMakesNoSense:
         run(state, cpus(4))
         state.set_topology(report((4, 8), "never-heard-of", "web"), at=NOON + 1)
         assert left(state) == (0, 8)
-        state.set_topology(report((4, 8), "never-heard-of", "web"), at=NOON + 20)
+        state.set_topology(report((4, 8), "never-heard-of", "web"), at=NOON + 40)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
 
     @pytest.mark.parametrize("published", ["pfp0", "pfp0v999ef46db3751d8e999", "xxxxv001ef46db3751d8e999"])

@@ -95,7 +95,7 @@ class TestTheLedger:
         intake, state = started({})
         run(intake, cpus(4))
         intake.topology(report((4, 5), "web", "unheard-of"), NOON + 1)
-        intake.resync(NOON + 12)
+        intake.resync(NOON + 40)
         assert left(state) == (4, 5)
 
     def test_forgets_a_report_that_is_gone(self) -> None:
