@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,12 @@ class TestFaults:
             program.resume()
         wait_until(lambda: control_plane.api.answers("/readyz"), "the API server has recovered")
         assert control_plane.post(config_maps, config_map("after"))["metadata"]["name"] == "after"
+
+    def test_a_program_outlives_the_thread_that_started_it(self, control_plane: ControlPlane) -> None:
+        restart = threading.Thread(target=control_plane.apiserver.restart)
+        restart.start()
+        restart.join()
+        assert control_plane.api.answers("/readyz")
 
     def test_a_paused_program_can_be_stopped(self, control_plane: ControlPlane) -> None:
         control_plane.apiserver.pause()

@@ -2,7 +2,7 @@
 
 A test run that is killed cleans up nothing, so the programs it started must not outlive it. The wish is made here,
 between fork and exec and in a process of its own, because running Python in a forked child of a process with threads
-is not safe. It is tied to the *thread* that started the program: start a control plane from the main thread.
+is not safe. It is tied to the *thread* that started the program, which is why `process.py` keeps one for that.
 """
 
 import ctypes

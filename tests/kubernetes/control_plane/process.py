@@ -13,10 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
 DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
+LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="launcher")
+"""To the kernel, a program's parent is a thread: this one lives as long as the test run, whoever asks for a start."""
 READY_TIMEOUT = 90.0
 """Seconds: a start takes 1 to 4, and many times that on a machine that is busy with something else."""
 
@@ -60,13 +63,14 @@ class Process:
         """Start it and return at once."""
         assert self._running is None, f"{self.name} is running already"
         with self.log.open("ab") as log:
-            self._running = subprocess.Popen(
+            self._running = LAUNCHER.submit(
+                subprocess.Popen,
                 [sys.executable, "-I", DIE_WITH_PARENT, *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C at the terminal is for the test run alone
-            )
+            ).result()
 
     def wait_until_ready(self) -> None:
         """Wait until it answers; raises ProgramFailed if it ends first or takes too long."""
