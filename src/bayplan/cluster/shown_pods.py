@@ -47,6 +47,10 @@ class _Event:
     came: bool
     request: PodRequest
 
+    def __deepcopy__(self, memo: object) -> _Event:
+        """What has happened does not change: copies of a state share it."""
+        return self
+
 
 @dataclass(slots=True)
 class _History:

@@ -6,7 +6,10 @@ that it shows. At the end, news and reports come late, twice and in any order, a
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -316,3 +319,50 @@ def test_no_more_is_believed_free_than_is_free_and_the_last_report_settles_every
         world.tell()
     world.state.set_topology(world.report(), at=NOON)
     assert (left(world.state), world.state.is_ahead_of_report(0)) == (world.true(), False)
+
+
+ANYTHING = st.lists(
+    st.one_of(
+        st.tuples(st.just("decided"), st.sampled_from("ab"), st.integers(1, 8)),
+        st.tuples(st.just("seen bound"), st.sampled_from("abc"), st.integers(1, 8)),
+        st.tuples(st.just("ended"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("forgotten"), st.sampled_from("ab"), st.just(0)),
+        st.tuples(st.just("reported"), st.sets(st.sampled_from("abcd")), st.tuples(*[st.integers(0, 8)] * 2)),
+        st.tuples(st.just("time passes"), st.just(""), st.integers(1, 60)),
+        st.tuples(st.just("the report is gone"), st.just(""), st.just(0)),
+        st.tuples(st.just("the node returns"), st.just(""), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@given(ANYTHING)
+def test_no_sequence_of_news_drives_a_zone_below_zero_or_above_its_total(news: list[tuple[str, Any, Any]]) -> None:
+    """Even if names come back, fingerprints lie, and reports contradict each other and everything that was told."""
+    state, now = one_node(), NOON
+    for what, name, value in news:
+        match what:
+            case "decided":
+                waiting = cpus(value, name)
+                decision = decide(state, waiting)
+                if decision.placed and decision.pod not in state.pods:
+                    assume(state, decision, waiting)
+            case "seen bound":
+                state.set_pod(bound(cpus(value, name)), at=now)
+            case "ended":
+                state.remove_pod(f"default/{name}", at=now)
+            case "forgotten":
+                state.forget(f"default/{name}")
+            case "reported":
+                state.set_topology(report(value, *name), at=now)
+            case "time passes":
+                now += value
+                state.promises.settle_in_time(now)
+            case "the report is gone":
+                state.remove_topology("n1")
+            case _:
+                state.remove_node("n1")
+                state.set_node(node("n1", {"cpu": 16, "memory": "64Gi"}))
+        assert all(0 <= amount <= 8 for amount in left(state)), left(state)
+        columns = state.copy().columns
+        assert np.array_equal(columns.zone_available_sum, columns.zone_available.sum(axis=1))
