@@ -105,27 +105,29 @@ class _Reader:
     state: ClusterState
     tree: Tree
     classes: dict[PodClass, int] = field(default_factory=dict)
-    shape_of: dict[int, int] = field(default_factory=dict)
+    shape_of: dict[tuple[int, int], int] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     pods_of: list[PartPods] = field(default_factory=list)
     problem: str = ""
     avoiding: int = 0
 
     def read_shapes(self, whole: Group) -> None:
-        """The shape of every pod, by its identity: reading the class of ten thousand pods once takes long enough.
+        """The shape of every pod, by the identity of its spec: pods that were made from one template are read once.
 
-        Pods that were made from one template share their spec; then even once for all of them is enough.
+        Most follow one of the same template; to see that at once takes 20 us for 512 pods, to look each up 150.
         """
-        of_spec: dict[tuple[int, int], int] = {}
         for group in whole.every_group():
+            spec = status = None
             for pod in group.pods:
-                template = id(pod.spec), id(pod.status)
-                if template not in of_spec:
+                if pod.spec is spec and pod.status is status:
+                    continue
+                spec, status = pod.spec, pod.status
+                template = id(spec), id(status)
+                if template not in self.shape_of:
                     pod_class = self.state.classes.of(pod)
-                    of_spec[template] = self.classes.setdefault(pod_class, len(self.classes))
+                    self.shape_of[template] = self.classes.setdefault(pod_class, len(self.classes))
                     reason = "" if self.problem else why_not_yet(pod, pod_class)
                     self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
-                self.shape_of[id(pod)] = of_spec[template]
 
     def layer(self, slices: Slices) -> Layer:
         return Layer(self.number(slices.level), slices.size, slices.apart)
@@ -188,9 +190,11 @@ class _Reader:
         self.pods_of.append(pods)
 
     def _by_shape(self, pods: Sequence[Pod]) -> dict[int, list[Pod]]:
+        if pods and len(self.classes) == 1:
+            return {0: list(pods)}
         by_shape: dict[int, list[Pod]] = {}
         for pod in pods:
-            by_shape.setdefault(self.shape_of[id(pod)], []).append(pod)
+            by_shape.setdefault(self.shape_of[id(pod.spec), id(pod.status)], []).append(pod)
         return by_shape
 
     def _counts(self, by_shape: Mapping[int, Sequence[Pod]]) -> tuple[int, ...]:

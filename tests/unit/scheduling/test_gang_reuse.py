@@ -82,7 +82,7 @@ def test_the_version_of_slots_tells_whether_a_count_has_changed() -> None:
     pod_class = state.classes.of(simple_pod({GPU: 1}))
     profile = default_profile()
     slots = ClassSlots(state, pod_class, profile, ClassAnswers(state).for_class(pod_class, profile))
-    versions = []
+    versions: list[int] = []
     for amounts in ({}, {"cpu": 1}, {GPU: 1}):
         if amounts:
             state.set_pod(simple_pod(amounts, f"other-{len(versions)}", nodeName="n0"))
