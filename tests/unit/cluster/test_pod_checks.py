@@ -87,3 +87,94 @@ def test_is_accepted(right: Pod) -> None:
 def test_a_bound_pod_is_looked_at_too() -> None:
     with pytest.raises(InvalidObject, match="above the limit"):
         PodClasses().request_of(pod(container(requests={"cpu": 2}, limits={"cpu": 1}), nodeName="n1"))
+
+
+NEAR = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+WISH = "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+EVENLY = "spec.topologySpreadConstraints[0]"
+RULE = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def near(**fields: Any) -> Json:
+    term = {"topologyKey": "rack", "labelSelector": {}, **fields}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def near_those(operator: str, *values: str) -> Json:
+    return near(labelSelector={"matchExpressions": [{"key": "app", "operator": operator, "values": list(values)}]})
+
+
+def wish(weight: int, key: str) -> Json:
+    entry = {"weight": weight, "podAffinityTerm": {"topologyKey": key}}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [entry]}}
+
+
+def evenly(*further: Json, **fields: Any) -> Json:
+    return {"topologySpreadConstraints": [{**RULE, **fields}, *further]}
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ({"affinity": near(topologyKey="")}, f"{NEAR}.topologyKey: is missing: must be the key of a node label"),
+        (
+            {"affinity": near_those("Gt", "1")},
+            (
+                f'{NEAR}.labelSelector.matchExpressions[0].operator: "Gt" is not allowed: '
+                "must be In, NotIn, Exists, DoesNotExist"
+            ),
+        ),
+        (
+            {"affinity": near_those("In")},
+            f"{NEAR}.labelSelector.matchExpressions[0].values: is empty: In needs at least one value",
+        ),
+        (
+            {"affinity": near_those("Exists", "a")},
+            f"{NEAR}.labelSelector.matchExpressions[0].values: is not allowed: Exists takes no values",
+        ),
+        (
+            {"affinity": near(labelSelector=None, matchLabelKeys=["hash"])},
+            f"{NEAR}.matchLabelKeys: is only allowed together with labelSelector",
+        ),
+        (
+            {"affinity": near(matchLabelKeys=["hash"], mismatchLabelKeys=["hash"])},
+            f'{NEAR}.mismatchLabelKeys: "hash" stands in matchLabelKeys as well',
+        ),
+        ({"affinity": wish(0, "rack")}, f"{WISH}.weight: 0 is not allowed: must be 1 to 100"),
+        ({"affinity": wish(1, "")}, f"{WISH}.podAffinityTerm.topologyKey: is missing: must be the key of a node label"),
+        (evenly(maxSkew=0), f"{EVENLY}.maxSkew: 0 is not allowed: must be 1 or more"),
+        (evenly(topologyKey=""), f"{EVENLY}.topologyKey: is missing: must be the key of a node label"),
+        (
+            evenly(whenUnsatisfiable="Never"),
+            f'{EVENLY}.whenUnsatisfiable: "Never" is not allowed: must be DoNotSchedule, ScheduleAnyway',
+        ),
+        (evenly(minDomains=0), f"{EVENLY}.minDomains: 0 is not allowed: must be 1 or more"),
+        (
+            evenly(minDomains=2, whenUnsatisfiable="ScheduleAnyway"),
+            f"{EVENLY}.minDomains: is only allowed with whenUnsatisfiable DoNotSchedule",
+        ),
+        (
+            evenly(nodeTaintsPolicy="Maybe"),
+            f'{EVENLY}.nodeTaintsPolicy: "Maybe" is not allowed: must be Honor, Ignore',
+        ),
+        (evenly(matchLabelKeys=["hash"]), f"{EVENLY}.matchLabelKeys: is only allowed together with labelSelector"),
+        (
+            evenly({**RULE, "maxSkew": 3}),
+            (
+                'spec.topologySpreadConstraints[1]: topologyKey "rack" with whenUnsatisfiable "DoNotSchedule" '
+                "stands here twice"
+            ),
+        ),
+    ],
+)
+def test_what_a_pod_says_about_others_can_be_read(spec: Json, message: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        PodClasses().of(pod(container(), **spec))
+    assert str(caught.value) == f"Pod default/pod: {message}"
+
+
+def test_what_other_pods_of_the_class_say_makes_no_difference() -> None:
+    classes = PodClasses()
+    assert classes.of(pod(container(), **evenly())) is classes.of(pod(container()))
+    with pytest.raises(InvalidObject):
+        classes.of(pod(container(), **evenly(maxSkew=0)))

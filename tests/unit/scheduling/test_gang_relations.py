@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
+
 import pytest
 
-from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.trees import Trees
-from tests.helpers import Json, node, simple_pod
-
-HOSTNAME = "kubernetes.io/hostname"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+from tests.helpers import Json
+from tests.neighbourhoods import RACK, apart, on, racks, somebody, spread, together
 
 
-def term(app: str, key: str = HOSTNAME) -> Json:
-    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple[Pod, ...]:
+    """Pods with a label that all share and one that each has to itself, as an indexed job makes them."""
+    return tuple(somebody(f"{app}-{rank}", app, labels={"index": str(rank)}, cpu=cpu, **spec) for rank in range(number))
 
 
-def apart(app: str, key: str = HOSTNAME) -> Json:
-    return {"affinity": {"podAntiAffinity": {REQUIRED: [term(app, key)]}}}
-
-
-def together(app: str, key: str = "rack") -> Json:
-    return {"affinity": {"podAffinity": {REQUIRED: [term(app, key)]}}}
-
-
-def spread(app: str) -> Json:
-    selector = {"matchLabels": {"app": app}}
-    rule = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-    return {"topologySpreadConstraints": [rule]}
-
-
-def member(name: str, app: str, cpu: int = 1, **spec: object) -> Pod:
-    pod = simple_pod({"cpu": cpu}, name, **spec)
-    return msgspec.structs.replace(
-        pod, metadata=msgspec.structs.replace(pod.metadata, labels={"app": app, "pod": name})
-    )
-
-
-def members(number: int, app: str = "train", cpu: int = 1, **spec: object) -> tuple[Pod, ...]:
-    return tuple(member(f"{app}-{rank}", app, cpu, **spec) for rank in range(number))
-
-
-def scheduler_of(racks: str, *standing: tuple[str, Pod]) -> GangScheduler:
-    """`aab` are three nodes n1, n2 and n3 of eight CPUs in the racks a, a and b; each pod stands on the node given with it."""
-    state = ClusterState()
-    for number, rack in enumerate(racks, start=1):
-        state.set_node(node(f"n{number}", {"cpu": 8}, labels={"rack": rack, HOSTNAME: f"n{number}"}))
-    for name, pod in standing:
-        state.set_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name)))
+def scheduler_of(names: str, *standing: Pod) -> GangScheduler:
+    state = racks(names, *standing)
     trees = Trees(state)
-    trees.set("network", ("rack",))
+    trees.set("network", (RACK,))
     return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
 
 
@@ -75,22 +44,22 @@ def test_members_that_want_no_fellow_on_their_node_get_one_node_each() -> None:
 
 
 def test_neighbours_keep_a_gang_away() -> None:
-    scheduler = scheduler_of("aab", ("n1", member("db", "db", **apart("train"))))
+    scheduler = scheduler_of("aab", on("n1", somebody("db", **apart("train"))))
     assert set(nodes(decide(scheduler, *members(2)))) <= {"n2", "n3"}
 
 
 def test_a_gang_keeps_away_from_neighbours() -> None:
-    scheduler = scheduler_of("aab", ("n1", member("db", "db")))
-    assert nodes(decide(scheduler, *members(2, **apart("db", "rack")))) == ["n3", "n3"]
+    scheduler = scheduler_of("aab", on("n1", somebody("db")))
+    assert nodes(decide(scheduler, *members(2, **apart("db", RACK)))) == ["n3", "n3"]
 
 
 def test_a_gang_goes_where_its_neighbours_are() -> None:
-    scheduler = scheduler_of("aab", ("n3", member("cache", "cache")))
-    assert nodes(decide(scheduler, *members(2, **together("cache")))) == ["n3", "n3"]
+    scheduler = scheduler_of("aab", on("n3", somebody("cache")))
+    assert nodes(decide(scheduler, *members(2, **together("cache", RACK)))) == ["n3", "n3"]
 
 
 def test_only_the_members_that_are_meant_are_kept_away() -> None:
-    scheduler = scheduler_of("ab", ("n1", member("db", "db", **apart("worker"))))
+    scheduler = scheduler_of("ab", on("n1", somebody("db", **apart("worker"))))
     decision = decide(scheduler, *members(1, "chief", cpu=2), *members(4, "worker"))
     assert {seat.pod.partition("-")[0]: seat.node for seat in decision.seats}["default/worker"] == "n2"
 
@@ -99,16 +68,16 @@ def test_seats_are_seen_by_those_who_come_after() -> None:
     scheduler = scheduler_of("ab")
     first = Gang("default/gang", Group(pods=members(1, **apart("train"))), "network")
     assert assume_gang(scheduler, first, schedule_gang(scheduler, first))
-    other = decide(scheduler, member("late", "train"))
+    other = decide(scheduler, somebody("late", "train"))
     assert nodes(other) == ["n2"]
 
 
 @pytest.mark.parametrize(
     "pods, asked",
     [
-        (members(2, **together("train")), "spec.affinity.podAffinity"),
+        (members(2, **together("train", RACK)), "spec.affinity.podAffinity"),
         (members(2, **spread("train")), "spec.topologySpreadConstraints"),
-        (members(2, **apart("train", "rack")), "spec.affinity.podAntiAffinity by rack"),
+        (members(2, **apart("train", RACK)), "spec.affinity.podAntiAffinity by rack"),
         (
             (*members(2, **apart("chief")), *members(1, "chief", cpu=2)),
             "spec.affinity.podAntiAffinity between some of them",
@@ -122,7 +91,7 @@ def test_what_members_ask_of_each_other_is_held_back(pods: tuple[Pod, ...], aske
     assert (decision.placed, decision.problem) == (False, words)
 
 
-@pytest.mark.parametrize("spec", [together("train"), spread("train"), apart("train", "rack")])
+@pytest.mark.parametrize("spec", [together("train", RACK), spread("train"), apart("train", RACK)])
 def test_a_gang_of_one_has_no_fellows(spec: Json) -> None:
     assert decide(scheduler_of("ab"), *members(1, **spec)).placed
 

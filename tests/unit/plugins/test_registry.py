@@ -1,0 +1,73 @@
+"""Arguments of plugins that have only a few: what is taken, and what is refused with the field's name."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.plugins.base import FilterPlugin
+from bayplan.plugins.inter_pod_affinity import InterPodAffinity
+from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.pod_topology_spread import PodTopologySpread
+from bayplan.plugins.registry import build_plugin
+from tests.helpers import Json
+
+HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1"}
+
+
+@pytest.mark.parametrize(
+    "name, arguments, plugin",
+    [
+        ("InterPodAffinity", None, InterPodAffinity(1, ignore_preferred_terms_of_existing_pods=False)),
+        (
+            "InterPodAffinity",
+            {**HEADER, "hardPodAffinityWeight": 40, "ignorePreferredTermsOfExistingPods": True},
+            InterPodAffinity(40, ignore_preferred_terms_of_existing_pods=True),
+        ),
+        ("PodTopologySpread", None, PodTopologySpread()),
+        ("PodTopologySpread", {**HEADER, "defaultingType": "List", "defaultConstraints": []}, PodTopologySpread()),
+        ("PodTopologySpread", {"defaultingType": "System"}, PodTopologySpread()),
+    ],
+)
+def test_kube_schedulers_arguments_are_taken(name: str, arguments: Json | None, plugin: FilterPlugin) -> None:
+    assert build_plugin(name, arguments) == plugin
+
+
+@pytest.mark.parametrize(
+    "name, arguments, message",
+    [
+        ("InterPodAffinity", {"weight": 1}, "weight: InterPodAffinity takes no such argument"),
+        (
+            "InterPodAffinity",
+            {"hardPodAffinityWeight": 101},
+            "hardPodAffinityWeight: Invalid value: 101: must be a whole number from 0 to 100",
+        ),
+        (
+            "InterPodAffinity",
+            {"hardPodAffinityWeight": True},
+            "hardPodAffinityWeight: Invalid value: True: must be a whole number from 0 to 100",
+        ),
+        (
+            "InterPodAffinity",
+            {"ignorePreferredTermsOfExistingPods": "yes"},
+            "ignorePreferredTermsOfExistingPods: Invalid value: 'yes': must be true or false",
+        ),
+        ("PodTopologySpread", {"skew": 1}, "skew: PodTopologySpread takes no such argument"),
+        (
+            "PodTopologySpread",
+            {"defaultingType": "None"},
+            'defaultingType: Invalid value: "None": must be System or List',
+        ),
+        (
+            "PodTopologySpread",
+            {"defaultingType": "List", "defaultConstraints": [{"maxSkew": 1}]},
+            (
+                "defaultConstraints: must be empty: whom they count is up to Services and ReplicaSets, which bayplan does not "
+                "read; write topologySpreadConstraints on the pods"
+            ),
+        ),
+    ],
+)
+def test_others_are_refused(name: str, arguments: Json, message: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        build_plugin(name, arguments)
+    assert str(caught.value) == message
