@@ -62,15 +62,17 @@ class Process:
     def launch(self) -> None:
         """Start it and return at once."""
         assert self._running is None, f"{self.name} is running already"
+        self._running = LAUNCHER.submit(self._spawn).result()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            self._running = LAUNCHER.submit(
-                subprocess.Popen,
+            return subprocess.Popen(
                 [sys.executable, "-I", DIE_WITH_PARENT, *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C at the terminal is for the test run alone
-            ).result()
+            )
 
     def wait_until_ready(self) -> None:
         """Wait until it answers; raises ProgramFailed if it ends first or takes too long."""
