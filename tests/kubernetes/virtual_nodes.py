@@ -24,7 +24,7 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 
 PROGRAM = "import sys; from bayplan.cli.main import main; sys.exit(main())"
-STARTS_WITHIN = 120.0
+STARTS_WITHIN = 600.0  # thousands of nodes on a busy machine
 ENDS_WITHIN = 90.0
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 

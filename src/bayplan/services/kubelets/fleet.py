@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -103,14 +103,14 @@ class Fleet:
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
-    def pods_listed(self, pods: Iterable[Pod], now: Seconds) -> list[Write]:
-        """All bound pods there are. Who is not among them is gone.
+    def pods_listed(self, pods: Iterable[Pod], now: Seconds, unreadable: Collection[str] = ()) -> list[Write]:
+        """All bound pods there are. Who is not among them, nor among those that could not be read, is gone.
 
         Pods that run already are admitted first, in the order in which they started, then the new ones as they were created: the order in
         which a kubelet goes through its pods after a restart.
         """
         ours = {_key(pod): pod for pod in pods if pod.spec.node_name in self.agents}
-        for key in [key for key in self._residents if key not in ours]:
+        for key in [key for key in self._residents if key not in ours and key not in unreadable]:
             self.pod_gone(key, now)
         writes: list[Write] = []
         for pod in sorted(ours.values(), key=_after_restart):

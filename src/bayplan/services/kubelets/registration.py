@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import TypeVar
 
 import msgspec
@@ -103,15 +104,12 @@ class Registration:
 
     async def keep_alive(self) -> None:
         """Renew every node's Lease once per heartbeat, for ever."""
-        names = list(self._agents)
-        place = 0.0
-        while self._heartbeat > 0:
+        if self._heartbeat <= 0:
+            return
+        for names in turns(list(self._agents), TICK / self._heartbeat):
             await asyncio.sleep(TICK)
-            share = len(names) * TICK / self._heartbeat
-            chosen = [names[index % len(names)] for index in range(int(place), int(place + share))]
-            place = (place + share) % len(names)
             renewal = msgspec.json.encode(lease_renewal(time.time()))
-            await asyncio.gather(*(self._renew(name, renewal) for name in chosen))
+            await asyncio.gather(*(self._renew(name, renewal) for name in names))
 
     async def _renew(self, node: str, renewal: bytes) -> None:
         """One heartbeat. One that is lost does no harm: the next one follows."""
@@ -147,6 +145,15 @@ class Registration:
 
         await _each(list(self.uids), remove_one, progress)
         return removed
+
+
+def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:
+    """Whose turn it is in each tick, for ever: all names once in `1 / share` ticks, evenly spread."""
+    done = 0
+    for tick in count(1):
+        until = int(tick * share * len(names))
+        yield [names[turn % len(names)] for turn in range(done, until)]
+        done = until
 
 
 async def _gone(deletion: Awaitable[None]) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bayplan.kube.client import KubeClient
 from bayplan.kube.core_v1 import Metadata, WireStruct
+from bayplan.kube.decoding import Broken
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS, Resource
 from bayplan.kube.watch import Absent, Changes, Listed, WatchSettings, follow
 from bayplan.services.kubelets.fleet import Fleet
@@ -128,8 +129,10 @@ class _Service:
         async for news in follow(self._client, PODS, field_selector="spec.nodeName!=", on_trouble=self._note_trouble):
             now = time.time()
             match news:
-                case Listed(items=pods):
-                    self._carry_out(fleet.pods_listed(pods, now))
+                case Listed(items=pods, broken=broken):
+                    unreadable = {f"{each.namespace}/{each.name}" for each in broken}
+                    self._carry_out(fleet.pods_listed(pods, now, unreadable))
+                    self._note_broken(broken)
                     self._pods_known.set()
                 case Changes(changes=changes, broken=broken):
                     for change in changes:
@@ -138,10 +141,16 @@ class _Service:
                         else:
                             self._carry_out(fleet.pod_changed(change.object, now))
                     for each in broken:
-                        self._note_trouble(f"Pod {each.namespace}/{each.name}: {each.problem}")
+                        if each.deleted:
+                            fleet.pod_gone(f"{each.namespace}/{each.name}", now)
+                    self._note_broken(broken)
                 case Absent():
                     pass  # every API server has pods
             self._woken.set()
+
+    def _note_broken(self, broken: Sequence[Broken]) -> None:
+        for each in broken:
+            self._note_trouble(f"Pod {each.namespace}/{each.name}: {each.problem}")
 
     async def _follow_reports(self) -> None:
         reports = self._fleet.reports

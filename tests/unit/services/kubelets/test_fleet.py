@@ -183,3 +183,10 @@ def test_a_pod_that_was_asked_to_go_while_nobody_listened_goes() -> None:
     kubelets = fleet()
     assert kubelets.pods_listed([bound("a", deleted=True)], now=0.0) == [DeletePod("default", "a", "uid-a")]
     assert on_node(kubelets) == []
+
+
+def test_a_pod_that_could_not_be_read_keeps_its_place() -> None:
+    kubelets = fleet()
+    kubelets.pods_listed([bound("a")], now=0.0)
+    kubelets.pods_listed([], now=1.0, unreadable={"default/a"})
+    assert on_node(kubelets) == ["default/a"]
