@@ -92,6 +92,7 @@ class Waking:
         self._schedulers = schedulers
         self._watches = {name: GangWatch(scheduler) for name, scheduler in schedulers.items()}
         self._pod_changes: Counter[str] = Counter()
+        self._pod_changes_in_all = 0
         self._parked_pods: ParkedClasses[ForRoom] = ParkedClasses(state)
         self._marks: dict[ForNeighbours | ForGang, _Mark] = {}
         self._most_parked_pods = FEW
@@ -100,10 +101,11 @@ class Waking:
     def pods_changed(self, namespace: str) -> None:
         """A pod of a namespace was bound, changed its labels, ended or was deleted; or the namespace's own labels changed."""
         self._pod_changes[namespace] += 1
+        self._pod_changes_in_all += 1
 
     def moment(self) -> tuple[int, ...]:
         """Where the news stand. If that differs before and after an attempt, the attempt may have missed some."""
-        return self._state.node_log.end, self._state.usage_log.end, self._pod_changes.total()
+        return self._state.node_log.end, self._state.usage_log.end, self._pod_changes_in_all
 
     def parked(self, waits_for: Waits) -> None:
         """A unit was parked this moment: from now on, only what becomes better helps it. Whom this is not said of, only the flush wakes."""
@@ -171,9 +173,9 @@ class Waking:
         """Numbers that change with the pods of some namespaces, and with nodes: they make the domains that pods are counted in."""
         if namespaces is not None and not namespaces:
             return ()
-        changes = self._pod_changes
-        news = changes.total() if namespaces is None else sum(changes[name] for name in namespaces)
-        return news, self._state.node_log.end
+        if namespaces is None:
+            return self._pod_changes_in_all, self._state.node_log.end
+        return sum(self._pod_changes[name] for name in namespaces), self._state.node_log.end
 
 
 def _better(then: _Mark, now: _Mark) -> bool:
