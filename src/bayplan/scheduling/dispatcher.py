@@ -66,7 +66,7 @@ class Dispatcher:
         self.schedulers = {
             name: GangScheduler(self.state, self.trees, profile, self.answers) for name, profile in profiles.items()
         }
-        self._waking = Waking(self.schedulers)
+        self._waking = Waking(self.state, self.schedulers)
         self._woken_at: tuple[int, ...] = ()
         self.waiting: dict[str, Pod] = {}
         # How long attempts take is for somebody with a clock to say.
@@ -214,8 +214,8 @@ class Dispatcher:
             self._tell_refusals(pod, profile)
         if not decision.placed:
             waits_for = ForItself(key) if decision.held_back else self._waits_for(pod, profile)
-            self._waking.parked(waits_for)
             self.queue.failed(key, now, waits_for=waits_for)
+            self._waking.parked(waits_for)
             return Refusal(key, (pod,), decision.held_back, decision)
         assume(self.state, decision, pod)
         self.reports.reserved(decision.node or "", pod)
@@ -268,8 +268,7 @@ class Dispatcher:
         if decision.waits and gang.patience is not None:
             patience_ends = now - waited + gang.patience.seconds
         refusal = Refusal(unit, waiting, reason, gang=decision)
-        waits_for: Waits = ForGang(scheduler.profile.name, gang)
-        self._waking.parked(waits_for)
+        waits_for = ForGang(scheduler.profile.name, gang)
         took = self._stopwatch() - began
         return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
 
@@ -291,13 +290,9 @@ class Dispatcher:
             self.queue.retry(unit, now)
             return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
         looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
-        self.queue.failed(
-            unit,
-            now,
-            waits_for=waits_for or ForItself(unit),
-            took=took,
-            again_at=min(looks, default=None),
-        )
+        waits_for = waits_for or ForItself(unit)
+        self.queue.failed(unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None))
+        self._waking.parked(waits_for)
         return refusal
 
     def _waits_for(self, pod: Pod, profile: Profile) -> Waits:
