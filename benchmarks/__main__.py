@@ -7,7 +7,19 @@ import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks import commands, engine, gangs, placement, relations, replay, simulation, slots, virtual_kubelet
+from benchmarks import (
+    client,
+    commands,
+    engine,
+    gangs,
+    placement,
+    queue,
+    relations,
+    replay,
+    simulation,
+    slots,
+    virtual_kubelet,
+)
 
 GROUPS = {
     "engine": engine.run,
@@ -16,8 +28,10 @@ GROUPS = {
     "replay": replay.run,
     "slots": slots.run,
     "gangs": gangs.run,
+    "queue": queue.run,
     "virtual-kubelet": virtual_kubelet.run,
     "simulation": simulation.run,
+    "client": client.run,
     "commands": commands.run,
 }
 
