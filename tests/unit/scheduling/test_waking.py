@@ -250,6 +250,20 @@ def test_pods_of_two_classes_are_woken_by_any_amount_that_grew() -> None:
     assert schedule_gang(scene.gangs, mixed).placed
 
 
+def test_pods_of_two_classes_are_woken_by_a_zone_that_has_more_free() -> None:
+    scene = Scene()
+    scene.state.remove_node("n2")
+    for name in ("large-n1", "small-n1"):
+        scene.state.remove_pod(f"default/{name}")
+    mixed = gang_of({"cpu": 5, "memory": "1Gi"}, {"cpu": 3, "memory": "1Gi"})
+    scene.state.set_topology(topology(zone(0, {"cpu": (8, 8, 7), "memory": "16Gi"})))
+    key = parked_gang(scene, mixed)
+    assert not scene.woken(key)
+    scene.state.set_topology(topology(zone(0, {"cpu": (8, 8, 8), "memory": "16Gi"})))
+    assert scene.woken(key), "the node had enough in sum before, and slots of neither class grew"
+    assert schedule_gang(scene.gangs, mixed).placed
+
+
 def test_a_gang_waits_for_its_topology() -> None:
     scene = Scene()
     gang = gang_of({"cpu": 1}, name_tree="not yet there")
