@@ -103,7 +103,7 @@ def as_served(thing: Json, *, kilobytes: int) -> Json:
     """The object with what the API server adds: identity, and who set which field, until it has its usual size."""
     metadata = {**thing["metadata"], "uid": "6d6c0a3e-7c7c-4a3e-9d0e-0a3e7c7c4a3e", "resourceVersion": "4711"}
     missing = max(kilobytes * 1000 - len(json.dumps(thing, separators=(",", ":"))), 0)
-    fields = {
+    fields: Json = {
         f'k:{{"name":"VARIABLE_{index}"}}': {".": {}, "f:name": {}, "f:value": {}} for index in range(missing // 60)
     }
     manager = {"manager": "kube-controller-manager", "operation": "Update", "time": SINCE, "fieldsV1": fields}

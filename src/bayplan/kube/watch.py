@@ -83,7 +83,7 @@ async def follow(
     version: str | None = None  # None: unknown, list first
     absent = False
     while True:
-        delay = 0.0
+        asked_to_wait = 0.0
         try:
             if version is None:
                 listed = await client.list(
@@ -97,28 +97,29 @@ async def follow(
                 yield listed
             async with aclosing(_watch(client, path, query, version, decoder, settings)) as watch:
                 async for said in watch:
-                    backoff.reset()
                     version = said.resource_version or version
                     if said.changes or said.broken:
                         yield Changes(said.changes, list(said.broken.values()))
                     _check(said)
+                    backoff.reset()
             continue  # ended as watches do: go on from the last version
         except ApiError as error:
-            trouble = str(error)
             if error.status == 404 and version is None:
                 if not absent:
+                    absent = True
                     yield Absent(resource)
-                absent, delay = True, settings.absent_retry
-            elif error.status in (404, 410):
+                await asyncio.sleep(settings.absent_retry)
+                continue
+            if error.status in (404, 410):
                 version = None
-            delay = max(delay, error.retry_after or 0.0)
+            trouble, asked_to_wait = str(error), min(error.retry_after or 0.0, settings.longest_backoff)
         except _VersionLost as error:
             trouble, version = str(error), None
         except (_Ended, Unreachable) as error:
             trouble = str(error)
-        if on_trouble is not None and not absent:
+        if on_trouble is not None:
             on_trouble(trouble)
-        await asyncio.sleep(max(delay, 0.0 if absent else backoff.after_failure()))
+        await asyncio.sleep(max(backoff.after_failure(), asked_to_wait))
 
 
 async def _watch(

@@ -278,20 +278,47 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_pause
     assert troubles == ["watch /api/v1/pods: ended at once and brought nothing"] * 2
 
 
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was waited, had it not been for this."""
+    waited: list[float] = []
+    sleep = asyncio.sleep
+
+    async def not_at_all(seconds: float) -> None:
+        waited.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", not_at_all)
+    return waited
+
+
 @asynchronous
-async def test_an_overloaded_server_is_left_alone_as_long_as_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    busy = [refusal(429, "TooManyRequests", retry_after=1), watch(event("ADDED", named("b", "6")))]
+async def test_an_overloaded_server_is_left_alone_as_long_as_it_asks(waits: list[float]) -> None:
+    busy = [refusal(429, "TooManyRequests", retry_after=7), watch(event("ADDED", named("b", "6")))]
     async with pod_server([listing(["a"], version="5")], busy) as server:
-        waits: list[float] = []
-        sleep = asyncio.sleep
+        assert await first_news(2, server, settings=WatchSettings()) == ["listed, a", "ADDED b"]
+    assert waits[0] == 7
 
-        async def no_wait(seconds: float) -> None:
-            waits.append(seconds)
-            await sleep(0)
 
-        monkeypatch.setattr(asyncio, "sleep", no_wait)
-        assert await first_news(2, server) == ["listed, a", "ADDED b"]
-    assert waits[0] == 1
+@asynchronous
+async def test_a_server_that_forgets_every_version_at_once_is_listed_ever_more_rarely(waits: list[float]) -> None:
+    settings = WatchSettings(first_backoff=1.0, longest_backoff=100.0)
+    async with pod_server([listing(["a"])], [watch(event("ERROR", GONE))]) as server:
+        assert await first_news(6, server, settings=settings) == ["listed, a"] * 6
+    waited = [seconds for seconds in waits if seconds >= 0.5]  # the server's own pauses are shorter
+    assert all(2**step / 2 <= seconds <= 2**step * 1.5 for step, seconds in enumerate(waited))
+
+
+@asynchronous
+async def test_an_absent_resource_on_a_server_that_goes_away_is_not_asked_for_without_pause(waits: list[float]) -> None:
+    troubles: list[str] = []
+    lists = [refusal(404), *[refusal(500, "InternalError", "etcd is away")] * 4, listing(["worker-1"])]
+    async with pod_server(lists, [watch(then="silence")], TOPOLOGIES) as server:
+        told = await first_news(2, server, NODE_RESOURCE_TOPOLOGIES, settings=WatchSettings(), troubles=troubles)
+    assert told == ["absent", "listed, worker-1"]
+    assert waits[0] == 30
+    assert all(seconds > 0 for seconds in waits[:5])  # three inside the list, one after it
+    assert troubles == [f"GET {TOPOLOGIES}: 500 InternalError: etcd is away"]
 
 
 @asynchronous
