@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Path, Tree, build_tree, natural_key
+from bayplan.cluster.tree import Distances, Path, Tree, build_tree, distances_among, natural_key
 from bayplan.kube.topology_levels import HOSTNAME
 from tests.helpers import node
 
@@ -132,3 +132,18 @@ def test_removed_nodes_leave_the_next_tree() -> None:
 def test_distance_counts_edges(one: Path, other: Path, edges: int) -> None:
     tree = build_tree(ClusterState(), "network", LEVELS)
     assert tree.distance(one, other) == tree.distance(other, one) == edges
+
+
+@pytest.mark.parametrize(
+    "paths, largest, mean",
+    [
+        ([], 0, 0),
+        (["b1/r1/n1"], 0, 0),
+        (["b1/r1/n1", "b1/r1/n1"], 0, 0),
+        (["b1/r1/n1", "b1/r1/n2"], 2, 2),
+        (["b1/r1/n1", "b1/r1/n2", "b1/r2/n3"], 4, (2 + 4 + 4) / 3),
+        (["b1/r1/n1", "b2/r1/n2", "b2/r1/n2"], 6, (6 + 6 + 0) / 3),
+    ],
+)
+def test_distances_among_several(paths: list[str], largest: int, mean: float) -> None:
+    assert distances_among([tuple(path.split("/")) for path in paths]) == Distances(largest, mean)

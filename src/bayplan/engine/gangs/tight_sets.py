@@ -91,13 +91,13 @@ def tightest_of_any_number(room: Counts, pods: int, fewest: int) -> TightSet:
 
 
 def _lowered(room: Counts, pods: int, number: int) -> TightSet:
-    """The largest domains, the smallest of them first exchanged for smaller ones as long as all pods have room; proven if it is filled.
+    """The largest domains, the smallest of them first exchanged for smaller ones as long as all pods have room; proven if no sum is less.
 
     Where there are many domains, there is nearly always one of the size that is wanted: 3,125 racks take 0.3 ms, their table 7.
     """
     if number == 1:
         only = tightest_domain(room, pods)
-        return TightSet([only], int(room[only]), proven=int(room[only]) == pods)
+        return TightSet([only], int(room[only]), proven=int(room[only]) == _bound(room, pods))
     order = np.argsort(-room, kind="stable")
     chosen: list[int] = order[:number].tolist()
     left_over = int(room[chosen].sum()) - pods
@@ -115,4 +115,10 @@ def _lowered(room: Counts, pods: int, number: int) -> TightSet:
             taken.add(at)
             left_over -= size - int(sizes[at])
             chosen[place] = int(smaller[at])
-    return TightSet(sorted(chosen), pods + left_over, proven=left_over == 0)
+    return TightSet(sorted(chosen), pods + left_over, proven=left_over == 0 or pods + left_over == _bound(room, pods))
+
+
+def _bound(room: Counts, pods: int) -> int:
+    """No sum of domains that holds all pods is less than the next multiple of what divides all of them: racks are often alike."""
+    unit = int(np.gcd.reduce(room))
+    return -(-pods // unit) * unit
