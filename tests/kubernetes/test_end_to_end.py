@@ -9,7 +9,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -64,7 +63,7 @@ def workload(namespace: str, scheduler: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def plane(control_plane: ControlPlane) -> ControlPlane:
     for crd in CRDS:
         control_plane.apply(crd)
     control_plane.apply(topology_body())
