@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 
+from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import ForRoom, Waking
+from bayplan.scheduling.waking import ForGang, ForRoom, Waits, Waking
 from benchmarks.clusters import cluster, pod
 from benchmarks.measure import median_seconds, report
 
@@ -23,6 +25,8 @@ LOTS = 100
 IN_ONE_LOT = 50_000
 NODES = 5_000
 CLASSES = (1, 100, 1_000, 2_000)
+GANGS = (1, 100)
+PODS_OF_A_GANG = 64
 PROFILE = default_profile()
 
 
@@ -32,7 +36,9 @@ def run() -> None:
         _operations(size)
     _wake_of_a_large_lot()
     for classes in CLASSES:
-        report(f"queue/news-of-1-node/{classes}-classes/{NODES}", _seconds_of_news(classes) * 1e6, "us")
+        report(f"queue/news-of-1-node/{classes}-classes/{NODES}", _seconds_of_news(classes, _waiting_pod) * 1e6, "us")
+    for gangs in GANGS:
+        report(f"queue/news-of-1-node/{gangs}-gangs/{NODES}", _seconds_of_news(gangs, _waiting_gang) * 1e6, "us")
 
 
 def _operations(size: int) -> None:
@@ -86,17 +92,16 @@ def _wake_of_a_large_lot() -> None:
     )
 
 
-def _seconds_of_news(classes: int) -> float:
-    """So many classes of pods are parked that no node can hold; then one node after another changes, which helps nobody."""
+def _seconds_of_news(units: int, waiting: Callable[[ClusterState, int], Waits]) -> float:
+    """So many units are parked whom no node can hold, none like another; then a node changes, which helps nobody."""
     state = cluster(NODES)
     scheduler = GangScheduler(state, Trees(state), PROFILE, ClassAnswers(state))
     waking, queue = Waking(state, {PROFILE.name: scheduler}), SchedulingQueue()
-    for number, waiting in enumerate(_pods_too_large(classes)):
-        queue.put(f"default/pod-{number}", priority=0, created=number, now=0.0)
-        waits_for = ForRoom(PROFILE.name, state.classes.of(waiting))
+    for number in range(units):
+        waits_for = waiting(state, number)
+        queue.put(f"default/{number}", priority=0, created=number, now=0.0)
         queue.failed(queue.pop(0.0) or "", 0.0, waits_for=waits_for)
         waking.parked(waits_for)
-    waking.wake(queue, 1.0)
 
     def news() -> None:
         state.usage_log.append(0)
@@ -105,5 +110,13 @@ def _seconds_of_news(classes: int) -> float:
     return median_seconds(news, seconds=0.2)
 
 
-def _pods_too_large(classes: int) -> Iterator[Pod]:
-    return (pod(f"large-{number}", cpu=1_000 + number, memory="4Gi", gpu=0) for number in range(classes))
+def _waiting_pod(state: ClusterState, number: int) -> Waits:
+    return ForRoom(PROFILE.name, state.classes.of(_too_large(number)))
+
+
+def _waiting_gang(_: ClusterState, number: int) -> Waits:
+    return ForGang(PROFILE.name, Gang(f"default/gang-{number}", Group(pods=(_too_large(number),) * PODS_OF_A_GANG)))
+
+
+def _too_large(number: int) -> Pod:
+    return pod(f"large-{number}", cpu=1_000 + number, memory="4Gi", gpu=0)
