@@ -52,6 +52,7 @@ def _name_other_kinds(objects: ObjectSet, unwanted: list[str], *, usable: bool, 
     others = [*objects.ignored_kinds, *unwanted, *(["Node"] if objects.nodes else [])]
     others += ["NodeResourceTopology"] if objects.topologies else []
     others += ["Topology"] if objects.levels else []
+    others += ["Namespace"] if objects.namespaces else []
     if others:
         kinds = ", ".join(sorted(others))
         hint = f"{kinds}: not a Pod; pass the pod itself, or the pod template as a Pod"

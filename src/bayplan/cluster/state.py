@@ -84,6 +84,8 @@ class ClusterState:
         state = cls()
         reported: set[str] = set()
         thing: Node | Pod | NodeResourceTopology
+        for namespace in objects.namespaces:
+            state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
         try:
             for thing in objects.nodes:
                 state._set_new_node(thing)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2, topology_levels, topology_v1alpha2
-from bayplan.kube.core_v1 import Metadata, Node, Pod, WireStruct
+from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
@@ -29,6 +29,7 @@ _Wire = TypeVar(
     "_Wire",
     Node,
     Pod,
+    Namespace,
     NodeResourceTopology,
     topology_levels.Topology,
     podgroup_v1alpha1.PodGroup,
@@ -51,6 +52,7 @@ class ObjectSet:
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
+    namespaces: list[Namespace] = field(default_factory=list)
     topologies: list[NodeResourceTopology] = field(default_factory=list)
     levels: list[topology_levels.Topology] = field(default_factory=list)
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
@@ -62,6 +64,7 @@ class ObjectSet:
         """Take over the objects of another set; `file` is where they come from."""
         self.nodes += part.nodes
         self.pods += part.pods
+        self.namespaces += part.namespaces
         self.topologies += part.topologies
         self.levels += part.levels
         self.gangs += part.gangs
@@ -173,6 +176,8 @@ def _collect_one(
             at = _subject(kind, header, file).child("spec.containers")
             raise InvalidObject(at, "is empty: a pod needs at least one container")
         found.pods.append(pod)
+    elif kind == "Namespace" and not group:
+        found.namespaces.append(_decode(document, Namespace, header, file))
     elif kind == "NodeResourceTopology":
         if header.api_version and (group != topology_v1alpha2.GROUP or version not in topology_v1alpha2.VERSIONS):
             allowed = ", ".join(f"{topology_v1alpha2.GROUP}/{known}" for known in topology_v1alpha2.VERSIONS)

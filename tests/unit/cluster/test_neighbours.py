@@ -10,7 +10,9 @@ from bayplan.cluster import neighbours as module
 from bayplan.cluster.label_selectors import EVERYTHING, NOTHING, Requirement, Selector
 from bayplan.cluster.neighbours import Neighbours
 from bayplan.cluster.pod_terms import PodSelector, terms_of
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.core_v1 import Metadata, Namespace, Pod
+from bayplan.kube.files import ObjectSet
 from tests.neighbourhoods import apart, drawn, on, racks, somebody, together
 
 
@@ -134,6 +136,12 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 class TestInTheState:
+    def test_namespaces_of_a_dump_are_known_by_their_labels(self) -> None:
+        shop = Namespace(metadata=Metadata(name="shop", labels={"team": "blue"}))
+        state = ClusterState.load(ObjectSet(namespaces=[shop]))
+        assert state.neighbours.labels_of_namespace("shop") == {"team": "blue"}
+        assert state.neighbours.labels_of_namespace("lab") == {"kubernetes.io/metadata.name": "lab"}
+
     def test_pods_that_a_node_takes_with_it_come_back_with_it(self) -> None:
         state = racks("ab", on("n1", somebody("a", "web")))
         assert counts(state.neighbours, those("web")) == {0: 1}

@@ -85,6 +85,14 @@ def test_kinds_of_no_interest_are_counted(tmp_path: Path) -> None:
     assert found.ignored_kinds == {"Service": 2, "Node": 1}
 
 
+def test_namespaces_are_read_with_their_labels(tmp_path: Path) -> None:
+    labels = {"kubernetes.io/metadata.name": "shop", "team": "blue"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": labels}}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(as_list([namespace, NODE])))
+    assert [each.metadata.labels for each in read_objects(file).namespaces] == [labels]
+
+
 @pytest.mark.parametrize("version", ["topology.node.k8s.io/v1alpha1", "topology.node.k8s.io/v1alpha2"])
 def test_both_versions_of_topology_are_read(tmp_path: Path, version: str) -> None:
     file = tmp_path / "nrt.json"
