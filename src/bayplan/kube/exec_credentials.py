@@ -104,6 +104,7 @@ class ExecPlugin:
         finally:
             if process.returncode is None:
                 process.kill()
+                await process.wait()
         if process.returncode:
             said = err.decode(errors="replace").strip() or "it said nothing"
             raise self._error(f"ended with {process.returncode}: {said[-500:]}")

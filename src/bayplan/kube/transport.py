@@ -205,7 +205,10 @@ async def _refusal(request: _Request, response: aiohttp.ClientResponse) -> ApiEr
     if not said.message:  # a proxy or load balancer in between
         foreign = data[:80].decode(errors="replace")
         said = Status(reason=response.reason or "", message=f"the answer is not the API server's: {foreign}")
-    return ApiError(str(request), response.status, said, _seconds(response.headers.get("Retry-After")))
+    retry_after = _seconds(response.headers.get("Retry-After"))
+    if retry_after is None and said.details is not None and said.details.retry_after_seconds:
+        retry_after = float(said.details.retry_after_seconds)
+    return ApiError(str(request), response.status, said, retry_after)
 
 
 def _seconds(retry_after: str | None) -> float | None:

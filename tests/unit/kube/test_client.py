@@ -166,6 +166,15 @@ async def test_retry_after_is_obeyed_within_reason(waits: list[float]) -> None:
 
 
 @asynchronous
+async def test_a_status_may_say_it_instead_of_the_header(waits: list[float]) -> None:
+    starting = {"kind": "Status", "code": 503, "message": "starting", "details": {"retryAfterSeconds": 2}}
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("GET", ALL_PODS, says(starting, 503), listing(["a"]))
+        await client.list(PODS)
+        assert waits == [2]
+
+
+@asynchronous
 async def test_after_some_attempts_the_caller_decides() -> None:
     async with ScriptedServer() as server, server.client() as client:
         server.answers("GET", ALL_PODS, refusal(500, "InternalError", "etcd is away"))

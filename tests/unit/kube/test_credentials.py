@@ -305,3 +305,10 @@ async def test_a_plug_in_that_is_not_installed(tmp_path: Path) -> None:
     file = plugin(tmp_path, "", command="no-such-plug-in", installHint="Get it from example.com.")
     with pytest.raises(AccessError, match=r"cannot be started: No such file or directory\. Get it from example.com."):
         await find_access(str(file)).credentials.current()
+
+
+@asynchronous
+async def test_a_plug_in_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayplan.kube.exec_credentials.LONGEST_RUN", 0.2)
+    with pytest.raises(AccessError, match=r"did not end within 0\.2 s"):
+        await find_access(str(plugin(tmp_path, "exec sleep 60"))).credentials.current()
