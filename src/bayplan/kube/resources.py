@@ -49,11 +49,6 @@ class Resource(Generic[T]):
             parts.append(subresource)
         return "/".join(parts)
 
-    def __str__(self) -> str:
-        """As users write it: `pods`, `noderesourcetopologies.topology.node.k8s.io`."""
-        group, _, _ = self.api_version.rpartition("/")
-        return f"{self.plural}.{group}" if group else self.plural
-
 
 PODS = Resource("v1", "pods", "Pod", Pod)
 NODES = Resource("v1", "nodes", "Node", Node, namespaced=False)
