@@ -189,6 +189,16 @@ def test_a_node_that_is_not_virtual_is_left_alone(plane: ControlPlane) -> None:
     assert [node["metadata"]["name"] for node in plane.get(NODES)["items"]] == ["virtual-1"]
 
 
+def test_it_ends_although_the_api_server_is_away_and_says_what_is_left(plane: ControlPlane) -> None:
+    with virtual_nodes(plane, "--nodes", "10", *MACHINE) as nodes:
+        plane.apiserver.stop()
+        try:
+            nodes.stop()
+        finally:
+            plane.apiserver.start()
+    assert nodes.told("removed") == [{"event": "removed", "nodes": 0, "of": 10}]
+
+
 def test_nodes_of_a_scenario(plane: ControlPlane) -> None:
     scenario = Path(__file__).parents[2] / "examples/scenarios/demo.yaml"
     with virtual_nodes(plane, "--scenario", str(scenario), "--report", "plain") as nodes:

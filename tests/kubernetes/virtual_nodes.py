@@ -24,8 +24,8 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 
 PROGRAM = "import sys; from bayplan.cli.main import main; sys.exit(main())"
-STARTS_WITHIN = 600.0  # thousands of nodes on a busy machine
-ENDS_WITHIN = 90.0
+# Thousands of nodes on a busy machine take their time.
+STARTS_WITHIN = ENDS_WITHIN = 600.0
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 

@@ -35,6 +35,7 @@ HEARTBEATS_IN_A_LEASE = 4
 LEASE_WITHOUT_HEARTBEAT: Seconds = 3600.0
 # Heartbeats are spread over time, a few nodes in each tick.
 TICK: Seconds = 0.25
+PATIENCE = 3  # requests without an answer
 GONE = 404
 CONFLICT = 409
 
@@ -130,18 +131,26 @@ class Registration:
             self._on_trouble(str(error))
 
     async def remove(self, progress: Progress) -> int:
-        """Delete what was registered: reports, Leases, nodes. The answer is how many nodes are gone; what fails is told."""
-        removed = 0
+        """Delete what was registered: reports, Leases, nodes. The answer is how many nodes are gone; what fails is told.
+
+        An API server that does not answer any more is given up soon.
+        """
+        removed = no_answer = 0
 
         async def remove_one(name: str) -> None:
-            nonlocal removed
+            nonlocal removed, no_answer
+            if no_answer >= PATIENCE:
+                return
             try:
                 await _gone(self._client.delete(NODE_RESOURCE_TOPOLOGIES, name))
                 await _gone(self._client.delete(LEASES, name, LEASE_NAMESPACE))
                 await _gone(self._client.delete(NODES, name, uid=self.uids[name]))
                 removed += 1
-            except (ApiError, Unreachable) as error:
-                self._on_trouble(f"node {name} is not removed: {error}")
+            except Unreachable as trouble:
+                no_answer += 1
+                self._on_trouble(str(trouble))
+            except ApiError as error:
+                self._on_trouble(str(error))
 
         await _each(list(self.uids), remove_one, progress)
         return removed

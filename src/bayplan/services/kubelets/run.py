@@ -24,7 +24,6 @@ from bayplan.services.kubelets.settings import KubeletsSettings
 from bayplan.services.kubelets.writer import Writer
 from bayplan.services.kubelets.writes import SetPodStatus, Write
 
-LONGEST_GOODBYE = 60.0  # seconds
 # How soon a kind that was not installed is noticed.
 LOOK_FOR_REPORTS_EVERY = 2.0
 # Between two summaries:
@@ -110,18 +109,12 @@ class _Service:
                 ready.set()
 
     async def say_goodbye(self, progress: Progress) -> None:
-        """Remove what was registered, unless the API server takes too long over it."""
+        """Remove what was registered."""
         registered = len(self._registration.uids)
-        if not registered:
-            return
-        try:
-            async with asyncio.timeout(LONGEST_GOODBYE):
-                removed = await self._registration.remove(progress)
-        except TimeoutError:
-            removed = 0
-            self._note_trouble(f"the API server did not remove the nodes within {LONGEST_GOODBYE:g} s")
-        self._tell_troubles()
-        self._tell(Removed(removed, registered))
+        if registered:
+            removed = await self._registration.remove(progress)
+            self._tell_troubles()
+            self._tell(Removed(removed, registered))
 
     async def _follow_pods(self) -> None:
         fleet = self._fleet
