@@ -16,6 +16,7 @@ from bayplan.engine.placement import ContainerZones, Placement
 from bayplan.scheduling.answers import NOT_USABLE, Answer
 from bayplan.scheduling.cycle import ranking
 from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.relations import PodAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer,
         if placement.refusal is not None:
             usable -= 1
             continue
-        scores = _scores_of(state, pod, profile, row)
+        scores = (*_scores_of(state, pod, profile, row), *_scores_of_neighbours(answer, row))
         candidates.append(Candidate(state.names[row], int(answer.rank[row]), scores, placement.containers))
     return Ranking(tuple(candidates), usable)
 
@@ -68,3 +69,8 @@ def _scores_of(state: ClusterState, pod: PodClass, profile: Profile, row: int) -
         for plugin, weight in profile.scores
         if weight and plugin.applies_score(pod)
     )
+
+
+def _scores_of_neighbours(answer: Answer, row: int) -> tuple[PluginScore, ...]:
+    given = answer.given_to(row) if isinstance(answer, PodAnswer) else ()
+    return tuple(PluginScore(plugin, score, weight) for plugin, score, weight in given)

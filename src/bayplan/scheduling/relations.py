@@ -24,6 +24,15 @@ from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Given:
+    """The scores that one plugin gave to the rows that were open, and how often they count."""
+
+    plugin: str
+    weight: int
+    scores: Scores
+
+
 @dataclass(eq=False, slots=True)
 class PodAnswer:
     """One pod's answer for every row. What a replay refuses is refused for the whole class."""
@@ -31,6 +40,8 @@ class PodAnswer:
     of_class: Answer
     blocked: Blocked
     rank: Scores
+    open_rows: NDArray[np.intp]
+    given: list[Given]
 
     @property
     def refused_by_replay(self) -> dict[int, Admission]:
@@ -41,6 +52,11 @@ class PodAnswer:
         """Keep a replay's refusal."""
         self.of_class.refuse(row, admission)
         self.rank[row] = NOT_USABLE
+
+    def given_to(self, row: int) -> list[tuple[str, int, int]]:
+        """Plugin, score and weight of what neighbours gave to a row that was open."""
+        at = int(np.searchsorted(self.open_rows, row))
+        return [(each.plugin, int(each.scores[at]), each.weight) for each in self.given]
 
 
 def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> Answer:
@@ -54,12 +70,15 @@ def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Prof
         blocked = np.where(of_class.blocked == PASSES, blocked, of_class.blocked)
     is_open = of_class.rank != NOT_USABLE
     open_rows = np.flatnonzero(is_open if blocked is None else is_open & (blocked == PASSES))
-    scores = _scores(state, newcomer, profile, open_rows)
-    if blocked is None and scores is None:
+    given = _given(state, newcomer, profile, open_rows) if len(open_rows) else []
+    if blocked is None and not given:
         return of_class
+    open_ranks = of_class.rank[open_rows]
+    for each in given:
+        open_ranks += each.scores * np.int32(each.weight)
     rank = np.full(len(of_class.rank), NOT_USABLE, dtype=np.int32)
-    rank[open_rows] = of_class.rank[open_rows] + (0 if scores is None else scores)
-    return PodAnswer(of_class, of_class.blocked if blocked is None else blocked, rank)
+    rank[open_rows] = open_ranks
+    return PodAnswer(of_class, of_class.blocked if blocked is None else blocked, rank, open_rows, given)
 
 
 def newcomer_of(state: ClusterState, pod: Pod, pod_class: PodClass) -> Newcomer | None:
@@ -101,13 +120,7 @@ def _closed(state: ClusterState, newcomer: Newcomer, profile: Profile) -> Blocke
     return blocked
 
 
-def _scores(state: ClusterState, newcomer: Newcomer, profile: Profile, rows: NDArray[np.intp]) -> Scores | None:
-    """The weighted sum of what neighbours say about rows that are open; None if it is the same for all."""
-    if not len(rows):
-        return None
-    total: Scores | None = None
-    for plugin, weight in profile.relation_scores:
-        scores = plugin.scores_of(state, newcomer, rows)
-        if scores is not None:
-            total = scores * np.int32(weight) if total is None else total + scores * np.int32(weight)
-    return total
+def _given(state: ClusterState, newcomer: Newcomer, profile: Profile, rows: NDArray[np.intp]) -> list[Given]:
+    """What neighbours say about rows that are open; nothing from plugins to which they are all alike."""
+    found = ((each.name, weight, each.scores_of(state, newcomer, rows)) for each, weight in profile.relation_scores)
+    return [Given(plugin, weight, scores) for plugin, weight, scores in found if scores is not None]

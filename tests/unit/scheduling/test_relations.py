@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.cluster.state import ClusterState
+from bayplan.explain.ranking import PluginScore, ranked
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.plugins.registry import build_plugin
@@ -95,6 +96,19 @@ def test_preferences_decide_between_nodes_that_are_left() -> None:
     wishes = {"affinity": apart("db")["affinity"] | drawn("cache", 100)["affinity"]}
     decision = decide(state, somebody("new", "web", **wishes))
     assert decision.node == "n2"
+
+
+def test_the_ranking_names_what_neighbours_gave() -> None:
+    state = racks("abc", on("n2", somebody("cache")))
+    pod = somebody("new", "web", **drawn("cache", 100))
+    pod_class = state.classes.of(pod)
+    answer = answer_for(state, pod, pod_class, PROFILE, ClassAnswers(state))
+    candidates = ranked(state, pod_class, PROFILE, answer, most=3).candidates
+    assert candidates[0].node == "n2"
+    assert candidates[0].scores[-1] == PluginScore("InterPodAffinity", 100, 2)
+    assert [each.score for each in candidates] == [
+        sum(given.score * given.weight for given in each.scores) for each in candidates
+    ]
 
 
 def test_asking_for_less_does_not_help_against_neighbours() -> None:
