@@ -29,13 +29,14 @@ from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_relations import may_concern
 from bayplan.scheduling.gang_roster import AnyPodGroup, GangRoster
 from bayplan.scheduling.half_bound import HalfBound
 from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import ForGang, ForItself, ForNeighbours, ForRoom, Waits, Waking
+from bayplan.scheduling.waking import NO_NAMESPACES, ForGang, ForItself, ForNeighbours, ForRoom, Waits, Waking
 
 GANG = "gang "
 REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
@@ -268,7 +269,9 @@ class Dispatcher:
         if decision.waits and gang.patience is not None:
             patience_ends = now - waited + gang.patience.seconds
         refusal = Refusal(unit, waiting, reason, gang=decision)
-        waits_for = ForGang(scheduler.profile.name, gang)
+        # Where neighbours matter, pods of any namespace may be the ones that keep it out.
+        namespaces = None if may_concern(self.state, gang.pods, scheduler.profile) else NO_NAMESPACES
+        waits_for = ForGang(scheduler.profile.name, gang, namespaces)
         took = self._stopwatch() - began
         return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
 
