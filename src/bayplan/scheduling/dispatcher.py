@@ -88,7 +88,7 @@ class Dispatcher:
         elif pod.spec.node_name:
             self._leave_queue(key)
             name = self.roster.set_member(pod)
-            self.state.set_pod(pod)
+            self.state.set_pod(pod, at=now)
             self.reports.pod_changed(pod)
             self._waking.pods_changed(pod.metadata.namespace or "default")
             if name:
