@@ -21,9 +21,9 @@ from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import PODS
 
-# A server that says "later" or "my fault" is asked again this often before the pod's own state decides.
-TRIES_BEFORE_LOOKING = 4
-# A member of a gang is worth more patience: the others have their nodes already.
+# A server that says "later" or "my fault" is asked this often.
+USUAL_TRIES = 4
+# A member of a gang is worth more patience, whatever the server says: others have their nodes already, and its place is kept while it tries.
 PATIENT_TRIES = 12
 FIRST_WAIT = 0.05
 LONGEST_WAIT = 5.0
@@ -57,32 +57,30 @@ class Binder:
         self._client = client
         self._slots = asyncio.Semaphore(at_once)
         self._still_wanted = still_wanted
-        self._last_on: dict[str, asyncio.Future[None]] = {}
+        self._last_on: dict[str, asyncio.Event] = {}
 
     async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, patient: bool = False) -> Outcome:
         """Bind one pod, after those that were sent to the same node before it."""
         before = self._last_on.get(node)
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._last_on[node] = mine
+        mine = self._last_on[node] = asyncio.Event()
         try:
             if before is not None:
-                await before
+                await before.wait()
             async with self._slots:
-                return await self._bind(pod, node, annotations, PATIENT_TRIES if patient else TRIES_BEFORE_LOOKING)
+                return await self._bind(pod, node, annotations, patient=patient)
         finally:
-            mine.set_result(None)
+            mine.set()
             if self._last_on.get(node) is mine:
                 del self._last_on[node]
 
-    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], most_tries: int) -> Outcome:
+    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, patient: bool) -> Outcome:
         metadata = pod.metadata
         namespace = metadata.namespace or "default"
         backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
-        tries = 0
+        refusals = 0
         while True:
             if not self._still_wanted(pod, node):
                 return await self._look(pod, node, Outcome(Ending.REFUSED, NOT_WANTED, passing=True))
-            tries += 1
             try:
                 await self._client.bind(namespace, metadata.name, metadata.uid, node, annotations)
             except Unreachable:
@@ -90,12 +88,15 @@ class Binder:
             except ApiError as error:
                 if error.status == HTTPStatus.NOT_FOUND:
                     return Outcome(Ending.GONE)
-                if error.status == HTTPStatus.CONFLICT:
-                    return await self._look(pod, node, Outcome(Ending.REFUSED, error.message, passing=True))
-                if error.status not in LATER and error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-                    return Outcome(Ending.REFUSED, error.message)
-                if tries >= most_tries:
-                    return await self._look(pod, node, Outcome(Ending.REFUSED, error.message, passing=True))
+                refusals += 1
+                later = error.status in LATER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+                conflict = error.status == HTTPStatus.CONFLICT
+                outcome = Outcome(Ending.REFUSED, error.message, passing=later or conflict)
+                last = refusals >= (PATIENT_TRIES if patient else USUAL_TRIES) or not (later or patient)
+                if last or conflict:
+                    outcome = await self._look(pod, node, outcome)
+                if last or outcome.ending is not Ending.REFUSED:
+                    return outcome
                 await asyncio.sleep(max(backoff.after_failure(), error.retry_after or 0.0))
             else:
                 return Outcome(Ending.BOUND)
