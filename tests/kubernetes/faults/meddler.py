@@ -13,7 +13,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -86,10 +86,9 @@ class Meddler:
         self._fates: dict[Kind, Callable[[int], Fate]] = {}
         self._cut_off = False
         self._one_bind_at_a_time = asyncio.Lock()
-        self._flowing = asyncio.Event()
-        self._flowing.set()
         self._ended = asyncio.Event()
         self._watches: set[asyncio.Transport] = set()
+        self._muted: set[asyncio.Transport] = set()
 
     # -- what tests say; from any thread --------------------------------------------------------------------------
 
@@ -106,13 +105,9 @@ class Meddler:
         """All open watches break."""
         self._loop.call_soon_threadsafe(self._abort_watches)
 
-    def silence_watches(self) -> None:
-        """Watches, open ones and new ones, bring nothing until `let_watches_flow`."""
-        self._loop.call_soon_threadsafe(self._flowing.clear)
-
-    def let_watches_flow(self) -> None:
-        """Watches bring news again; those that fell silent begin with what they kept back."""
-        self._loop.call_soon_threadsafe(self._flowing.set)
+    def mute_watches(self) -> None:
+        """Watches that are open now stay open and never bring anything again; new ones do."""
+        self._loop.call_soon_threadsafe(lambda: self._muted.update(self._watches))
 
     # -- serving --------------------------------------------------------------------------------------------------
 
@@ -134,40 +129,40 @@ class Meddler:
         """Break what is open and stop listening."""
         self._cut_off = True
         self._ended.set()
-        self._flowing.set()
         self._abort_watches()
         await self._runner.cleanup()
         await self._session.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         kind = _kind_of(request)
-        if kind is Kind.BIND:
-            async with self._one_bind_at_a_time:
-                return await self._meet(request, kind)
-        return await self._meet(request, kind)
-
-    async def _meet(self, request: web.Request, kind: Kind) -> web.StreamResponse:
-        body = await request.read()
-        number = self.counts[kind]
-        self.counts[kind] += 1
-        fate_of = self._fates.get(kind)
-        fate = fate_of(number) if fate_of is not None else PASSES
-        if fate.before is not None:
-            fate.before()
-        if self._cut_off:
+        try:
+            body = await request.read()
+        except ConnectionError:  # whoever asked is gone
             return _broken(request)
-        answer: web.StreamResponse = web.Response()
-        if fate.reaches and kind is Kind.WATCH:
-            answer = await self._watch(request)
-        elif fate.reaches:
-            answer = await self._forward(request, body)
-        if fate.after is not None:
-            fate.after()
+        async with self._one_bind_at_a_time if kind is Kind.BIND else nullcontext():
+            fate = self._next_fate(kind)
+            if fate.before is not None:
+                await asyncio.to_thread(fate.before)
+            answer = await self._meet(request, kind, body, fate)
+            if fate.after is not None:
+                await asyncio.to_thread(fate.after)
         if fate.silent:
             await self._ended.wait()
         if fate.lost or fate.silent or self._cut_off:
             return _broken(request)
         return answer if fate.status is None else _refusal(fate.status, fate.retry_after)
+
+    def _next_fate(self, kind: Kind) -> Fate:
+        number = self.counts[kind]
+        self.counts[kind] += 1
+        fate_of = self._fates.get(kind)
+        return fate_of(number) if fate_of is not None else PASSES
+
+    async def _meet(self, request: web.Request, kind: Kind, body: bytes, fate: Fate) -> web.StreamResponse:
+        """Hand a request on, if it gets so far."""
+        if self._cut_off or not fate.reaches:
+            return web.Response()
+        return await (self._watch(request) if kind is Kind.WATCH else self._forward(request, body))
 
     async def _forward(self, request: web.Request, body: bytes) -> web.StreamResponse:
         try:
@@ -191,13 +186,14 @@ class Meddler:
                 answer = web.StreamResponse(status=said.status, headers=_kept(said, HANDED_BACK))
                 await answer.prepare(request)
                 async for chunk in said.content.iter_any():
-                    await self._flowing.wait()
-                    await answer.write(chunk)
+                    if connection not in self._muted:
+                        await answer.write(chunk)
                 return answer
         except (aiohttp.ClientError, ConnectionError):
             return _broken(request)
         finally:
             self._watches.discard(connection)
+            self._muted.discard(connection)
 
     def _abort_watches(self) -> None:
         for connection in list(self._watches):
