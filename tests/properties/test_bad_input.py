@@ -64,13 +64,44 @@ EXPRESSION = st.fixed_dictionaries(
     optional={"values": st.lists(st.sampled_from(["ssd", "5", "x"]), max_size=2)},
 )
 TERM = some_of(matchExpressions=st.lists(EXPRESSION, min_size=1, max_size=2))
+POD_SELECTOR = some_of(
+    matchLabels=st.just({"app": "web"}),
+    matchExpressions=st.just(
+        [{"key": "app", "operator": "NotIn", "values": ["db"]}, {"key": "tier", "operator": "Exists"}]
+    ),
+)
+POD_TERM = st.fixed_dictionaries(
+    {"topologyKey": st.sampled_from(["disk", "kubernetes.io/hostname"]), "labelSelector": POD_SELECTOR},
+    optional={
+        "namespaces": st.just(["default"]),
+        "namespaceSelector": POD_SELECTOR,
+        "matchLabelKeys": st.just(["app"]),
+    },
+)
+POD_AFFINITY = some_of(
+    requiredDuringSchedulingIgnoredDuringExecution=st.lists(POD_TERM, max_size=2),
+    preferredDuringSchedulingIgnoredDuringExecution=st.lists(
+        st.fixed_dictionaries({"weight": st.integers(1, 100), "podAffinityTerm": POD_TERM}), max_size=2
+    ),
+)
+SPREAD = st.fixed_dictionaries(
+    {
+        "maxSkew": st.integers(1, 3),
+        "topologyKey": st.sampled_from(["disk", "kubernetes.io/hostname"]),
+        "whenUnsatisfiable": st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]),
+        "labelSelector": POD_SELECTOR,
+    },
+    optional={"nodeTaintsPolicy": st.just("Honor"), "nodeAffinityPolicy": st.just("Ignore")},
+)
 AFFINITY = some_of(
     nodeAffinity=some_of(
         requiredDuringSchedulingIgnoredDuringExecution=st.fixed_dictionaries({"nodeSelectorTerms": st.lists(TERM)}),
         preferredDuringSchedulingIgnoredDuringExecution=st.lists(
             st.fixed_dictionaries({"weight": st.integers(1, 100), "preference": TERM}), max_size=2
         ),
-    )
+    ),
+    podAffinity=POD_AFFINITY,
+    podAntiAffinity=POD_AFFINITY,
 )
 
 
@@ -97,6 +128,7 @@ POD_SPEC = st.fixed_dictionaries(
         "nodeName": NAMES,
         "nodeSelector": st.just({"disk": "ssd"}),
         "affinity": AFFINITY,
+        "topologySpreadConstraints": st.lists(SPREAD, max_size=1),
         "tolerations": st.just([{"key": "gpu", "operator": "Exists"}]),
         "overhead": st.just({"cpu": "100m"}),
         "resources": st.just({"requests": {"cpu": 2}, "limits": {"cpu": 2}}),
