@@ -25,6 +25,8 @@ from bayplan.kube.core_v1 import (
 from bayplan.kube.errors import InvalidObject, ObjectPath
 
 LARGEST_PORT = 65_535
+# The API has 32 bits for it.
+LARGEST_COUNT = 2**31 - 1
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 FIELD_OPERATORS = ("In", "NotIn")
 POD_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -99,13 +101,11 @@ def _check_pod_term(term: PodAffinityTerm, at: ObjectPath) -> None:
 
 
 def _check_spread(constraint: TopologySpreadConstraint, at: ObjectPath) -> None:
-    if constraint.max_skew < 1:
-        raise InvalidObject(at.child("maxSkew"), f"{constraint.max_skew} is not allowed: must be 1 or more")
+    _check_count(constraint.max_skew, at.child("maxSkew"))
     _check_topology_key(constraint.topology_key, at)
     _check_choice(constraint.when_unsatisfiable, SPREAD_ACTIONS, at.child("whenUnsatisfiable"))
     if constraint.min_domains is not None:
-        if constraint.min_domains < 1:
-            raise InvalidObject(at.child("minDomains"), f"{constraint.min_domains} is not allowed: must be 1 or more")
+        _check_count(constraint.min_domains, at.child("minDomains"))
         if constraint.when_unsatisfiable != "DoNotSchedule":
             raise InvalidObject(at.child("minDomains"), "is only allowed with whenUnsatisfiable DoNotSchedule")
     for field, policy in (
@@ -116,6 +116,11 @@ def _check_spread(constraint: TopologySpreadConstraint, at: ObjectPath) -> None:
             _check_choice(policy, INCLUSION_POLICIES, at.child(field))
     _check_selector(constraint.label_selector, at.child("labelSelector"))
     _check_label_keys(constraint.match_label_keys, constraint.label_selector, at.child("matchLabelKeys"))
+
+
+def _check_count(count: int, at: ObjectPath) -> None:
+    if not 1 <= count <= LARGEST_COUNT:
+        raise InvalidObject(at, f"{count} is not allowed: must be 1 to {LARGEST_COUNT}")
 
 
 def _check_topology_key(key: str, at: ObjectPath) -> None:

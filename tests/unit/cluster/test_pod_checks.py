@@ -142,13 +142,14 @@ def evenly(*further: Json, **fields: Any) -> Json:
         ),
         ({"affinity": wish(0, "rack")}, f"{WISH}.weight: 0 is not allowed: must be 1 to 100"),
         ({"affinity": wish(1, "")}, f"{WISH}.podAffinityTerm.topologyKey: is missing: must be the key of a node label"),
-        (evenly(maxSkew=0), f"{EVENLY}.maxSkew: 0 is not allowed: must be 1 or more"),
+        (evenly(maxSkew=0), f"{EVENLY}.maxSkew: 0 is not allowed: must be 1 to 2147483647"),
+        (evenly(maxSkew=2**31), f"{EVENLY}.maxSkew: 2147483648 is not allowed: must be 1 to 2147483647"),
         (evenly(topologyKey=""), f"{EVENLY}.topologyKey: is missing: must be the key of a node label"),
         (
             evenly(whenUnsatisfiable="Never"),
             f'{EVENLY}.whenUnsatisfiable: "Never" is not allowed: must be DoNotSchedule, ScheduleAnyway',
         ),
-        (evenly(minDomains=0), f"{EVENLY}.minDomains: 0 is not allowed: must be 1 or more"),
+        (evenly(minDomains=0), f"{EVENLY}.minDomains: 0 is not allowed: must be 1 to 2147483647"),
         (
             evenly(minDomains=2, whenUnsatisfiable="ScheduleAnyway"),
             f"{EVENLY}.minDomains: is only allowed with whenUnsatisfiable DoNotSchedule",
