@@ -16,6 +16,7 @@ from benchmarks import (
     queue,
     relations,
     replay,
+    scheduler,
     simulation,
     slots,
     virtual_kubelet,
@@ -32,6 +33,7 @@ GROUPS = {
     "virtual-kubelet": virtual_kubelet.run,
     "simulation": simulation.run,
     "client": client.run,
+    "scheduler": scheduler.run,
     "commands": commands.run,
 }
 
