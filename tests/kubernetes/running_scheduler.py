@@ -1,7 +1,7 @@
 """`bayplan scheduler` as a program of its own, for tests that start it, stop it, kill it and look at it from outside.
 
-    with running_scheduler(control_plane) as scheduler:
-        ...  # its first lists are done, and it leads unless another one does
+with running_scheduler(control_plane) as scheduler:
+    ...  # its first lists are done, and it leads unless another one does
 """
 
 from __future__ import annotations
