@@ -42,7 +42,7 @@ class ClassSlots:
 
         The counts are this object's own and change with the next call: whoever wants to keep them takes a copy.
         """
-        changed = self._repair()
+        changed = self._repair(most)
         if most > self._counted_to:
             # Whoever reached the old limit may have more.
             self._count(np.nonzero(self._counts >= self._counted_to)[0], most)
@@ -52,8 +52,8 @@ class ClassSlots:
         self._asked_before = most
         return (self._counts if most == self._counted_to else np.minimum(self._counts, np.int32(most))), changed
 
-    def _repair(self) -> NDArray[np.intp] | None:
-        """Count the rows that changed, and say which."""
+    def _repair(self, most: int) -> NDArray[np.intp] | None:
+        """Count the rows that changed, and say which; where all have to be counted, at once as far as is asked now."""
         state = self._state
         node_log, usage_log = state.node_log, state.usage_log
         nodes, usage = node_log.since(self._node_cursor), usage_log.since(self._usage_cursor)
@@ -63,6 +63,7 @@ class ClassSlots:
         if nodes is None or usage is None or size != len(self._counts) or 2 * (len(nodes) + len(usage)) > size + 64:
             self._counts = np.zeros(size, dtype=np.int32)
             self.version += 1
+            self._counted_to = max(self._counted_to, most)
             self._count(slice(0, size), self._counted_to)
             return None
         changed = np.union1d(nodes, usage) if len(nodes) else usage

@@ -270,7 +270,7 @@ class Dispatcher:
             patience_ends = now - waited + gang.patience.seconds
         refusal = Refusal(unit, waiting, reason, gang=decision)
         # Where neighbours matter, pods of any namespace may be the ones that keep it out.
-        namespaces = None if may_concern(self.state, gang.pods, scheduler.profile) else NO_NAMESPACES
+        namespaces = None if may_concern(self.state, gang, scheduler.profile) else NO_NAMESPACES
         waits_for = ForGang(scheduler.profile.name, gang, namespaces)
         took = self._stopwatch() - began
         return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
@@ -318,9 +318,7 @@ class Dispatcher:
     def is_assumed(self, pod: Pod, node: str) -> bool:
         """True if a pod's place is still kept for it: neither was given back nor has its node gone."""
         placed = self.state.pods.get(pod_key(pod))
-        known = self.waiting.get(pod_key(pod))
-        same = known is not None and known.metadata.uid == pod.metadata.uid
-        return same and placed is not None and self.state.names[placed.row] == node
+        return self._still_waits(pod) and placed is not None and self.state.names[placed.row] == node
 
     # -- what came of a Bind --------------------------------------------------------------------------------------
 
@@ -328,32 +326,32 @@ class Dispatcher:
         """Every bind of a unit is done. A gang is looked at once more: others may have arrived, or it is complete now."""
         for assignment in todo.assignments:
             self.reports.bound(assignment.node, assignment.pod)
-        self.queue.done(todo.unit)
         if todo.unit.startswith(GANG):
+            self.queue.done(todo.unit)
             self._touched.setdefault(todo.unit.removeprefix(GANG), now)
+        elif self._still_waits(todo.assignments[0].pod):
+            self.queue.done(todo.unit)
 
     def not_bound(self, todo: Bind, failed: Collection[Assignment], now: float) -> None:
         """Some binds of a unit failed for certain: what was assumed for them is free again, and who is still there tries again."""
-        left = False
         for assignment in failed:
-            key, uid = pod_key(assignment.pod), assignment.pod.metadata.uid
             self.reports.unreserved(assignment.node, assignment.pod)
-            known = self.waiting.get(key)
-            if known is None or known.metadata.uid == uid:
-                # Otherwise the one that failed is gone, and what is assumed is for another one of its name.
-                self.state.forget(key)
-                left |= known is not None
+            if self._still_waits(assignment.pod):
+                self.state.forget(pod_key(assignment.pod))
         lost = {pod_key(assignment.pod) for assignment in failed}
         for assignment in todo.assignments:
             if pod_key(assignment.pod) not in lost:
                 self.reports.bound(assignment.node, assignment.pod)
         if todo.unit.startswith(GANG):
-            self._touched.setdefault(todo.unit.removeprefix(GANG), now)
-            left = True
-        if left:
             self.queue.retry(todo.unit, now)
-        else:
-            self.queue.done(todo.unit)
+            self._touched.setdefault(todo.unit.removeprefix(GANG), now)
+        elif self._still_waits(todo.assignments[0].pod):
+            self.queue.retry(todo.unit, now)
+
+    def _still_waits(self, pod: Pod) -> bool:
+        """True if this very pod waits. If not, what is assumed and queued under its name belongs to a successor, which has a bind of its own."""
+        known = self.waiting.get(pod_key(pod))
+        return known is not None and known.metadata.uid == pod.metadata.uid
 
     def _tell_refusals(self, pod: Pod, profile: Profile) -> None:
         """Nodes that the NUMA filter refused, for a cache that wants to know."""

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from bayplan.cluster.pod_terms import has_terms
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Path
 from bayplan.engine.gangs.objective import USUAL, Objective
@@ -97,6 +98,11 @@ class Gang:
     def names_levels(self) -> bool:
         """True if the gang asks for any level of a tree."""
         return any(group.required or group.preferred or group.slices for group in self.whole.every_group())
+
+    @cached_property
+    def speaks_of_neighbours(self) -> bool:
+        """True if a member says anything about other pods."""
+        return any(map(has_terms, self.pods))
 
     @cached_property
     def doubled_pod(self) -> str:

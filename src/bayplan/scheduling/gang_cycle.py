@@ -79,7 +79,7 @@ class GangScheduler:
 
     def relations(self, gang: Gang) -> GangRelations:
         """What pods on the nodes, and the gang's own, say about where its members may be."""
-        if not may_concern(self.state, gang.pods, self.profile):
+        if not may_concern(self.state, gang, self.profile):
             return NO_RELATIONS
         if gang not in self._members:
             self._members[gang] = members_of(self.state, gang.pods)

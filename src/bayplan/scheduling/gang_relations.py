@@ -15,7 +15,7 @@ import numpy as np
 
 from bayplan.cluster.label_selectors import Labels
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_terms import PodSelector, PodTerms, has_terms, labels_of, namespace_of
+from bayplan.cluster.pod_terms import PodSelector, PodTerms, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.problem import Counts
@@ -23,6 +23,7 @@ from bayplan.engine.rows import Mask
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.plugins.base import Newcomer
+from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.profile import Profile
 
 # Different terms times different labels among members. Ten thousand ranks with the same terms are far below it.
@@ -62,9 +63,9 @@ class GangRelations:
 NO_RELATIONS = GangRelations()
 
 
-def may_concern(state: ClusterState, pods: Sequence[Pod], profile: Profile) -> bool:
+def may_concern(state: ClusterState, gang: Gang, profile: Profile) -> bool:
     """False if no member says anything about other pods, and nobody could say anything about a member."""
-    return bool(profile.relation_filters) and (state.neighbours.hold_terms or any(map(has_terms, pods)))
+    return bool(profile.relation_filters) and (state.neighbours.hold_terms or gang.speaks_of_neighbours)
 
 
 def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[Member, ...]:
