@@ -146,6 +146,21 @@ class TestPods:
         fail(scheduler, todo, "ml/a", 2)
         assert scheduler.is_assumed(second, "n1")
 
+    def test_the_end_of_a_bind_is_not_taken_for_the_end_of_the_successors(self) -> None:
+        for first_ends in ("bound", "not bound"):
+            scheduler = dispatcher("n1")
+            scheduler.set_pod(pod("a", 6), 0)
+            first = scheduler.decide(0)
+            scheduler.set_pod(pod("a", 6, uid="second"), 1)
+            second = scheduler.decide(1)
+            if first_ends == "bound":
+                assert isinstance(first, Bind)
+                scheduler.bound(first, 2)
+            else:
+                fail(scheduler, first, "ml/a", 2)
+            fail(scheduler, second, "ml/a", 3)
+            assert places(scheduler.decide(10)) == {"ml/a": "n1"}, first_ends
+
     def test_a_pod_that_somebody_else_bound_counts_where_it_stands(self) -> None:
         scheduler = dispatcher("n1")
         scheduler.set_pod(on_node(pod("a", 6), "n1"), 0)
