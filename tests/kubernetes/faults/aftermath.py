@@ -108,10 +108,12 @@ def check_cluster(plane: ControlPlane, namespace: str, witness: Witness) -> None
     assert overcommitted_nodes(plane) == {}
 
 
-def check_everybody_is_placed(plane: ControlPlane, namespace: str, *, within: float = 30.0) -> None:
-    """In the end nobody waits."""
+def check_placed(plane: ControlPlane, namespace: str, number: int, *, within: float = 30.0) -> None:
+    """In the end there are so many pods, and nobody waits."""
     wait_until(
-        lambda: len(bound(plane, namespace)) == len(pods_in(plane, namespace)), "everybody is placed", timeout=within
+        lambda: len(bound(plane, namespace)) == len(pods_in(plane, namespace)) == number,
+        f"{number} pods are there and have a node",
+        timeout=within,
     )
 
 

@@ -83,6 +83,7 @@ class Meddler:
         self._server = server
         self._tls = tls
         self.counts = dict.fromkeys(Kind, 0)
+        self.problems: list[Exception] = []
         self._fates: dict[Kind, Callable[[int], Fate]] = {}
         self._cut_off = False
         self._one_bind_at_a_time = asyncio.Lock()
@@ -141,16 +142,23 @@ class Meddler:
             return _broken(request)
         async with self._one_bind_at_a_time if kind is Kind.BIND else nullcontext():
             fate = self._next_fate(kind)
-            if fate.before is not None:
-                await asyncio.to_thread(fate.before)
+            await self._call(fate.before)
             answer = await self._meet(request, kind, body, fate)
-            if fate.after is not None:
-                await asyncio.to_thread(fate.after)
+            await self._call(fate.after)
         if fate.silent:
             await self._ended.wait()
         if fate.lost or fate.silent or self._cut_off:
             return _broken(request)
         return answer if fate.status is None else _refusal(fate.status, fate.retry_after)
+
+    async def _call(self, hook: Callable[[], None] | None) -> None:
+        """Do what the test wants done now, beside this loop: it may take a while."""
+        if hook is not None:
+            try:
+                await asyncio.to_thread(hook)
+            except Exception as problem:
+                self.problems.append(problem)
+                raise
 
     def _next_fate(self, kind: Kind) -> Fate:
         number = self.counts[kind]
@@ -241,6 +249,7 @@ def meddler_before(kubeconfig: Path, folder: Path) -> Iterator[tuple[Meddler, Pa
             yield meddler, path
         finally:
             loop.run(meddler.stop())
+    assert meddler.problems == [], "what the test wanted done in the middle failed"
 
 
 async def _new(server: str, tls: ssl.SSLContext) -> Meddler:

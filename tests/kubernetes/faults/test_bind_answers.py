@@ -13,7 +13,7 @@ import pytest
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.faults.aftermath import Witness, check_books, check_cluster, check_everybody_is_placed
+from tests.kubernetes.faults.aftermath import Witness, check_books, check_cluster, check_placed
 from tests.kubernetes.faults.inside import inside_scheduler
 from tests.kubernetes.faults.meddler import (
     ANSWER_LOST,
@@ -50,7 +50,7 @@ def test_binds_in_trouble_end_well(
         meddler.decide(Kind.BIND, every_second_of_the_first(8, trouble))
         add_gang(plane, namespace, "gang", 3, cpus=2)
         add_pods(plane, namespace, (pod(f"p{number}") for number in range(3)))
-        check_everybody_is_placed(plane, namespace)
+        check_placed(plane, namespace, 6)
         wait_until(lambda: phase_of(plane, namespace, "gang") == "Scheduled", "it is noted that the gang is whole")
         check_books(scheduler)
     check_cluster(plane, namespace, witness)
@@ -71,7 +71,7 @@ def test_an_answer_that_never_comes_is_not_taken_for_a_no(
         wait_until(lambda: set(bound(plane, namespace)) == {"silent"}, "the bind is done, though nobody heard of it")
         # Its node is not given to somebody else meanwhile.
         add_pods(plane, namespace, [pod("other", cpus=2)])
-        check_everybody_is_placed(plane, namespace)
+        check_placed(plane, namespace, 2)
         check_books(scheduler)
     check_cluster(plane, namespace, witness)
 
@@ -92,7 +92,7 @@ def test_a_pod_that_somebody_else_binds_first_stays_there(
         add_pods(plane, namespace, [pod("wanted", cpus=2)])
         wait_until(lambda: bound(plane, namespace) == {"wanted": "a2"}, "the pod is where somebody else put it")
         add_pods(plane, namespace, [pod("other", cpus=2)])
-        check_everybody_is_placed(plane, namespace)
+        check_placed(plane, namespace, 2)
         check_books(scheduler)
     assert bound(plane, namespace) == {"wanted": "a2", "other": "a1"}
     check_cluster(plane, namespace, witness)
@@ -108,6 +108,6 @@ def test_a_gang_one_of_whose_binds_is_refused_for_long_is_completed_where_it_beg
         # The first one passes, so the gang has begun; then nobody gets through for a while.
         meddler.decide(Kind.BIND, lambda count: Fate() if count == 0 else until(10, refused(409))(count))
         add_gang(plane, namespace, "gang", 3, cpus=2)
-        check_everybody_is_placed(plane, namespace)
+        check_placed(plane, namespace, 3)
         check_books(scheduler)
     check_cluster(plane, namespace, witness)

@@ -11,7 +11,7 @@ import pytest
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import Json
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.faults.aftermath import Witness, check_books, check_cluster, check_everybody_is_placed
+from tests.kubernetes.faults.aftermath import Witness, check_books, check_cluster, check_placed
 from tests.kubernetes.faults.conftest import DEFINITIONS
 from tests.kubernetes.faults.inside import InsideScheduler, inside_scheduler
 from tests.kubernetes.faults.meddler import Fate, Kind, Meddler, refused
@@ -33,7 +33,7 @@ class TestANodeIsDeletedWhilePodsAreAssumedOnIt:
             add_pods(plane, namespace, [pod("p0"), pod("p1")])
             wait_until(lambda: not plane.get("/api/v1/nodes")["items"], "the node is gone")
             add_nodes(plane, "a2", cpus=4)
-            check_everybody_is_placed(plane, namespace)
+            check_placed(plane, namespace, 2)
             check_books(scheduler)
         assert set(bound(plane, namespace).values()) == {"a2"}
         check_cluster(plane, namespace, witness)
@@ -56,7 +56,7 @@ class TestANodeIsDeletedWhilePodsAreAssumedOnIt:
                 ),
             )
             add_gang(plane, namespace, "gang", 3, cpus=2)
-            check_everybody_is_placed(plane, namespace)
+            check_placed(plane, namespace, 3)
             check_books(scheduler)
         check_cluster(plane, namespace, witness)
 
@@ -95,7 +95,7 @@ class TestAPodIsReplacedByOneOfTheSameNameDuringItsBind:
             add_pods(plane, namespace, [pod("twin", cpus=2)])
             wait_until(lambda: meddler.counts[Kind.BIND] >= 2, "the second one is bound, too")
             add_pods(plane, namespace, [pod("other", cpus=2)])
-            check_everybody_is_placed(plane, namespace)
+            check_placed(plane, namespace, 2)
             check_books(scheduler)
         check_cluster(plane, namespace, witness)
 
@@ -114,7 +114,7 @@ class TestAPodIsReplacedByOneOfTheSameNameDuringItsBind:
             fates = {0: Fate(before=replace_and_wait), 1: refused(409)}
             meddler.decide(Kind.BIND, lambda count: fates.get(count, Fate()))
             add_pods(plane, namespace, [pod("twin", cpus=2)])
-            check_everybody_is_placed(plane, namespace)
+            check_placed(plane, namespace, 1)
             check_books(scheduler)
         check_cluster(plane, namespace, witness)
 
@@ -132,7 +132,7 @@ class TestAPodIsReplacedByOneOfTheSameNameDuringItsBind:
             meddler.decide(Kind.BIND, lambda count: Fate(after=replace_all) if count == 1 else Fate())
             add_gang(plane, namespace, "gang", 3, cpus=2)
             wait_until(lambda: meddler.counts[Kind.BIND] > 3, "those of the second gang are bound")
-            check_everybody_is_placed(plane, namespace)
+            check_placed(plane, namespace, 3)
             check_books(scheduler)
         check_cluster(plane, namespace, witness)
 

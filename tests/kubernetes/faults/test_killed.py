@@ -12,7 +12,7 @@ import pytest
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.faults.aftermath import Witness, check_cluster, check_everybody_is_placed
+from tests.kubernetes.faults.aftermath import Witness, check_cluster, check_placed
 from tests.kubernetes.faults.meddler import Fate, Kind, Meddler, at
 from tests.kubernetes.faults.workload import (
     SCHEDULER,
@@ -61,7 +61,7 @@ def test_a_gang_is_completed_by_the_next_scheduler_wherever_the_first_one_died(
         has_died(first)
     assert len(bound(plane, namespace)) == number + (when == AFTER)
     with running_scheduler(plane, ALONE):
-        check_everybody_is_placed(plane, namespace)
+        check_placed(plane, namespace, SIZE)
         wait_until(lambda: phase_of(plane, namespace, "gang") == "Scheduled", "it is noted that the gang is whole")
     check_cluster(plane, namespace, witness)
 
@@ -120,6 +120,6 @@ def test_single_pods_under_way_at_death_are_placed_once_and_all(
         has_died(first)
     assert len(bound(plane, namespace)) == 6
     with running_scheduler(plane, ALONE):
-        check_everybody_is_placed(plane, namespace)
+        check_placed(plane, namespace, 12)
     check_cluster(plane, namespace, witness)
     assert {each["spec"]["schedulerName"] for each in pods_in(plane, namespace)} == {SCHEDULER}
