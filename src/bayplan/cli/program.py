@@ -26,14 +26,14 @@ DEBUG = "BAYPLAN_DEBUG"
 
 # Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name.
 COMMANDS = {
-    "place": "Where would these pods and gangs go? A dry run on a cluster dump.",
+    "place": "Where would these pods and gangs go? A dry run.",
     "why": "Why does a pod or a gang wait, or why is it where it is?",
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
     "topology": "Show blocks and racks: what is free, what fits, who is outside.",
     "slots": "How many gangs of equal pods fit now, and where?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
-    "scheduler": "Schedule the pods of a real cluster, and tell those that wait why.",
-    "kubelets": "Be virtual nodes of a real API server that refuse pods as kubelets do.",
+    "scheduler": "Schedule the pods of a real cluster.",
+    "kubelets": "Stand for nodes of a real API server, NUMA zones included.",
     "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
     "replay": "Decide everything again that a snapshot recorded.",
 }
@@ -66,10 +66,10 @@ class LazyGroup(click.Group):
         program = ctx.info_name or "bayplan"
         formatter.write(f"{SUMMARY}\n\n")
         formatter.write("Examples:\n")
-        formatter.write("  kubectl get nodes,pods,noderesourcetopologies -A -o json > cluster.json\n")
-        formatter.write(f"  {program} place -f pod.yaml --cluster cluster.json\n")
-        formatter.write(f"  {program} why telco/upf-0 --cluster cluster.json\n")
-        formatter.write(f"  {program} numa worker-3 --cluster cluster.json\n")
+        formatter.write(f"  {program} place -f pod.yaml                        # on the cluster that kubectl asks\n")
+        formatter.write(f"  {program} why telco/upf-0 --cluster cluster.json   # on a dump of kubectl get -o json\n")
+        formatter.write(f"  {program} numa worker-3\n")
+        formatter.write(f"  {program} scheduler\n")
         formatter.write(f"  {program} simulate scenario.yaml --report out.html\n")
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))

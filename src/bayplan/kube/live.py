@@ -18,6 +18,7 @@ from bayplan.kube.resources import (
     KAI_POD_GROUPS,
     KAI_TOPOLOGIES,
     KUEUE_TOPOLOGIES,
+    NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     POD_GROUPS,
@@ -26,6 +27,7 @@ from bayplan.kube.resources import (
 )
 
 READ: tuple[Resource[Any], ...] = (
+    NAMESPACES,
     NODES,
     PODS,
     NODE_RESOURCE_TOPOLOGIES,
@@ -39,8 +41,11 @@ READ: tuple[Resource[Any], ...] = (
 async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     """Everything that decisions depend on, and sentences about what could not be read."""
     async with KubeClient(access) as client:
-        nodes, pods, reports, own, kai, *levels = await asyncio.gather(*(_listed(client, each) for each in READ))
+        namespaces, nodes, pods, reports, own, kai, *levels = await asyncio.gather(
+            *(_listed(client, each) for each in READ)
+        )
     found = ObjectSet(nodes.items, pods.items, reports.items, gangs=own.items, kai_gangs=kai.items)
+    found.namespaces = namespaces.items
     # Kueue's Topologies are the same ones in every version that is served.
     kueue = next((each.items for each in levels[1:] if each.items), [])
     found.levels = [*kueue, *levels[0].items]
