@@ -196,6 +196,8 @@ class Meddler:
                 async for chunk in said.content.iter_any():
                     if connection not in self._muted:
                         await answer.write(chunk)
+                if connection in self._muted:
+                    await self._ended.wait()  # not even the end is told
                 return answer
         except (aiohttp.ClientError, ConnectionError):
             return _broken(request)
