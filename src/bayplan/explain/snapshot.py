@@ -21,6 +21,8 @@ from bayplan.kube.files import ObjectSet
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 KEY = "bayplan"
+# They mean something only where they were taken, and no decision depends on them.
+OF_ONE_CLUSTER = ("uid", "resourceVersion", "ownerReferences")
 # Annotations by which scheduling can be asked for or is recorded; all others may hold anything, even whole manifests.
 KEPT_ANNOTATIONS = (
     "bayplan.io/",
@@ -102,7 +104,10 @@ def differences(first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str,
 def _object(thing: _Thing) -> Document:
     api_version, kind = _KINDS[type(thing)]
     reduced = msgspec.structs.replace(thing, metadata=_without_foreign_annotations(thing.metadata))
-    return {"apiVersion": api_version, "kind": kind, **_without_nulls(msgspec.to_builtins(reduced))}
+    document = _without_nulls(msgspec.to_builtins(reduced))
+    for name in OF_ONE_CLUSTER:
+        document["metadata"].pop(name, None)
+    return {"apiVersion": api_version, "kind": kind, **document}
 
 
 def _without_foreign_annotations(metadata: Metadata) -> Metadata:
