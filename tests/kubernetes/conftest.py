@@ -11,6 +11,7 @@ import pytest
 from tests.kubernetes.control_plane.objects import remove_namespace, remove_nodes
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.programs import NoControlPlane, find_programs
+from tests.kubernetes.workloads import CRDS, topology_body
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,3 +45,12 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     yield name
     remove_namespace(control_plane.api, name)
     remove_nodes(control_plane.api)
+
+
+@pytest.fixture
+def plane(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with all kinds that bayplan knows, and a Topology called `network`."""
+    for crd in CRDS:
+        control_plane.apply(crd)
+    control_plane.apply(topology_body())
+    return control_plane

@@ -17,7 +17,7 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import PROGRAM, running_scheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import CRDS, GPU, RACK, create_all, gang_body, pod_body, topology_body
+from tests.kubernetes.workloads import GPU, RACK, create_all, gang_body, pod_body, why_it_waits
 
 # Zones of 8 CPUs each, two or four in a node.
 SMALL = "pack:2 numa:1 core:8 pu:1 mem:32Gi"
@@ -60,14 +60,6 @@ def workload(namespace: str, scheduler: str) -> list[dict[str, Any]]:
     ]
     # As they would arrive: all kinds mixed.
     return [pods[position * 13 % len(pods)] for position in range(len(pods))]
-
-
-@pytest.fixture
-def plane(control_plane: ControlPlane) -> ControlPlane:
-    for crd in CRDS:
-        control_plane.apply(crd)
-    control_plane.apply(topology_body())
-    return control_plane
 
 
 def pods_in(plane: ControlPlane, namespace: str) -> list[dict[str, Any]]:
@@ -131,20 +123,14 @@ def assert_gangs_share_a_rack(plane: ControlPlane, namespace: str, gangs: list[s
 
 def assert_those_that_wait_are_told_why(plane: ControlPlane, namespace: str) -> None:
     for name, words in (("too-large", "no node has enough cpu"), ("too-wide-0", "gang")):
-        wait_until(lambda name=name, words=words: words in condition(plane, namespace, name), f"{name} is told why")  # type: ignore[misc]
+        wait_until(lambda name=name, words=words: words in why_it_waits(plane, namespace, name), f"{name} is told why")  # type: ignore[misc]
     answer = why(plane, f"{namespace}/too-large")
     assert answer.returncode == 1
     assert answer.stdout.startswith(f"{namespace}/too-large is Pending")
-    assert condition(plane, namespace, "too-large").partition(".")[0] in answer.stdout.splitlines()[0]
+    assert why_it_waits(plane, namespace, "too-large").partition(".")[0] in answer.stdout.splitlines()[0]
     gang = why(plane, f"podgroup/{namespace}/too-wide")
     assert gang.returncode == 1
     assert "does not fit" in gang.stdout.splitlines()[0]
-
-
-def condition(plane: ControlPlane, namespace: str, pod: str) -> str:
-    status = plane.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]
-    found = [each for each in status.get("conditions", []) if each["type"] == "PodScheduled"]
-    return str(found[0]["message"]) if found else ""
 
 
 def why(plane: ControlPlane, name: str) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from bayplan.kube.access import find_access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.resources import NODES, PODS, Resource
+from tests.kubernetes.control_plane.plane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 CRDS = sorted((ROOT / "deploy" / "crds").glob("*.yaml"))
@@ -92,3 +93,10 @@ async def _create_all(kubeconfig: Path, bodies: Sequence[Json]) -> None:
 
     async with KubeClient(find_access(str(kubeconfig)), connections=AT_ONCE) as client:
         await asyncio.gather(*(create(body) for body in bodies))
+
+
+def why_it_waits(plane: ControlPlane, namespace: str, pod: str) -> str:
+    """The message of the condition PodScheduled; empty if it has none."""
+    status = plane.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]
+    found = [each for each in status.get("conditions", []) if each["type"] == "PodScheduled"]
+    return str(found[0].get("message", "")) if found else ""

@@ -1,0 +1,84 @@
+"""Objects that make no sense never stop the scheduler: the pod, node or gang concerned gets the sentence, everybody else gets a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.kubernetes.control_plane.plane import ControlPlane
+from tests.kubernetes.control_plane.waiting import wait_until
+from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.workloads import RACK, create_all, gang_body, node_body, pod_body, why_it_waits
+
+SMALL: dict[str, str | int] = {"cpu": 1, "memory": "1Gi"}
+
+
+def beside(other: str) -> dict[str, Any]:
+    """A pod that must stand beside another one, as the spec has it."""
+    term = {"labelSelector": {"matchLabels": {"app": other}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"affinity": affinity}
+
+
+def bad_report(node: str) -> dict[str, Any]:
+    """Two zones of the same id, and more available than there is."""
+    cpu = {"name": "cpu", "capacity": "4", "allocatable": "4", "available": "400"}
+    zone = {"name": "node-0", "type": "Node", "resources": [cpu]}
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": node},
+        "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
+        "zones": [zone, zone],
+    }
+
+
+def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str) -> None:
+    nodes = [node_body(f"n{number}", {"cpu": "8", "memory": "32Gi"}) for number in range(3)]
+    create_all(plane.kubeconfig, nodes)
+    plane.apply(bad_report("n0"))
+    plane.apply(gang_body("lost", namespace, 1, topology="network", required="example.com/nowhere"))
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    expected = {
+        "absurd": (pod_body("absurd", namespace, {"cpu": "10E", "memory": "1Gi"}), "cpu"),
+        "left": (pod_body("left", namespace, SMALL, **beside("right")), "didn't match pod affinity rules"),
+        "right": (pod_body("right", namespace, SMALL, **beside("left")), "didn't match pod affinity rules"),
+        "claims": (pod_body("claims", namespace, SMALL, volumes=[claim]), "spec.volumes[].persistentVolumeClaim"),
+        "lost-0": (pod_body("lost-0", namespace, SMALL, gang="lost"), "example.com/nowhere"),
+        "orphan": (pod_body("orphan", namespace, SMALL, gang="nobody"), "which does not exist"),
+    }
+    with running_scheduler(plane) as scheduler:
+        for name, (body, _) in expected.items():
+            body["metadata"]["labels"]["app"] = name
+            body["metadata"]["annotations"] = {"bayplan.io/numa-zones": "no JSON at all"}
+        create_all(plane.kubeconfig, [body for body, _ in expected.values()])
+        for name, (_, words) in expected.items():
+            wait_until(
+                lambda name=name, words=words: words in why_it_waits(plane, namespace, name), f"{name} is told why"
+            )  # type: ignore[misc]
+        create_all(plane.kubeconfig, [pod_body(f"good-{number}", namespace, SMALL) for number in range(10)])
+        wait_until(lambda: sum(has_node(plane, namespace).values()) == 10, "the others have nodes")
+        assert not any(has_node(plane, namespace)[name] for name in expected)
+        wait_until(lambda: "zones" in told_about_node(plane, "n0"), "the node's report is told to be wrong")
+        assert scheduler.process.poll() is None
+
+
+def test_an_object_that_is_mended_is_taken_up(plane: ControlPlane, namespace: str) -> None:
+    create_all(
+        plane.kubeconfig, [node_body("n0", {"cpu": "8", "memory": "32Gi"}, **{RACK: "r0", "example.com/block": "b0"})]
+    )
+    plane.apply(gang_body("gang", namespace, 1, topology="network", required="example.com/nowhere"))
+    with running_scheduler(plane):
+        create_all(plane.kubeconfig, [pod_body("member", namespace, SMALL, gang="gang")])
+        wait_until(lambda: "example.com/nowhere" in why_it_waits(plane, namespace, "member"), "the gang is told")
+        plane.apply(gang_body("gang", namespace, 1, topology="network", required=RACK))
+        wait_until(lambda: has_node(plane, namespace)["member"], "the gang has its node")
+
+
+def has_node(plane: ControlPlane, namespace: str) -> dict[str, bool]:
+    pods = plane.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return {pod["metadata"]["name"]: bool(pod["spec"].get("nodeName")) for pod in pods}
+
+
+def told_about_node(plane: ControlPlane, node: str) -> str:
+    events = plane.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return " ".join(each["note"] for each in events if each["regarding"].get("name") == node)
