@@ -7,7 +7,7 @@ from typing import Any
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
-from tests.kubernetes.workloads import RACK, create_all, gang_body, node_body, pod_body, why_it_waits
+from tests.kubernetes.workloads import RACK, create_all, gang_body, node_body, pod_body, wait_until_told
 
 SMALL: dict[str, str | int] = {"cpu": 1, "memory": "1Gi"}
 
@@ -52,9 +52,7 @@ def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str) -> Non
             body["metadata"]["annotations"] = {"bayplan.io/numa-zones": "no JSON at all"}
         create_all(plane.kubeconfig, [body for body, _ in expected.values()])
         for name, (_, words) in expected.items():
-            wait_until(
-                lambda name=name, words=words: words in why_it_waits(plane, namespace, name), f"{name} is told why"
-            )  # type: ignore[misc]
+            wait_until_told(plane, namespace, name, words)
         create_all(plane.kubeconfig, [pod_body(f"good-{number}", namespace, SMALL) for number in range(10)])
         wait_until(lambda: sum(has_node(plane, namespace).values()) == 10, "the others have nodes")
         assert not any(has_node(plane, namespace)[name] for name in expected)
@@ -69,7 +67,7 @@ def test_an_object_that_is_mended_is_taken_up(plane: ControlPlane, namespace: st
     plane.apply(gang_body("gang", namespace, 1, topology="network", required="example.com/nowhere"))
     with running_scheduler(plane):
         create_all(plane.kubeconfig, [pod_body("member", namespace, SMALL, gang="gang")])
-        wait_until(lambda: "example.com/nowhere" in why_it_waits(plane, namespace, "member"), "the gang is told")
+        wait_until_told(plane, namespace, "member", "example.com/nowhere")
         plane.apply(gang_body("gang", namespace, 1, topology="network", required=RACK))
         wait_until(lambda: has_node(plane, namespace)["member"], "the gang has its node")
 

@@ -17,7 +17,7 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import PROGRAM, running_scheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import GPU, RACK, create_all, gang_body, pod_body, why_it_waits
+from tests.kubernetes.workloads import GPU, RACK, create_all, gang_body, pod_body, wait_until_told, why_it_waits
 
 # Zones of 8 CPUs each, two or four in a node.
 SMALL = "pack:2 numa:1 core:8 pu:1 mem:32Gi"
@@ -123,7 +123,7 @@ def assert_gangs_share_a_rack(plane: ControlPlane, namespace: str, gangs: list[s
 
 def assert_those_that_wait_are_told_why(plane: ControlPlane, namespace: str) -> None:
     for name, words in (("too-large", "no node has enough cpu"), ("too-wide-0", "gang")):
-        wait_until(lambda name=name, words=words: words in why_it_waits(plane, namespace, name), f"{name} is told why")  # type: ignore[misc]
+        wait_until_told(plane, namespace, name, words)
     answer = why(plane, f"{namespace}/too-large")
     assert answer.returncode == 1
     assert answer.stdout.startswith(f"{namespace}/too-large is Pending")

@@ -11,6 +11,7 @@ from bayplan.kube.access import find_access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.resources import NODES, PODS, Resource
 from tests.kubernetes.control_plane.plane import ControlPlane
+from tests.kubernetes.control_plane.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 CRDS = sorted((ROOT / "deploy" / "crds").glob("*.yaml"))
@@ -100,3 +101,8 @@ def why_it_waits(plane: ControlPlane, namespace: str, pod: str) -> str:
     status = plane.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]
     found = [each for each in status.get("conditions", []) if each["type"] == "PodScheduled"]
     return str(found[0].get("message", "")) if found else ""
+
+
+def wait_until_told(plane: ControlPlane, namespace: str, pod: str, words: str) -> None:
+    """Until the pod's condition says these words."""
+    wait_until(lambda: words in why_it_waits(plane, namespace, pod), f"{pod} is told: {words}")
