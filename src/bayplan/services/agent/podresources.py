@@ -1,6 +1,6 @@
 """Asks the kubelet who holds what: its podresources API (v1), gRPC over a unix socket.
 
-In come the socket's path and how long to wait; out come the plain values of `kubelet_answers.py`, or one `KubeletSilent` with a sentence that names
+In come the socket's path and how long to wait; out come the plain values of `pod_resources.py`, or one `KubeletSilent` with a sentence that names
 socket and cause. A channel is opened for each scan and closed after it: a kubelet that restarts leaves a socket file of the same name behind which
 somebody else listens, and a scan is rare enough (0.4 ms more) that nothing is worth keeping.
 
@@ -20,12 +20,11 @@ import grpc
 import grpc.aio
 
 from bayplan.services.agent import podresources_pb2 as wire
-from bayplan.services.agent.kubelet_answers import (
+from bayplan.services.agent.pod_resources import (
     Allocatable,
-    Claim,
     ContainerResources,
-    DevicePart,
-    MemoryPart,
+    DeviceGroup,
+    MemoryBlock,
     PodResources,
 )
 
@@ -147,25 +146,20 @@ def _pod(pod: wire.PodResources) -> PodResources:
             cpus=tuple(sorted(each.cpu_ids)),
             devices=_devices(each.devices),
             memory=_memory(each.memory),
-            claims=tuple(_claim(claim) for claim in each.dynamic_resources),
+            claims=tuple(f"{claim.claim_namespace}/{claim.claim_name}" for claim in each.dynamic_resources),
         )
         for each in pod.containers
     )
     return PodResources(pod.namespace, pod.name, containers)
 
 
-def _devices(devices: Iterable[wire.ContainerDevices]) -> tuple[DevicePart, ...]:
-    return tuple(DevicePart(each.resource_name, tuple(each.device_ids), _zones(each.topology)) for each in devices)
+def _devices(devices: Iterable[wire.ContainerDevices]) -> tuple[DeviceGroup, ...]:
+    return tuple(DeviceGroup(each.resource_name, tuple(each.device_ids), _zones(each.topology)) for each in devices)
 
 
-def _memory(parts: Iterable[wire.ContainerMemory]) -> tuple[MemoryPart, ...]:
-    return tuple(MemoryPart(each.memory_type, each.size, _zones(each.topology)) for each in parts)
+def _memory(parts: Iterable[wire.ContainerMemory]) -> tuple[MemoryBlock, ...]:
+    return tuple(MemoryBlock(each.memory_type, each.size, _zones(each.topology)) for each in parts)
 
 
 def _zones(topology: wire.TopologyInfo) -> tuple[int, ...]:
     return tuple(node.ID for node in topology.nodes)
-
-
-def _claim(claim: wire.DynamicResource) -> Claim:
-    devices = tuple(f"{each.driver_name}/{each.pool_name}/{each.device_name}" for each in claim.claim_resources)
-    return Claim(claim.claim_namespace, claim.claim_name, devices)
