@@ -28,6 +28,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import run_while_leading
 from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.scheduler.garbage import search_rarely
 from bayplan.services.scheduler.service import SchedulerService
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Options:
 
 async def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
+    search_rarely()
     settings = configuration.services
     dispatcher = Dispatcher(
         configuration.profiles,

@@ -27,6 +27,7 @@ from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, Ending, Outcome
 from bayplan.services.scheduler.gang_writes import note_complete, release
+from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake
 from bayplan.services.scheduler.words import annotations_of
 
@@ -127,6 +128,7 @@ class SchedulerService:
         """
         await self._listed.wait()
         await self._begin_to_follow(self.intake.entry(PODS)).wait()
+        keep_what_is_here()
         self.leading = True
         logger.info(
             "deciding", extra={"nodes": len(self.dispatcher.state.rows), "waiting": len(self.dispatcher.waiting)}
