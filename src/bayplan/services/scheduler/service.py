@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from bayplan.cluster.state import pod_key
@@ -199,10 +199,10 @@ class SchedulerService:
         times = (self.dispatcher.queue.next_time(), self._announcer.next_time)
         due = min((moment for moment in times if moment is not None), default=self.now + LONGEST_REST)
         rest = min(max(due - self.now, 0.001), LONGEST_REST)
-        try:
-            await asyncio.wait_for(self._something_happened.wait(), rest)
-        except TimeoutError:
-            return
+        # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with what was waited for.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(rest):
+                await self._something_happened.wait()
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
