@@ -129,8 +129,10 @@ class Waking:
     def _helped_pods(self) -> list[ForRoom]:
         """The classes that a node takes now. Nobody took them when they were parked, so only nodes that changed are of interest."""
         node_log, usage_log = self._state.node_log, self._state.usage_log
-        nodes, usage = node_log.since(self._looked_at[0]), usage_log.since(self._looked_at[1])
-        self._looked_at = (node_log.end, usage_log.end)
+        looked_at, self._looked_at = self._looked_at, (node_log.end, usage_log.end)
+        if not len(self._parked_pods):
+            return []
+        nodes, usage = node_log.since(looked_at[0]), usage_log.since(looked_at[1])
         everywhere = slice(0, self._state.columns.size)
         rows = everywhere if nodes is None or usage is None else np.union1d(nodes, usage)
         hopeful = self._parked_pods.that_may_fit(rows)
