@@ -1,1 +1,1 @@
-"""The node agent: what `bayplan agent` runs on every node. Start reading in `agent.py`."""
+"""The node agent: what a node really has and who holds it, from sysfs and the kubelet to a NodeResourceTopology."""

@@ -1,0 +1,163 @@
+"""The agent's account as objects of the API server: a NodeResourceTopology, or Volcano's Numatopology beside it (`volcano_exporter.py`).
+
+In come a `NodeAccount`, the kubelet's setup and a moment; out goes a document without nulls, ready to be printed or applied. Zones are in id order.
+Attributes say what every agent says (policy, scope, fingerprint of the pods) and what the scheduler would otherwise have to guess: options, managers,
+CPUs, devices and pods by name (`cluster/inventory.py`). `substance` tells two reports apart that differ in more than their moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from bayplan.cluster import fingerprint, inventory
+from bayplan.cluster.inventory import cpu_list
+from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
+from bayplan.kube.topology_v1alpha2 import GROUP
+from bayplan.services.agent.accounting import NodeAccount, ZoneAccount
+from bayplan.services.agent.kubelet_config import KubeletSetup
+from bayplan.services.agent.sysfs import Hardware
+
+KIND = "NodeResourceTopology"
+METHOD_ALL = "all"
+# Threads per core that the scheduler takes at their word; machines with other averages have unequal cores.
+_EVEN_THREADS = (1, 2, 4, 8)
+
+Document = dict[str, Any]
+
+
+class ReportFormat(Enum):
+    """Which object is published."""
+
+    V1ALPHA2 = "v1alpha2"
+    V1ALPHA1 = "v1alpha1"
+    NUMATOPOLOGY = "numatopology"
+
+
+class FingerprintMethod(Enum):
+    """Which pods the fingerprint stands for. Pods without anything of their own come and go without a new report."""
+
+    ALL = METHOD_ALL
+    EXCLUSIVE = fingerprint.METHOD_EXCLUSIVE
+
+
+def topology_document(
+    node: str,
+    account: NodeAccount,
+    hardware: Hardware,
+    setup: KubeletSetup | None,
+    *,
+    made_at: float,
+    all_pods: Iterable[fingerprint.PodName] | None = None,
+    version: ReportFormat = ReportFormat.V1ALPHA2,
+) -> Document:
+    """The node's report. With `all_pods` the fingerprint stands for those, else for pods that hold something in a zone."""
+    document: Document = {"apiVersion": f"{GROUP}/{version.value}", "kind": KIND, "metadata": {"name": node}}
+    if version is ReportFormat.V1ALPHA1:
+        # It has no attributes, and wants the word that they replaced.
+        document["topologyPolicies"] = (
+            [legacy_policy(setup.settings.policy.text, setup.settings.scope.text)] if setup else []
+        )
+    else:
+        values = {
+            **(_settings(setup.settings) if setup else {}),
+            **_names(account, hardware),
+            **_fingerprint(account, all_pods),
+            inventory.MADE_AT: f"{made_at:.6f}",
+        }
+        document["attributes"] = [{"name": name, "value": value} for name, value in values.items()]
+    document["zones"] = [_zone(zone) for zone in account.zones]
+    return document
+
+
+def substance(document: Mapping[str, Any]) -> bytes:
+    """A digest of what makes a report another one; the moment at which it was made does not."""
+    lasting = [each for each in document.get("attributes", ()) if each["name"] != inventory.MADE_AT]
+    parts = (lasting, document.get("topologyPolicies"), document.get("zones"), document.get("spec"))
+    return blake2b(msgspec.json.encode(parts), digest_size=16).digest()
+
+
+def legacy_policy(policy: str, scope: str) -> str:
+    """The one word that v1alpha1 has for policy and scope; `None` for whatever it has no word for."""
+    words = {
+        Policy.BEST_EFFORT.text: "BestEffort",
+        Policy.RESTRICTED.text: "Restricted",
+        Policy.SINGLE_NUMA_NODE.text: "SingleNUMANode",
+    }
+    levels = {Scope.POD.text: "PodLevel", Scope.CONTAINER.text: "ContainerLevel"}
+    return words[policy] + levels[scope] if policy in words and scope in levels else "None"
+
+
+def _settings(settings: KubeletSettings) -> dict[str, str]:
+    """What decides admissions, under the kubelet's own names."""
+    return {
+        "topologyManagerPolicy": settings.policy.text,
+        "topologyManagerScope": settings.scope.text,
+        "topologyManagerMaxNUMANodes": str(settings.max_numa_nodes),
+        "topologyManagerOptionPreferClosestNumaNodes": str(settings.prefer_closest).lower(),
+        "cpuManagerPolicy": "static" if settings.cpu_static else "none",
+        "cpuManagerPolicyOptions": ",".join(f"{name}=true" for name in sorted(settings.cpu_options)),
+        "memoryManagerPolicy": "Static" if settings.memory_static else "None",
+    }
+
+
+def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
+    """CPUs, devices and pods by name. CPUs are left out where their ids have gaps: the columns have no word for those."""
+    values: dict[str, str] = {}
+    layout = hardware.layout
+    if layout is not None:
+        columns = {"core": layout.core, "socket": layout.socket, "zone": layout.numa, "cache": layout.l3}
+        values[inventory.CPUS] = _json(columns)
+        values[inventory.RESERVED_CPUS] = cpu_list(account.reserved_cpus)
+        if layout.threads_per_core in _EVEN_THREADS:
+            values["bayplan.io/threads-per-core"] = str(layout.threads_per_core)
+        values[inventory.FREE_CPUS] = cpu_list(account.free_cpus)
+        listed = {
+            resource: [(device.id, device.zones, device.state) for device in devices]
+            for resource, devices in account.devices.items()
+        }
+        values[inventory.DEVICES] = _json(listed)
+    values[inventory.PODS] = _json(
+        {f"{namespace}/{name}": held for (namespace, name), held in account.holdings.items()}
+    )
+    values.update({kind: cpu_list(cpus) for kind, cpus in (hardware.kinds or {}).items()})
+    return values
+
+
+def _fingerprint(account: NodeAccount, all_pods: Iterable[fingerprint.PodName] | None) -> dict[str, str]:
+    holders = [pod for pod, held in account.holdings.items() if held]
+    method = FingerprintMethod.EXCLUSIVE if all_pods is None else FingerprintMethod.ALL
+    return {
+        fingerprint.ATTRIBUTE: fingerprint.fingerprint_of(holders if all_pods is None else all_pods),
+        fingerprint.METHOD_ATTRIBUTE: method.value,
+    }
+
+
+def _zone(zone: ZoneAccount) -> Document:
+    body: Document = {
+        "name": f"node-{zone.id}",
+        "type": "Node",
+        "costs": [{"name": f"node-{other}", "value": value} for other, value in zone.distances.items()],
+        "resources": [
+            {
+                "name": name,
+                "capacity": str(amounts.capacity),
+                "allocatable": str(amounts.allocatable),
+                "available": str(amounts.available),
+            }
+            for name, amounts in zone.amounts.items()
+        ],
+    }
+    if zone.memory_group is not None:
+        group = ",".join(str(member) for member in zone.memory_group)
+        body["attributes"] = [{"name": MEMORY_GROUP_ATTRIBUTE, "value": group}]
+    return body
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

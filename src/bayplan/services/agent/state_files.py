@@ -1,0 +1,176 @@
+"""The kubelet's own notes: `cpu_manager_state` and `memory_manager_state`, which it writes with every change.
+
+In comes the text of a file, out goes what it says. The notes know more than the podresources socket (init containers, and what is free in each
+zone where memory spans zones) and less (pods only by UID, no devices). They stand in for the socket where that is absent
+(`pods_in_notes`), and complete it where it is there (`with_init_containers`). A file that is cut off or means nothing raises `InvalidObject`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
+
+from bayplan.cluster.inventory import NotUnderstood, cpu_set
+from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.services.agent.pod_resources import ContainerResources, MemoryBlock, PodName, PodResources
+from bayplan.services.agent.sysfs_files import members
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuState:
+    """`shared_cpus` are those that no container has to itself; `entries` are the others by pod UID and container."""
+
+    policy: str
+    shared_cpus: frozenset[int]
+    entries: Mapping[str, Mapping[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAmounts:
+    """One type of memory in one zone."""
+
+    allocatable: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryZone:
+    """A zone as the Memory Manager sees it: how many containers use it, and which zones are used together with it."""
+
+    assignments: int
+    group: tuple[int, ...]
+    amounts: Mapping[str, MemoryAmounts]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Zones by id, and the blocks of each container by pod UID."""
+
+    policy: str
+    zones: Mapping[int, MemoryZone]
+    entries: Mapping[str, Mapping[str, tuple[MemoryBlock, ...]]]
+
+
+class _CpuFile(msgspec.Struct, rename="camel", frozen=True):
+    policy_name: str
+    default_cpu_set: str = ""
+    entries: dict[str, dict[str, str]] | None = None
+
+
+class _MemoryTable(msgspec.Struct, frozen=True):
+    allocatable: int = 0
+    free: int = 0
+
+
+class _MemoryZoneFile(msgspec.Struct, rename="camel", frozen=True):
+    number_of_assignments: int = 0
+    memory_map: dict[str, _MemoryTable] | None = None
+    cells: list[int] | None = None
+
+
+class _Block(msgspec.Struct, rename="camel", frozen=True):
+    type: str
+    size: int
+    numa_affinity: list[int] | None = None
+
+
+class _MemoryFile(msgspec.Struct, rename="camel", frozen=True):
+    policy_name: str
+    machine_state: dict[int, _MemoryZoneFile] | None = None
+    entries: dict[str, dict[str, list[_Block]]] | None = None
+
+
+def cpu_state_of(text: bytes, source: str) -> CpuState:
+    """Read `cpu_manager_state`."""
+    said = _decoded(text, _CpuFile, source)
+    at = ObjectPath(f"file {source}")
+    return CpuState(
+        policy=said.policy_name,
+        shared_cpus=frozenset(_cpus(said.default_cpu_set, at.child("defaultCpuSet"))),
+        entries={
+            uid: {name: _cpus(cpus, at.child("entries").key(uid).key(name)) for name, cpus in containers.items()}
+            for uid, containers in (said.entries or {}).items()
+        },
+    )
+
+
+def memory_state_of(text: bytes, source: str) -> MemoryState:
+    """Read `memory_manager_state`."""
+    said = _decoded(text, _MemoryFile, source)
+    return MemoryState(
+        policy=said.policy_name,
+        zones={
+            zone_id: MemoryZone(
+                zone.number_of_assignments,
+                tuple(sorted(zone.cells or (zone_id,))),
+                {name: MemoryAmounts(each.allocatable, each.free) for name, each in (zone.memory_map or {}).items()},
+            )
+            for zone_id, zone in (said.machine_state or {}).items()
+        },
+        entries={
+            uid: {
+                name: tuple(MemoryBlock(block.type, block.size, tuple(block.numa_affinity or ())) for block in blocks)
+                for name, blocks in containers.items()
+            }
+            for uid, containers in (said.entries or {}).items()
+        },
+    )
+
+
+def pods_in_notes(
+    cpu: CpuState | None, memory: MemoryState | None, names: Mapping[str, PodName]
+) -> tuple[list[PodResources], list[str]]:
+    """What pods hold as far as the state files tell, and the UIDs of those whose names nobody knows.
+
+    `names` are the pods that are alive, by UID. Who is not among them has ended, or is only seconds old: its UID is in the second list, and
+    the caller decides what to think of it.
+    """
+    cpus = cpu.entries if cpu else {}
+    blocks = memory.entries if memory else {}
+    found, unknown = [], []
+    for uid in sorted({*cpus, *blocks}):
+        if uid not in names:
+            unknown.append(uid)
+            continue
+        of_cpu, of_memory = cpus.get(uid, {}), blocks.get(uid, {})
+        containers = tuple(
+            ContainerResources(name, cpus=of_cpu.get(name, ()), memory=of_memory.get(name, ()))
+            for name in sorted({*of_cpu, *of_memory})
+        )
+        found.append(PodResources(*names[uid], containers))
+    return found, unknown
+
+
+def with_init_containers(listed: Sequence[PodResources], noted: Sequence[PodResources]) -> list[PodResources]:
+    """The pods that the kubelet lists, with those of their containers that only its notes know: init containers."""
+    by_name = {pod.key: pod for pod in noted}
+    completed = []
+    for pod in listed:
+        known = {container.name for container in pod.containers}
+        notes = by_name[pod.key].containers if pod.key in by_name else ()
+        more = tuple(container for container in notes if container.name not in known)
+        completed.append(replace(pod, containers=pod.containers + more) if more else pod)
+    return completed
+
+
+def _decoded(text: bytes, kind: type[_Struct], source: str) -> _Struct:
+    at = ObjectPath(f"file {source}")
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError as error:
+        where, problem = field_and_problem(error)
+        raise InvalidObject(at.child(where) if where else at, problem) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidObject(at, f"is not valid JSON: {error}") from None
+
+
+def _cpus(text: str, at: ObjectPath) -> tuple[int, ...]:
+    try:
+        return tuple(sorted(members(cpu_set(text))))
+    except NotUnderstood as error:
+        raise InvalidObject(at, f'"{text}": must be {error}') from None
