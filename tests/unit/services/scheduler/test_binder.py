@@ -1,0 +1,207 @@
+"""Binding against a client that follows a script: every ending, the order on each node, and how many at once.
+
+Time is virtual: seconds pass as soon as everybody waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import msgspec
+import pytest
+
+from bayplan.kube.client import KubeClient, Unreachable
+from bayplan.kube.core_v1 import Metadata, Pod, PodSpec
+from bayplan.services.scheduler.binder import PATIENT_TRIES, USUAL_TRIES, Binder, Ending, Outcome
+from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
+
+LOST = Unreachable("no answer")
+
+
+@dataclass
+class ScriptedClient:
+    """Answers binds one after the other as written down, the last answer for ever; None is 201. `found` is what a look at the pod gives."""
+
+    answers: list[Exception | None] = field(default_factory=lambda: [None])
+    found: list[Pod | Exception] = field(default_factory=list)
+    seconds: float = 0.0
+    sent: list[tuple[float, str, str]] = field(default_factory=list)
+    looks: int = 0
+    under_way: int = 0
+    most_under_way: int = 0
+
+    async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: object) -> None:
+        self.sent.append((now(), pod, node))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(self.seconds)
+        self.under_way -= 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer is not None:
+            raise answer
+
+    async def get(self, resource: object, name: str, namespace: str) -> Pod:
+        self.looks += 1
+        found = self.found.pop(0) if len(self.found) > 1 else self.found[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def pod(name: str = "a", *, node: str | None = None, uid: str = "1", going: bool = False) -> Pod:
+    metadata = Metadata(
+        name=name, namespace="ml", uid=uid, deletion_timestamp="2026-01-01T00:00:00Z" if going else None
+    )
+    return Pod(metadata=metadata, spec=PodSpec(node_name=node))
+
+
+def binder_of(
+    client: ScriptedClient, *, at_once: int = 64, still_wanted: Callable[[Pod, str], bool] = lambda pod, node: True
+) -> Binder:
+    return Binder(cast("KubeClient", client), at_once=at_once, still_wanted=still_wanted)
+
+
+def bind(client: ScriptedClient, *, patient: bool = False) -> Outcome:
+    async def story() -> Outcome:
+        return await binder_of(client).bind(pod(), "n1", {}, patient=patient)
+
+    return in_virtual_time(story())
+
+
+@pytest.mark.parametrize(
+    "answers, found, ending",
+    [
+        ([None], [], Ending.BOUND),
+        # Nobody knows: the same bind is sent again.
+        ([LOST, None], [], Ending.BOUND),
+        ([LOST] * 20 + [None], [], Ending.BOUND),
+        ([refusal(500), refusal(503), refusal(429), None], [], Ending.BOUND),
+        # It has a node already; the pod itself says whose bind that was.
+        ([LOST, refusal(409)], [pod(node="n1")], Ending.BOUND),
+        ([refusal(409)], [pod(node="n1")], Ending.BOUND),
+        ([refusal(409)], [pod(node="n2")], Ending.ELSEWHERE),
+        ([refusal(409)], [pod(uid="2")], Ending.GONE),
+        ([refusal(409)], [pod(uid="2", node="n1")], Ending.GONE),
+        ([refusal(409)], [refusal(404)], Ending.GONE),
+        ([refusal(409)], [pod(going=True)], Ending.GONE),
+        ([refusal(409)], [pod()], Ending.REFUSED),
+        # A look is repeated until there is an answer.
+        ([refusal(409)], [LOST, refusal(500), LOST, pod(node="n1")], Ending.BOUND),
+        ([refusal(404)], [], Ending.GONE),
+        ([refusal(403)], [pod()], Ending.REFUSED),
+        ([refusal(500)], [pod()], Ending.REFUSED),
+        # The server said that it failed, and had done it.
+        ([refusal(500)], [pod(node="n1")], Ending.BOUND),
+    ],
+)
+def test_every_ending(answers: list[Exception | None], found: list[Pod | Exception], ending: Ending) -> None:
+    assert bind(ScriptedClient(list(answers), list(found))).ending is ending
+
+
+@pytest.mark.parametrize(
+    "status, patient, tries, passing",
+    [
+        (500, False, USUAL_TRIES, True),
+        (429, False, USUAL_TRIES, True),
+        (409, False, 1, True),
+        (403, False, 1, False),
+        # The others of a gang have their nodes: its place is kept, and it is tried again whatever the server says.
+        (500, True, PATIENT_TRIES, True),
+        (409, True, PATIENT_TRIES, True),
+        (403, True, PATIENT_TRIES, False),
+    ],
+)
+def test_how_often_a_refused_bind_is_tried(status: int, patient: bool, tries: int, passing: bool) -> None:
+    client = ScriptedClient([refusal(status)], [pod()])
+    outcome = bind(client, patient=patient)
+    assert (len(client.sent), outcome) == (tries, Outcome(Ending.REFUSED, "no", passing=passing))
+
+
+def test_the_server_says_when_to_come_again() -> None:
+    later = refusal(429)
+    later.retry_after = 7.0
+    client = ScriptedClient([later, None])
+    assert bind(client).ending is Ending.BOUND
+    assert client.sent[1][0] >= 7.0
+
+
+def test_a_bind_that_is_no_longer_wanted_is_not_sent() -> None:
+    async def story() -> None:
+        client = ScriptedClient(found=[pod()])
+        outcome = await binder_of(client, still_wanted=lambda pod, node: False).bind(pod(), "n1", {})
+        assert (outcome.ending, outcome.passing, client.sent) == (Ending.REFUSED, True, [])
+
+    in_virtual_time(story())
+
+
+def test_a_bind_that_may_have_been_taken_before_it_was_unwanted_is_looked_for() -> None:
+    async def story() -> None:
+        client = ScriptedClient([LOST], [pod(node="n1")])
+        wanted = iter([True, False])
+        outcome = await binder_of(client, still_wanted=lambda pod, node: next(wanted)).bind(pod(), "n1", {})
+        assert (outcome.ending, client.looks) == (Ending.BOUND, 1)
+
+    in_virtual_time(story())
+
+
+def test_binds_to_one_node_go_one_after_the_other_and_those_to_others_at_the_same_time() -> None:
+    async def story() -> None:
+        client = ScriptedClient(seconds=1.0)
+        binder = binder_of(client)
+        places = [("a", "n1"), ("b", "n2"), ("c", "n1"), ("d", "n1"), ("e", "n2")]
+        await asyncio.gather(*(binder.bind(pod(name), node, {}) for name, node in places))
+        assert client.sent == [(0, "a", "n1"), (0, "b", "n2"), (1, "c", "n1"), (1, "e", "n2"), (2, "d", "n1")]
+
+    in_virtual_time(story())
+
+
+def test_who_comes_later_waits_for_one_in_trouble_on_the_same_node() -> None:
+    async def story() -> None:
+        client = ScriptedClient([LOST, None])
+        binder = binder_of(client)
+        await asyncio.gather(binder.bind(pod("a"), "n1", {}), binder.bind(pod("b"), "n1", {}))
+        assert [name for _, name, _ in client.sent] == ["a", "a", "b"]
+
+    in_virtual_time(story())
+
+
+def test_no_more_than_so_many_at_once() -> None:
+    async def story() -> None:
+        client = ScriptedClient(seconds=1.0)
+        binder = binder_of(client, at_once=3)
+        await asyncio.gather(*(binder.bind(pod(f"p{number}"), f"n{number}", {}) for number in range(9)))
+        assert (client.most_under_way, now()) == (3, 3.0)
+
+    in_virtual_time(story())
+
+
+def test_one_that_is_cancelled_while_it_waits_harms_nobody() -> None:
+    async def story() -> None:
+        client = ScriptedClient(seconds=1.0)
+        binder = binder_of(client)
+        first, second, third = (asyncio.create_task(binder.bind(pod(name), "n1", {})) for name in "abc")
+        await asyncio.sleep(0.5)
+        second.cancel()
+        assert (await first).ending is Ending.BOUND
+        assert (await third).ending is Ending.BOUND
+        assert [name for _, name, _ in client.sent] == ["a", "c"]
+
+    in_virtual_time(story())
+
+
+def test_the_pod_is_bound_as_this_very_pod() -> None:
+    """With its uid, so that a successor of the same name is never bound in its place."""
+
+    class Asserting(ScriptedClient):
+        async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: object) -> None:
+            assert (namespace, pod, uid, node, annotations) == ("ml", "a", "1", "n1", {"x": "y"})
+
+    async def story() -> None:
+        wanted = msgspec.structs.replace(pod(), status=None)
+        outcome = await binder_of(Asserting()).bind(wanted, "n1", {"x": "y"})
+        assert outcome.ending is Ending.BOUND
+
+    in_virtual_time(story())
