@@ -1,0 +1,238 @@
+"""News into the dispatcher: what a list means for those who are not in it, broken objects, and versions that come out of order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bayplan.kube.core_v1 import Namespace, Node, Pod
+from bayplan.kube.decoding import Broken, Changes, Listed
+from bayplan.kube.meta_v1 import Change
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.resources import (
+    KAI_TOPOLOGIES,
+    KUEUE_TOPOLOGIES,
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    Resource,
+)
+from bayplan.kube.topology_levels import Topology
+from bayplan.kube.watch import Absent
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.profile import default_profile
+from bayplan.services.scheduler.intake import Intake
+from tests.helpers import topology, zone
+
+
+def new_intake() -> tuple[Intake, Dispatcher]:
+    dispatcher = Dispatcher({"bayplan": default_profile()})
+    return Intake(dispatcher), dispatcher
+
+
+def node(name: str, *, cpus: str = "8", version: str = "1") -> Node:
+    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": version}
+    return msgspec.convert({"metadata": metadata, "status": {"allocatable": {"cpu": cpus, "pods": "110"}}}, Node)
+
+
+def pod(name: str, *, on: str | None = None, version: str = "1", uid: str = "", cpus: str = "1", gang: str = "") -> Pod:
+    labels = {"bayplan.io/pod-group": gang} if gang else {}
+    metadata = {
+        "name": name,
+        "namespace": "ml",
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": version,
+        "labels": labels,
+    }
+    container = {"name": "main", "resources": {"requests": {"cpu": cpus}}}
+    spec = {"schedulerName": "bayplan", "nodeName": on, "containers": [container]}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+
+
+def listed(*items: Any, broken: tuple[Broken, ...] = ()) -> Listed[Any]:
+    return Listed(list(items), "100", list(broken))
+
+
+def added(*items: Any) -> Changes[Any]:
+    return Changes([Change("ADDED", item) for item in items], [])
+
+
+def modified(*items: Any) -> Changes[Any]:
+    return Changes([Change("MODIFIED", item) for item in items], [])
+
+
+def deleted(*items: Any) -> Changes[Any]:
+    return Changes([Change("DELETED", item) for item in items], [])
+
+
+class TestLists:
+    def test_whoever_is_not_in_a_list_is_gone(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1"), node("n2")), 1)
+        intake.take(PODS, listed(pod("a"), pod("b", on="n1"), pod("c", on="n2")), 1)
+        intake.take(NODES, listed(node("n2")), 2)
+        intake.take(PODS, listed(pod("c", on="n2")), 2)
+        assert list(dispatcher.state.rows) == ["n2"]
+        assert list(dispatcher.state.pods) == ["ml/c"]
+        assert list(dispatcher.waiting) == []
+
+    def test_a_second_list_that_says_the_same_changes_nothing(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1", cpus="2")), 1)
+        intake.take(PODS, listed(pod("large", cpus="4")), 1)
+        assert dispatcher.decide(1) is not None
+        intake.take(PODS, listed(pod("large", cpus="4")), 2)
+        assert dispatcher.decide(2) is None
+
+    def test_a_list_without_a_pod_whose_bind_is_under_way_gives_its_room_back(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(PODS, listed(pod("a", cpus="8")), 1)
+        dispatcher.decide(1)
+        intake.take(PODS, listed(), 2)
+        assert not dispatcher.is_assumed(pod("a"), "n1")
+        assert dispatcher.state.columns.free[0, 0] == dispatcher.state.columns.allocatable[0, 0]
+
+    def test_a_kind_that_is_not_installed_has_no_objects(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        report = topology(zone(0, {"cpu": 4}), zone(1, {"cpu": 4}))
+        intake.take(NODE_RESOURCE_TOPOLOGIES, listed(report), 1)
+        assert dispatcher.state.columns.zone_count[0] == 2
+        intake.take(NODE_RESOURCE_TOPOLOGIES, Absent(NODE_RESOURCE_TOPOLOGIES), 2)
+        assert dispatcher.state.columns.zone_count[0] == 0
+
+    def test_ready_when_every_resource_is_listed_or_known_to_be_absent(self) -> None:
+        intake, _ = new_intake()
+        for entry in intake.entries:
+            assert not intake.ready
+            assert str(entry.resource) in intake.not_listed_yet()
+            news: Listed[Any] | Absent = listed() if entry.required else Absent(entry.resource)
+            intake.take(entry.resource, news, 1)
+        assert intake.ready
+
+
+class TestChanges:
+    def test_they_are_taken_over_in_order(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        changes = [
+            Change("ADDED", pod("a")),
+            Change("DELETED", pod("a", version="2")),
+            Change("ADDED", pod("a", uid="second", version="3")),
+        ]
+        intake.take(PODS, Changes(changes, []), 1)
+        assert dispatcher.waiting["ml/a"].metadata.uid == "second"
+
+    def test_an_older_version_of_the_same_object_is_no_news(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(PODS, listed(pod("a", on="n1", version="9")), 1)
+        intake.take(PODS, modified(pod("a", version="8")), 1)
+        assert "ml/a" in dispatcher.state.pods
+        assert "ml/a" not in dispatcher.waiting
+
+    def test_versions_of_different_objects_of_one_name_are_not_compared(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(PODS, listed(pod("a", version="9")), 1)
+        intake.take(PODS, added(pod("a", uid="second", version="8")), 1)
+        assert dispatcher.waiting["ml/a"].metadata.uid == "second"
+
+    def test_versions_that_are_no_numbers_are_all_news(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1", version="b", cpus="2")), 1)
+        intake.take(NODES, modified(node("n1", version="a", cpus="4")), 1)
+        assert dispatcher.state.columns.allocatable[0, 0] == 4000
+
+    def test_pods_and_nodes_may_come_in_any_order(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(PODS, added(pod("a", on="n1", cpus="3")), 1)
+        intake.take(NODES, added(node("n1")), 1)
+        columns = dispatcher.state.columns
+        assert columns.allocatable[0, 0] - columns.free[0, 0] == 3000
+
+    def test_namespaces_and_pod_groups_come_and_go(self) -> None:
+        intake, dispatcher = new_intake()
+        space = msgspec.convert({"metadata": {"name": "ml", "labels": {"team": "a"}}}, Namespace)
+        group = msgspec.convert({"metadata": {"name": "train", "namespace": "ml"}, "spec": {"size": 2}}, PodGroup)
+        intake.take(NAMESPACES, added(space), 1)
+        intake.take(POD_GROUPS, added(group), 1)
+        assert list(dispatcher.roster.groups) == ["ml/train"]
+        intake.take(POD_GROUPS, deleted(group), 2)
+        intake.take(NAMESPACES, deleted(space), 2)
+        assert list(dispatcher.roster.groups) == []
+
+
+class TestBrokenObjects:
+    @pytest.mark.parametrize("as_list", [True, False])
+    def test_one_of_a_wrong_shape_is_named_and_the_others_are_taken_over(self, as_list: bool) -> None:
+        intake, dispatcher = new_intake()
+        broken = Broken("", "n2", "status.allocatable: expected an object")
+        news: Listed[Any] | Changes[Any] = listed(node("n1"), broken=(broken,))
+        if not as_list:
+            news = Changes([Change("ADDED", node("n1"))], [broken])
+        intake.take(NODES, news, 1)
+        assert list(dispatcher.state.rows) == ["n1"]
+        assert intake.problems == {"nodes n2": "Node n2: status.allocatable: expected an object"}
+
+    def test_what_it_said_before_counts_no_more(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, Changes([], [Broken("", "n1", "wrong")]), 2)
+        assert list(dispatcher.state.rows) == []
+
+    def test_a_better_version_ends_the_problem(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, Changes([], [Broken("", "n1", "wrong")]), 1)
+        intake.take(NODES, modified(node("n1")), 2)
+        assert (intake.problems, list(dispatcher.state.rows)) == ({}, ["n1"])
+
+    def test_so_does_its_deletion(self) -> None:
+        intake, _ = new_intake()
+        intake.take(NODES, Changes([], [Broken("", "n1", "wrong")]), 1)
+        intake.take(NODES, Changes([], [Broken("", "n1", "wrong", deleted=True)]), 2)
+        assert intake.problems == {}
+
+    def test_so_does_its_absence_from_a_list(self) -> None:
+        intake, _ = new_intake()
+        intake.take(NODES, listed(broken=(Broken("", "n1", "wrong"),)), 1)
+        intake.take(NODES, listed(), 2)
+        assert intake.problems == {}
+
+    def test_an_object_that_says_what_cannot_be_is_dropped_with_a_sentence(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1"), node("n2")), 1)
+        intake.take(NODES, modified(node("n1", cpus="a lot", version="2")), 2)
+        assert list(dispatcher.state.rows) == ["n2"]
+        [(where, text)] = intake.problems.items()
+        assert where == "nodes n1"
+        assert "status.allocatable" in text
+        assert "a lot" in text
+
+
+class TestTopologies:
+    def test_the_same_one_in_several_versions_is_there_until_the_last_is_gone(self) -> None:
+        intake, dispatcher = new_intake()
+        newest, older = KUEUE_TOPOLOGIES[0], KUEUE_TOPOLOGIES[1]
+        written = network("example.com/block", "example.com/rack")
+        intake.take(newest, listed(written), 1)
+        intake.take(older, listed(written), 1)
+        intake.take(newest, Absent(newest), 2)
+        assert dispatcher.trees.names == ["network"]
+        intake.take(older, listed(), 3)
+        assert dispatcher.trees.names == []
+
+    @pytest.mark.parametrize("resource", [*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES], ids=str)
+    def test_every_kind_of_it_is_read(self, resource: Resource[Any]) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(resource, added(network("example.com/rack")), 1)
+        assert dispatcher.trees.names == ["network"]
+
+
+def network(*levels: str) -> Topology:
+    spec = {"levels": [{"nodeLabel": level} for level in levels]}
+    return msgspec.convert({"metadata": {"name": "network"}, "spec": spec}, Topology)
