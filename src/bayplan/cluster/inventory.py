@@ -38,6 +38,7 @@ CpuSet = int
 """A set of logical CPUs: bit i is CPU i."""
 
 MOST_CPUS = 4096
+OFFLINE = -1
 # The kubelet keeps zones as bits of a 64-bit mask.
 LARGEST_ZONE = 63
 LONGEST_SHOWN = 60
@@ -63,7 +64,7 @@ class NotUnderstood(ValueError):
 
 @dataclass(frozen=True)
 class CpuLayout:
-    """Where each logical CPU sits, one column per kind of unit, indexed by CPU id."""
+    """Where each logical CPU sits, one column per kind of unit, indexed by CPU id; `OFFLINE` where no CPU has that id."""
 
     core: tuple[int, ...]
     socket: tuple[int, ...]
@@ -103,20 +104,25 @@ class CpuLayout:
         """How many CPUs each zone has, reserved ones included."""
         return {zone: cpus.bit_count() for zone, cpus in self.by_zone.items()}
 
+    @cached_property
+    def count(self) -> int:
+        """How many CPUs there are."""
+        return len(self.core) - self.core.count(OFFLINE)
+
     @property
     def threads_per_core(self) -> int:
         """Averages, rounded down, as the kubelet takes them: uneven machines are judged by them too."""
-        return len(self.core) // len(self.by_core)
+        return self.count // len(self.by_core)
 
     @property
     def cpus_per_socket(self) -> int:
         """See `threads_per_core`."""
-        return len(self.core) // len(self.by_socket)
+        return self.count // len(self.by_socket)
 
     @property
     def cpus_per_l3(self) -> int:
         """See `threads_per_core`."""
-        return len(self.core) // len(self.by_l3)
+        return self.count // len(self.by_l3)
 
     def splits_a_core(self, cpus: CpuSet) -> bool:
         """True if some core is partly inside the set."""
@@ -134,12 +140,16 @@ class ListedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """CPUs and devices by name, and what of them is free."""
+    """CPUs and devices by name, and what of them is free.
+
+    `kernel_cores` are the cores as the node's kernel numbers them, in every socket anew; empty if the node does not say.
+    """
 
     cpus: CpuLayout
     free_cpus: CpuSet
     reserved_cpus: CpuSet
     devices: Mapping[str, tuple[ListedDevice, ...]]
+    kernel_cores: tuple[int, ...] = ()
 
     @property
     def zones(self) -> frozenset[int]:
@@ -275,7 +285,8 @@ def _pods(text: str) -> PodHoldings:
 def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:
     groups: dict[int, CpuSet] = {}
     for cpu, unit in enumerate(unit_of_cpu):
-        groups[unit] = groups.get(unit, 0) | 1 << cpu
+        if unit != OFFLINE:
+            groups[unit] = groups.get(unit, 0) | 1 << cpu
     return groups
 
 
