@@ -21,15 +21,20 @@ from bayplan.cluster.tree import Distances, Path, Tree, distances_among
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
-from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2
+from bayplan.kube import podgroup_v1alpha1
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
+from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.dialects.dialect import Topologies
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, gang_named, key_of
+from bayplan.scheduling.dialects.volcano_job import pod_group_of, pods_of
 from bayplan.scheduling.gang import Gang, GangDecision, LevelRoom
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
-from bayplan.scheduling.gang_reader import gang_of, gang_of_kai
+from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_reader import gang_of
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
@@ -41,16 +46,25 @@ IN_STYLE = "{} would place it, but a kubelet there would refuse one of the pods"
 
 KINDS = ("podgroup", "podgroups", "pg")
 
-PodGroup = podgroup_v1alpha1.PodGroup | podgroup_v2alpha2.PodGroup
+PodGroup = AnyPodGroup
 
 
 def pod_groups(objects: ObjectSet) -> list[PodGroup]:
     """Everything that describes a gang."""
-    return [*objects.gangs, *objects.kai_gangs]
+    return [*objects.gangs, *objects.other_gangs]
+
+
+def with_volcano_jobs(objects: ObjectSet) -> ObjectSet:
+    """The same objects, with the PodGroup and the pods that Volcano would make of each of its Jobs."""
+    for job in objects.volcano_jobs:
+        with naming_the_file(objects, job):
+            objects.pods += pods_of(job)
+            objects.other_gangs.append(pod_group_of(job))
+    return objects
 
 
 @contextmanager
-def naming_the_file(objects: ObjectSet, written: PodGroup) -> Iterator[None]:
+def naming_the_file(objects: ObjectSet, written: PodGroup | Job) -> Iterator[None]:
     """Whatever turns out to be wrong with a gang is said with the file that it came from."""
     try:
         yield
@@ -58,13 +72,22 @@ def naming_the_file(objects: ObjectSet, written: PodGroup) -> Iterator[None]:
         raise objects.naming_the_file(error, written) from None
 
 
-def gang_in(written: PodGroup, pods: Sequence[Pod], namespace: str | None = None) -> Gang:
-    """The gang of a PodGroup, in the namespace given if it names none; members of KAI's are looked for among `pods`."""
+def gang_in(written: PodGroup, pods: Sequence[Pod], topologies: Topologies, namespace: str | None = None) -> Gang:
+    """The gang of a PodGroup, in the namespace given if it names none; its members are looked for among `pods`.
+
+    bayplan's own PodGroup may do without any: then its pods are made from its shapes.
+    """
     metadata = written.metadata
     metadata = metadata if metadata.namespace else msgspec.structs.replace(metadata, namespace=namespace or "default")
-    if isinstance(written, podgroup_v1alpha1.PodGroup):
-        return gang_of(msgspec.structs.replace(written, metadata=metadata))
-    return gang_of_kai(msgspec.structs.replace(written, metadata=metadata), pods)
+    in_namespace = msgspec.structs.replace(written, metadata=metadata)
+    key = key_of(in_namespace)
+    members = [pod for pod in pods if gang_named(pod) == key]
+    if isinstance(in_namespace, podgroup_v1alpha1.PodGroup) and not members:
+        return gang_of(in_namespace)
+    gang = dialect_of(in_namespace).gang_of(in_namespace, members, topologies)
+    if isinstance(gang, Incomplete):
+        raise InvalidObject(ObjectPath.of(in_namespace), gang.reason)
+    return gang
 
 
 class GangPlacer:

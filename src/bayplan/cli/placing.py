@@ -13,7 +13,7 @@ from time import monotonic
 import click
 import msgspec
 
-from bayplan.cli.gangs import GangPlacer, gang_in, naming_the_file, pod_groups
+from bayplan.cli.gangs import GangPlacer, gang_in, naming_the_file, pod_groups, with_volcano_jobs
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cluster.state import pod_key
@@ -35,15 +35,15 @@ SECONDS_BETWEEN_NEWS = 0.5
 def read_pods(paths: Sequence[Path], namespace: str | None) -> list[Pod]:
     """The pods of `-f`; other kinds are named once, and are an error if there is no pod at all."""
     objects = read_all(paths)
-    gangs = ["PodGroup"] if objects.gangs or objects.kai_gangs else []
+    gangs = ["PodGroup"] if pod_groups(objects) else []
     _name_other_kinds(objects, gangs, usable=bool(objects.pods), paths=paths)
     return _with_namespace(objects.pods, namespace)
 
 
 def read_work(paths: Sequence[Path], namespace: str | None) -> ObjectSet:
     """The pods and PodGroups of `-f`; other kinds are named once, and are an error if there is neither."""
-    objects = read_all(paths)
-    _name_other_kinds(objects, [], usable=bool(objects.pods or objects.gangs or objects.kai_gangs), paths=paths)
+    objects = with_volcano_jobs(read_all(paths))
+    _name_other_kinds(objects, [], usable=bool(objects.pods or pod_groups(objects)), paths=paths)
     objects.pods = _with_namespace(objects.pods, namespace)
     return objects
 
@@ -85,14 +85,14 @@ def place_gangs(
     An `objective` counts instead of the one that a gang names.
     """
     known = {pod_key(pod) for pod in work.pods}
-    pods = [*work.pods, *(pod for pod in session.objects.pods if work.kai_gangs and pod_key(pod) not in known)]
+    pods = [*work.pods, *(pod for pod in session.objects.pods if pod_key(pod) not in known)]
     placer = GangPlacer(session, answers)
     outcomes: list[GangOutcome] = []
     members: set[str] = set()
     with working("placing gangs"):
         for written in pod_groups(work):
             with naming_the_file(work, written):
-                gang = gang_in(written, pods, namespace)
+                gang = gang_in(written, pods, session.trees.levels, namespace)
                 gang = gang if objective is None else replace(gang, objective=objective)
                 outcomes.append(placer.place(gang))
             members |= {pod_key(pod) for pod in gang.pods}

@@ -89,7 +89,7 @@ def _about_gang(session: Session, found: PodGroup, now: datetime, output: str) -
 
     waited = seconds_since(found.metadata.creation_timestamp, now)
     with naming_the_file(session.objects, found):
-        gang = gang_in(found, session.objects.pods)
+        gang = gang_in(found, session.objects.pods, session.trees.levels)
         outcome = GangPlacer(session, ClassAnswers(session.state)).place(gang, float(waited or 0))
     if output == "text":
         print_answer(gang_text(outcome, pending_for(waited)), good=outcome.good)

@@ -15,9 +15,10 @@ import msgspec
 
 from bayplan import __version__
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2, topology_levels, topology_v1alpha2
+from bayplan.kube import podgroup_v1alpha1, topology_levels, topology_v1alpha2, volcano_batch_v1alpha1
 from bayplan.kube.core_v1 import Metadata, Node, Pod
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.files import ObjectSet, OtherPodGroup
+from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 KEY = "bayplan"
@@ -30,6 +31,7 @@ KEPT_ANNOTATIONS = (
     "kueue.x-k8s.io/",
     "volcano.sh/",
     "scheduling.k8s.io/",
+    "scheduling.volcano.sh/",
     "pod-group-name",  # KAI's
 )
 
@@ -39,8 +41,8 @@ _KINDS: dict[type, tuple[str, str]] = {
     NodeResourceTopology: (f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}", "NodeResourceTopology"),
     # Kueue's and KAI's are alike; which one it was makes no difference.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
-    podgroup_v1alpha1.PodGroup: (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND),
-    podgroup_v2alpha2.PodGroup: (f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[-1]}", "PodGroup"),
+    volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
+    **{struct: (resource.api_version, resource.kind) for struct, resource in ALL_POD_GROUPS.items()},
 }
 _Thing = (
     Node
@@ -48,7 +50,8 @@ _Thing = (
     | NodeResourceTopology
     | topology_levels.Topology
     | podgroup_v1alpha1.PodGroup
-    | podgroup_v2alpha2.PodGroup
+    | OtherPodGroup
+    | volcano_batch_v1alpha1.Job
 )
 
 
@@ -68,7 +71,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
 def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
     """The objects and decisions as one document."""
     things: list[_Thing] = [*objects.nodes, *objects.topologies, *objects.pods]
-    things += [*objects.levels, *objects.gangs, *objects.kai_gangs]
+    things += [*objects.levels, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
     return {
         "apiVersion": "v1",
         "kind": "List",

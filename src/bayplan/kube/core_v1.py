@@ -182,6 +182,12 @@ class PodOS(WireStruct, frozen=True):
     name: str = ""
 
 
+class SchedulingGroup(WireStruct, frozen=True):
+    """The PodGroup (`scheduling.k8s.io`) that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(WireStruct, frozen=True):
     """What a pod wants."""
 
@@ -200,6 +206,7 @@ class PodSpec(WireStruct, frozen=True):
     resource_claims: list[dict[str, object]] | None = None
     volumes: list[Volume] | None = None
     os: PodOS | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class PodCondition(WireStruct, frozen=True):

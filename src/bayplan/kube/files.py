@@ -18,23 +18,38 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2, topology_levels, topology_v1alpha2
+from bayplan.kube import (
+    coscheduling_v1alpha1,
+    podgroup_v1alpha1,
+    podgroup_v2alpha2,
+    scheduling_v1alpha2,
+    topology_levels,
+    topology_v1alpha2,
+    volcano_batch_v1alpha1,
+    volcano_scheduling_v1beta1,
+)
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 
-_Wire = TypeVar(
-    "_Wire",
-    Node,
-    Pod,
-    Namespace,
-    NodeResourceTopology,
-    topology_levels.Topology,
-    podgroup_v1alpha1.PodGroup,
-    podgroup_v2alpha2.PodGroup,
+OtherPodGroup = (
+    podgroup_v2alpha2.PodGroup
+    | volcano_scheduling_v1beta1.PodGroup
+    | coscheduling_v1alpha1.PodGroup
+    | scheduling_v1alpha2.PodGroup
 )
+# The PodGroups of other systems, by `apiVersion`.
+OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
+    **{f"{podgroup_v2alpha2.GROUP}/{version}": podgroup_v2alpha2.PodGroup for version in podgroup_v2alpha2.VERSIONS},
+    volcano_scheduling_v1beta1.API_VERSION: volcano_scheduling_v1beta1.PodGroup,
+    coscheduling_v1alpha1.API_VERSION: coscheduling_v1alpha1.PodGroup,
+    scheduling_v1alpha2.API_VERSION: scheduling_v1alpha2.PodGroup,
+}
+
+_Wire = TypeVar("_Wire", bound=WireObject)
 
 
 class _Header(WireStruct, frozen=True):
@@ -56,7 +71,8 @@ class ObjectSet:
     topologies: list[NodeResourceTopology] = field(default_factory=list)
     levels: list[topology_levels.Topology] = field(default_factory=list)
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
-    kai_gangs: list[podgroup_v2alpha2.PodGroup] = field(default_factory=list)
+    other_gangs: list[OtherPodGroup] = field(default_factory=list)
+    volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
     ignored_kinds: Counter[str] = field(default_factory=Counter)
     files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
 
@@ -68,15 +84,16 @@ class ObjectSet:
         self.topologies += part.topologies
         self.levels += part.levels
         self.gangs += part.gangs
-        self.kai_gangs += part.kai_gangs
+        self.other_gangs += part.other_gangs
+        self.volcano_jobs += part.volcano_jobs
         self.ignored_kinds += part.ignored_kinds
         self.files += [(file, part)] if file else part.files
 
     def naming_the_file(self, error: InvalidObject, thing: WireStruct) -> InvalidObject:
         """The same error about an object of this set, with the file it came from."""
         for file, part in self.files:
-            groups = (part.nodes, part.pods, part.topologies, part.levels, part.gangs, part.kai_gangs)
-            if any(each is thing for group in groups for each in group):
+            groups = (part.nodes, part.pods, part.topologies, part.levels, part.gangs, part.other_gangs)
+            if any(each is thing for group in (*groups, part.volcano_jobs) for each in group):
                 return InvalidObject(error.at.in_file(file), error.problem)
         return error
 
@@ -188,8 +205,10 @@ def _collect_one(
         found.levels.append(_decode(document, topology_levels.Topology, header, file))
     elif kind == podgroup_v1alpha1.KIND and header.api_version == podgroup_v1alpha1.API_VERSION:
         found.gangs.append(_decode(document, podgroup_v1alpha1.PodGroup, header, file))
-    elif kind == "PodGroup" and group == podgroup_v2alpha2.GROUP and version in podgroup_v2alpha2.VERSIONS:
-        found.kai_gangs.append(_decode(document, podgroup_v2alpha2.PodGroup, header, file))
+    elif kind == "PodGroup" and header.api_version in OTHER_POD_GROUPS:
+        found.other_gangs.append(_decode(document, OTHER_POD_GROUPS[header.api_version], header, file))
+    elif kind == volcano_batch_v1alpha1.KIND and header.api_version == volcano_batch_v1alpha1.API_VERSION:
+        found.volcano_jobs.append(_decode(document, volcano_batch_v1alpha1.Job, header, file))
     elif not kind:
         raise InvalidObject(_subject("object", header, file).child("kind"), "is missing; is this a Kubernetes object?")
     else:

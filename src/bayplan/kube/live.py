@@ -15,7 +15,7 @@ from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.decoding import Listed
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.resources import (
-    KAI_POD_GROUPS,
+    ALL_POD_GROUPS,
     KAI_TOPOLOGIES,
     KUEUE_TOPOLOGIES,
     NAMESPACES,
@@ -26,13 +26,14 @@ from bayplan.kube.resources import (
     Resource,
 )
 
+OTHER_POD_GROUPS = tuple(resource for resource in ALL_POD_GROUPS.values() if resource is not POD_GROUPS)
 READ: tuple[Resource[Any], ...] = (
     NAMESPACES,
     NODES,
     PODS,
     NODE_RESOURCE_TOPOLOGIES,
     POD_GROUPS,
-    KAI_POD_GROUPS,
+    *OTHER_POD_GROUPS,
     KAI_TOPOLOGIES,
     *KUEUE_TOPOLOGIES,
 )
@@ -41,18 +42,20 @@ READ: tuple[Resource[Any], ...] = (
 async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     """Everything that decisions depend on, and sentences about what could not be read."""
     async with KubeClient(access) as client:
-        namespaces, nodes, pods, reports, own, kai, *levels = await asyncio.gather(
-            *(_listed(client, each) for each in READ)
-        )
-    found = ObjectSet(nodes.items, pods.items, reports.items, gangs=own.items, kai_gangs=kai.items)
-    found.namespaces = namespaces.items
+        listed = dict(zip(READ, await asyncio.gather(*(_listed(client, each) for each in READ)), strict=True))
     # Kueue's Topologies are the same ones in every version that is served.
-    kueue = next((each.items for each in levels[1:] if each.items), [])
-    found.levels = [*kueue, *levels[0].items]
+    kueue = next((listed[each].items for each in KUEUE_TOPOLOGIES if listed[each].items), [])
+    found = ObjectSet(
+        nodes=listed[NODES].items,
+        pods=listed[PODS].items,
+        namespaces=listed[NAMESPACES].items,
+        topologies=listed[NODE_RESOURCE_TOPOLOGIES].items,
+        levels=[*kueue, *listed[KAI_TOPOLOGIES].items],
+        gangs=listed[POD_GROUPS].items,
+        other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
+    )
     problems = [
-        f"{broken.namespace}/{broken.name}: {broken.problem}"
-        for listed in (nodes, pods, reports, own, kai, *levels)
-        for broken in listed.broken
+        f"{broken.namespace}/{broken.name}: {broken.problem}" for each in listed.values() for broken in each.broken
     ]
     return found, problems
 

@@ -54,11 +54,18 @@ class PodGroupSpec(WireStruct, frozen=True):
     sub_groups: list[SubGroup] | None = None
 
 
+class PodGroupStatus(WireStruct, frozen=True):
+    """How far KAI, or whoever schedules in its place, has come."""
+
+    phase: str = ""
+
+
 class PodGroup(WireStruct, frozen=True):
     """A gang, as KAI's pod grouper writes it."""
 
     metadata: Metadata = Metadata()
     spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,19 @@ versions serve is a tuple, the newest first; which of them is installed is for t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 from urllib.parse import quote
 
 from bayplan.kube import (
     coordination_v1,
+    coscheduling_v1alpha1,
     events_v1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
+    scheduling_v1alpha2,
     topology_levels,
     topology_v1alpha2,
+    volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import Namespace, Node, Pod
 from bayplan.kube.meta_v1 import T
@@ -49,6 +52,11 @@ class Resource(Generic[T]):
             parts.append(subresource)
         return "/".join(parts)
 
+    def __str__(self) -> str:
+        """As users write it: `pods`, `noderesourcetopologies.topology.node.k8s.io`."""
+        group, _, _ = self.api_version.rpartition("/")
+        return f"{self.plural}.{group}" if group else self.plural
+
 
 PODS = Resource("v1", "pods", "Pod", Pod)
 NODES = Resource("v1", "nodes", "Node", Node, namespaced=False)
@@ -59,6 +67,24 @@ POD_GROUPS = Resource(podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alp
 KAI_POD_GROUPS = Resource(
     f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup
 )
+VOLCANO_POD_GROUPS = Resource(
+    volcano_scheduling_v1beta1.API_VERSION, "podgroups", "PodGroup", volcano_scheduling_v1beta1.PodGroup
+)
+COSCHEDULING_POD_GROUPS = Resource(
+    coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
+)
+KUBERNETES_POD_GROUPS = Resource(scheduling_v1alpha2.API_VERSION, "podgroups", "PodGroup", scheduling_v1alpha2.PodGroup)
+# By the wire struct, whatever describes a gang.
+ALL_POD_GROUPS: dict[type[Any], Resource[Any]] = {
+    resource.type: resource
+    for resource in (
+        POD_GROUPS,
+        KAI_POD_GROUPS,
+        VOLCANO_POD_GROUPS,
+        COSCHEDULING_POD_GROUPS,
+        KUBERNETES_POD_GROUPS,
+    )
+}
 NODE_RESOURCE_TOPOLOGIES = Resource(
     f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}",
     "noderesourcetopologies",

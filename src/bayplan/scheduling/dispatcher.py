@@ -26,11 +26,12 @@ from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_relations import may_concern
-from bayplan.scheduling.gang_roster import AnyPodGroup, GangRoster
+from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.half_bound import HalfBound
 from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
@@ -62,7 +63,7 @@ class Dispatcher:
         self.reports = intake_for(self.state, books, set(profiles))
         self.trees = Trees(self.state)
         self.answers = ClassAnswers(self.state)
-        self.roster = GangRoster()
+        self.roster = GangRoster(lambda: self.trees.levels)
         self.queue = SchedulingQueue(initial_backoff=initial_backoff, max_backoff=max_backoff)
         self.schedulers = {
             name: GangScheduler(self.state, self.trees, profile, self.answers) for name, profile in profiles.items()
@@ -193,11 +194,24 @@ class Dispatcher:
         self._queue_gangs(now)
         unit = self.queue.pop(now)
         while unit is not None:
-            todo = self._decide_gang(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
+            try:
+                todo = self._decide_gang(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
+            except Exception as error:  # noqa: BLE001 - a bug of ours that one unit brings to light must not stop all others
+                todo = self._give_up(unit, error, now)
             if todo is not None:
                 return todo
             unit = self.queue.pop(now)
         return None
+
+    def _give_up(self, unit: str, error: Exception, now: float) -> Refusal:
+        """Nothing is taken for the unit, and it waits until it changes or is flushed."""
+        pods = self.roster.waiting(unit.removeprefix(GANG)) if unit.startswith(GANG) else [self.waiting[unit]]
+        for pod in pods:
+            self.state.forget(pod_key(pod))
+        self.queue.failed(unit, now, waits_for=ForItself(unit))
+        return Refusal(
+            unit, tuple(pods), f"internal error: {type(error).__name__}: {error} (please report)", invalid=True
+        )
 
     def _decide_pod(self, key: str, now: float) -> Todo | None:
         pod = self.waiting.get(key)

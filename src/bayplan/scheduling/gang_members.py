@@ -1,8 +1,7 @@
 """A gang of pods that exist: a PodGroup of ours and the pods in the cluster that name it.
 
 For planning, a PodGroup holds the shape of its pods (`gang_reader.py`); in a cluster, somebody else creates them. They join by the label
-`bayplan.io/pod-group`, and inside it by `bayplan.io/group` where the gang has groups; `bayplan.io/rank` orders them, else their
-names do (`r2` before `r10`). Members with a node count as running: late ones follow them into their domain. A gang whose
+`bayplan.io/pod-group`, and inside it by `bayplan.io/group` where the gang has groups, in the order of their ranks (`ranks.py`). Members with a node count as running: late ones follow them into their domain. A gang whose
 minimum has not arrived is `Incomplete`, which says who is missing.
 """
 
@@ -15,16 +14,15 @@ from typing import TypeVar
 import msgspec
 
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
-from bayplan.cluster.tree import natural_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_reader import gang_of
+from bayplan.scheduling.ranks import rank_key
 
 POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"
-RANK = "bayplan.io/rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,6 @@ class Incomplete:
     reason: str
 
 
-def gang_label(pod: Pod) -> str:
-    """`namespace/name` of the PodGroup that a pod names; empty if it is in none."""
-    name = (pod.metadata.labels or {}).get(POD_GROUP, "")
-    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
-
-
 def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
     """The gang that a PodGroup and its pods make; raises `InvalidObject` if either says what cannot be."""
     frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
@@ -48,7 +40,7 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     at = ObjectPath.of(written).child("spec")
     home = _home(written.spec)
     names = {group.name for group in frame.whole.every_group()}
-    for pod in sorted(pods, key=_rank):
+    for pod in sorted(pods, key=rank_key):
         if pod.status is not None and pod.status.phase in TERMINAL_PHASES:
             continue
         name = (pod.metadata.labels or {}).get(GROUP, home)
@@ -76,11 +68,6 @@ def _home(spec: PodGroupSpec) -> str:
     if not spec.size and len(spec.groups or ()) == 1:
         return (spec.groups or [])[0].name
     return ""
-
-
-def _rank(pod: Pod) -> tuple[int, object]:
-    text = (pod.metadata.labels or {}).get(RANK, "")
-    return (int(text), ()) if text.isdecimal() else (1 << 31, natural_key(pod_key(pod)))
 
 
 def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], name: str = "") -> str:

@@ -1,54 +1,44 @@
 """Who belongs to which gang: PodGroups and their members, as news about either arrives in any order.
 
-A pod that names a PodGroup is decided about together with the others or not at all. The roster knows which gangs exist, who has
-arrived, and what a gang waits for before anybody looks for a place: its PodGroup, or its pods. It decides nothing.
+A pod that names a group, in whatever dialect, is decided about together with the others or not at all. The roster knows which gangs exist, who has
+arrived, and what a gang waits for before anybody looks for a place: its PodGroup, or its pods. It decides nothing. Gangs are
+known by a key: `namespace/name`, and the dialect in front of it where that is not bayplan's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.dialects.dialect import Topologies
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
 from bayplan.scheduling.gang import Gang
-from bayplan.scheduling.gang_members import Incomplete, gang_label, gang_of_members
-from bayplan.scheduling.gang_reader import KAI_POD_GROUP, gang_of_kai
-
-AnyPodGroup = PodGroup | kai.PodGroup
-
-
-def gang_name(pod: Pod) -> str:
-    """`namespace/name` of the gang that a pod belongs to, in bayplan's words or in KAI's; empty if it stands alone."""
-    named = gang_label(pod)
-    if named:
-        return named
-    in_kai = (pod.metadata.annotations or {}).get(KAI_POD_GROUP, "")
-    return f"{pod.metadata.namespace or 'default'}/{in_kai}" if in_kai else ""
+from bayplan.scheduling.gang_members import Incomplete
 
 
 class GangRoster:
-    """PodGroups by name and members by gang."""
+    """PodGroups by key and members by gang; `topologies` tells the Topologies that exist now."""
 
-    def __init__(self) -> None:
+    def __init__(self, topologies: Callable[[], Topologies] = dict) -> None:
         self.groups: dict[str, AnyPodGroup] = {}
+        self._topologies = topologies
         self._members: dict[str, dict[str, Pod]] = {}
         self._gang_of: dict[str, str] = {}
 
     def set_group(self, written: AnyPodGroup) -> str:
-        """A PodGroup came or changed; the gang's name."""
-        name = f"{written.metadata.namespace or 'default'}/{written.metadata.name}"
-        self.groups[name] = written
-        return name
+        """A PodGroup came or changed; the gang's key."""
+        key = key_of(written)
+        self.groups[key] = written
+        return key
 
-    def remove_group(self, name: str) -> None:
+    def remove_group(self, key: str) -> None:
         """A PodGroup is gone; its members wait for it to return."""
-        self.groups.pop(name, None)
+        self.groups.pop(key, None)
 
     def set_member(self, pod: Pod) -> str:
-        """A pod came or changed; the name of its gang, empty if it is in none."""
-        key, name = pod_key(pod), gang_name(pod)
+        """A pod came or changed; the key of its gang, empty if it is in none."""
+        key, name = pod_key(pod), gang_named(pod)
         before = self._gang_of.get(key)
         if before is not None and before != name:
             self.remove_member(key)
@@ -58,7 +48,7 @@ class GangRoster:
         return name
 
     def remove_member(self, key: str) -> str:
-        """A pod is gone; the name of the gang that it was in."""
+        """A pod is gone; the key of the gang that it was in."""
         name = self._gang_of.pop(key, "")
         if name:
             members = self._members[name]
@@ -85,16 +75,7 @@ class GangRoster:
 
     def gang(self, name: str) -> Gang | Incomplete:
         """The gang as it stands now; raises `InvalidObject` if its PodGroup or a member says what cannot be."""
-        written = self.groups.get(name)
-        members = self._members.get(name, {})
-        if written is None:
-            return Incomplete(name, f"waits for PodGroup {name}, which does not exist")
-        if isinstance(written, PodGroup):
-            return gang_of_members(written, members.values())
-        gang = gang_of_kai(written, members.values())
-        lacking = next((group for group in gang.whole.every_group() if group.least > len(group.pods)), None)
-        if lacking is not None:
-            here = f"{len(lacking.pods)} of {lacking.least}"
-            where = f" in group {lacking.name}" if lacking.name else ""
-            return Incomplete(name, f"waits for pods: {here}{where} have arrived")
-        return gang
+        dialect, written = dialect_of_gang(name), self.groups.get(name)
+        if written is None and dialect.written_as is not None:
+            return Incomplete(name, f"waits for PodGroup {shown(name)}, which does not exist")
+        return dialect.gang_of(written, list(self._members.get(name, {}).values()), self._topologies())

@@ -6,6 +6,8 @@ Most changes of a node are not about labels. So a change only costs a look at th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree, build_tree
 from bayplan.kube.topology_levels import HOSTNAME
@@ -13,6 +15,12 @@ from bayplan.scheduling.gang import Gang
 
 # What a gang without any Topology sees: all nodes side by side.
 NO_LEVELS = ""
+SINGLE_LABEL = "nodes by "
+
+
+def single_label(label: str) -> str:
+    """The name of the tree in which nodes with the same value of one label are a domain; no Topology is needed for it."""
+    return SINGLE_LABEL + label
 
 
 class Trees:
@@ -44,6 +52,11 @@ class Trees:
         """The Topologies that exist."""
         return [name for name in self._levels if name != NO_LEVELS]
 
+    @property
+    def levels(self) -> Mapping[str, tuple[str, ...]]:
+        """The levels of each Topology that exists."""
+        return {name: levels for name, levels in self._levels.items() if name != NO_LEVELS}
+
     def name_for(self, gang: Gang) -> str:
         """The Topology that a gang means: the one it names, or the only one there is if it speaks of levels."""
         if gang.topology or not gang.names_levels or len(self.names) != 1:
@@ -53,6 +66,8 @@ class Trees:
     def get(self, name: str) -> Tree | None:
         """The current tree of a Topology; None if there is no such Topology."""
         levels = self._levels.get(name)
+        if levels is None and name.startswith(SINGLE_LABEL):
+            levels = (name.removeprefix(SINGLE_LABEL),)
         if levels is None:
             return None
         known = self._built.get(name)

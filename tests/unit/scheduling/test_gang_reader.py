@@ -8,12 +8,10 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube import podgroup_v2alpha2 as kai
-from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.gang import Gang, Patience, Slices
-from bayplan.scheduling.gang_reader import gang_of, gang_of_kai
+from bayplan.scheduling.gang_reader import gang_of
 from bayplan.scheduling.gang_styles import STYLES
 
 SHAPE = {"resources": {"cpu": 1}}
@@ -133,86 +131,7 @@ def test_wrong_fields_are_named(spec: dict[str, Any], message: str) -> None:
     assert str(caught.value) == f"PodGroup ml/train: {message}"
 
 
-# -- KAI's PodGroup --------------------------------------------------------------------------------------------------------
-
-
-def kai_group(**spec: Any) -> kai.PodGroup:
-    return msgspec.convert({"metadata": {"name": "pg", "namespace": "ml"}, "spec": spec}, kai.PodGroup)
-
-
-def member(name: str, group: str = "", node: str = "", phase: str = "", namespace: str = "ml") -> Pod:
-    labels = {"kai.scheduler/subgroup-name": group} if group else {}
-    metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": {"pod-group-name": "pg"}}
-    spec = {"containers": [{"name": "main"}], "nodeName": node or None}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": phase}}, Pod)
-
-
-def test_pods_find_their_group_by_annotation_and_label() -> None:
-    written = kai_group(
-        minMember=3,
-        topologyConstraint={"topology": "network", "requiredTopologyLevel": "block"},
-        subGroups=[
-            {"name": "workers", "minMember": 2, "topologyConstraint": {"preferredTopologyLevel": "rack"}},
-            {"name": "leader", "minMember": 1},
-        ],
-    )
-    members = [member("w-10", "workers"), member("w-9", "workers"), member("l-0", "leader")]
-    strangers = [member("w-11", "workers", namespace="other"), msgspec.convert({"metadata": {"name": "x"}}, Pod)]
-    gang = gang_of_kai(written, [*members, *strangers])
-    assert (gang.name, gang.topology, gang.whole.required) == ("ml/pg", "network", "block")
-    by_name = {group.name: group for group in gang.whole.every_group()}
-    assert [pod.metadata.name for pod in by_name["workers"].pods] == ["w-9", "w-10"]
-    assert (by_name["workers"].least, by_name["workers"].preferred) == (2, "rack")
-    assert by_name["leader"].least == 1
-
-
-@pytest.mark.parametrize(
-    "running, waiting, minimum",
-    [(0, 3, 3), (1, 3, 2), (3, 2, 0), (4, 1, 0), (0, 2, 3), (0, 5, 3)],
-)
-def test_members_that_run_count_towards_the_minimum(running: int, waiting: int, minimum: int) -> None:
-    pods = [member(f"r-{number}", node="n1") for number in range(running)]
-    pods += [member(f"w-{number}") for number in range(waiting)]
-    gang = gang_of_kai(kai_group(minMember=3), pods)
-    (group,) = gang.whole.groups
-    assert (len(group.running), len(group.pods), group.least) == (running, waiting, minimum)
-
-
-def test_pods_that_ended_are_members_no_more() -> None:
-    pods = [member("a", node="n1", phase="Failed"), member("b", node="n1", phase="Succeeded"), member("c")]
-    (group,) = gang_of_kai(kai_group(minMember=2), pods).whole.groups
-    assert (group.running, [pod.metadata.name for pod in group.pods], group.least) == ((), ["c"], 2)
-
-
-def test_a_pod_of_a_sub_group_that_is_not_there_is_named() -> None:
-    with pytest.raises(InvalidObject) as caught:
-        gang_of_kai(kai_group(subGroups=[{"name": "workers", "minMember": 1}]), [member("a", "leader")])
-    assert 'pod ml/a belongs to "leader", which holds no pods; there are workers' in str(caught.value)
-
-
 def test_groups_may_be_cut_into_segments() -> None:
     gang = read(pod=SHAPE, groups=[{"name": "workers", "size": 8, "segments": [{"size": 4, "level": "rack"}]}])
     assert gang.whole.slices == ()
     assert gang.whole.groups[0].slices == (Slices(4, "rack"),)
-
-
-def replicas(**spec: Any) -> kai.PodGroup:
-    """Three replicas of a leader and a worker each."""
-    inner = [
-        {"name": f"{role}{number}", "parent": f"r{number}"} for number in range(3) for role in ("leader", "worker")
-    ]
-    return kai_group(subGroups=[*({"name": f"r{number}"} for number in range(3)), *inner], **spec)
-
-
-def test_min_sub_group_is_how_many_of_the_sub_groups_must_start() -> None:
-    members = [member(f"{role}{number}-0", f"{role}{number}") for number in range(3) for role in ("leader", "worker")]
-    assert gang_of_kai(replicas(minSubGroup=2), members).whole.minimum_groups == 2
-    assert gang_of_kai(replicas(), members).whole.minimum_groups is None
-
-
-@pytest.mark.parametrize("number", [0, 4])
-def test_min_sub_group_is_at_most_the_sub_groups_there_are(number: int) -> None:
-    with pytest.raises(InvalidObject) as caught:
-        gang_of_kai(replicas(minSubGroup=number), [])
-    told = f"spec.minSubGroup: {number} must be between 1 and the 3 sub-groups inside"
-    assert str(caught.value) == f"PodGroup ml/pg: {told}"

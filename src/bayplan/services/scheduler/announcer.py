@@ -12,9 +12,8 @@ import time
 from collections.abc import Mapping
 
 from bayplan.cluster.topology_report import Problem
-from bayplan.kube import podgroup_v1alpha1
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.resources import KAI_POD_GROUPS, NODES, POD_GROUPS
+from bayplan.kube.resources import ALL_POD_GROUPS, NODES
 from bayplan.scheduling.dispatcher import GANG, Dispatcher
 from bayplan.scheduling.todo import Refusal
 from bayplan.services.edges.conditions import ConditionWriter
@@ -77,7 +76,7 @@ class Announcer:
         written = self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
         if written is None:
             return None
-        resource = POD_GROUPS if isinstance(written, podgroup_v1alpha1.PodGroup) else KAI_POD_GROUPS
+        resource = ALL_POD_GROUPS[type(written)]
         metadata = written.metadata
         return Subject(
             resource.api_version, resource.kind, metadata.namespace or "default", metadata.name, metadata.uid

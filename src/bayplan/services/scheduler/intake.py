@@ -7,6 +7,7 @@ better one comes; everybody else is taken over.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,21 +18,22 @@ from bayplan.kube.decoding import Broken, Changes, Listed
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.resources import (
-    KAI_POD_GROUPS,
+    ALL_POD_GROUPS,
     KAI_TOPOLOGIES,
     KUEUE_TOPOLOGIES,
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
-    POD_GROUPS,
     PODS,
     Resource,
 )
 from bayplan.kube.topology_levels import Topology, levels_of
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.watch import Absent
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_roster import AnyPodGroup
+
+logger = logging.getLogger(__name__)
 
 News = Listed[Any] | Changes[Any] | Absent
 
@@ -112,6 +114,10 @@ class Intake:
             self.problems[f"{entry.resource} {key}"] = str(error)
             # What it said before counts no more.
             entry.drop(key)
+        except Exception as error:
+            # A bug of ours that one object brings to light must not stop the scheduler for all others.
+            logger.exception("cannot take an object over", extra={"object": f"{entry.resource} {key}"})
+            self.problems[f"{entry.resource} {key}"] = f"internal error: {error}"
         else:
             self.problems.pop(f"{entry.resource} {key}", None)
 
@@ -138,8 +144,10 @@ class Intake:
             Entry(NAMESPACES, self._put_namespace, state.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
             Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._dispatcher.reports.topology_gone),
-            Entry(POD_GROUPS, self._put_group, self._drop_group),
-            Entry(KAI_POD_GROUPS, self._put_group, self._drop_group),
+            *(
+                Entry(resource, self._put_group, partial(self._drop_group, resource))
+                for resource in ALL_POD_GROUPS.values()
+            ),
             *(
                 Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
                 for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
@@ -161,8 +169,8 @@ class Intake:
     def _put_group(self, written: AnyPodGroup) -> None:
         self._dispatcher.set_group(written, self._now)
 
-    def _drop_group(self, name: str) -> None:
-        self._dispatcher.remove_group(name, self._now)
+    def _drop_group(self, resource: Resource[Any], name: str) -> None:
+        self._dispatcher.remove_group(dialect_written_as(resource.type).key(name), self._now)
 
     def _put_levels(self, resource: Resource[Any], topology: Topology) -> None:
         name = topology.metadata.name

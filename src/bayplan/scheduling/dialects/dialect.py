@@ -1,0 +1,80 @@
+"""What a dialect is: one way of writing gangs, as a handful of pure functions.
+
+Each system has an object for a group and a way in which pods name it. A dialect says which group a pod names, makes a `Gang` of the group and the
+pods that name it, or says what is still waited for (`Incomplete`), and tells in one sentence each what the object asks for that bayplan does not
+do. `table.py` lists them all; `scheduling/gang_roster.py` asks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from bayplan.kube.core_v1 import Metadata, Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.scheduling.gang import Gang
+from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import single_label
+
+# The levels of each Topology of the cluster, widest first.
+Topologies = Mapping[str, tuple[str, ...]]
+# On a group object that cannot name a Topology itself.
+TOPOLOGY = "bayplan.io/topology"
+
+W = TypeVar("W")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect(Generic[W]):
+    """One way of writing gangs. `written_as` is the wire struct of its group object, None if pods alone make a group."""
+
+    name: str
+    written_as: type[W] | None
+    # The name of the group that a pod names, in the pod's namespace; empty if it names none.
+    group_named: Callable[[Pod], str]
+    gang_of: Callable[[W, Sequence[Pod], Topologies], Gang | Incomplete]
+    # What the object asks for and does not get, one sentence each.
+    remarks: Callable[[W], tuple[str, ...]] = lambda _: ()
+    # True if the object itself says that the gang has been complete.
+    was_complete: Callable[[W], bool] = lambda _: False
+
+    def key(self, name: str) -> str:
+        """A gang's key in the roster, from `namespace/name`: two dialects may have groups of one name."""
+        return name if self.name == OWN else f"{self.name} {name}"
+
+
+OWN = "bayplan"
+
+
+def full_name(metadata: Metadata) -> str:
+    """`namespace/name`."""
+    return f"{metadata.namespace or 'default'}/{metadata.name}"
+
+
+def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologies, at: ObjectPath) -> str:
+    """The Topology in which somebody means these node labels, who can name labels but no Topology.
+
+    The one that an annotation names; else the only one that has all these levels; else, for one label, a tree of that label alone. Labels
+    that are in several Topologies, or together in none, are an error.
+    """
+    named = (metadata.annotations or {}).get(TOPOLOGY, "")
+    wanted = [level for level in levels if level != HOSTNAME]
+    if named or not levels:
+        return named
+    if not wanted:
+        return single_label(HOSTNAME)
+    having = [name for name, known in topologies.items() if all(level in known for level in wanted)]
+    if len(having) == 1:
+        return having[0]
+    if having:
+        choice = f"choose with the annotation {TOPOLOGY}"
+        raise InvalidObject(at, f'"{wanted[0]}" is a level of several Topologies: {", ".join(having)}; {choice}')
+    if len(set(wanted)) == 1:
+        return single_label(wanted[0])
+    raise InvalidObject(at, f"no Topology has all the levels {', '.join(wanted)}; {_known(topologies)}")
+
+
+def _known(topologies: Topologies) -> str:
+    return "there are " + ", ".join(topologies) if topologies else "the cluster has no Topology"

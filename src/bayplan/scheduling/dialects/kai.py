@@ -1,0 +1,124 @@
+"""KAI-Scheduler's PodGroup (`scheduling.run.ai/v2alpha2`): sub-groups inside sub-groups, each with a minimum and levels of its own.
+
+Pods find their PodGroup by annotation and their sub-group by label, both written by KAI's pod grouper. The tree of sub-groups and the sentences about
+wrong ones are KAI's own (`kube/podgroup_v2alpha2.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.cluster.state import pod_key
+from bayplan.kube import podgroup_v2alpha2 as kai
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name
+from bayplan.scheduling.dialects.members import alive, arrived, group_of
+from bayplan.scheduling.gang import Gang, Group
+from bayplan.scheduling.gang_members import Incomplete
+
+POD_GROUP = "pod-group-name"
+SUB_GROUP = "kai.scheduler/subgroup-name"
+DEFAULT_QUEUE = "default-queue"
+COMPLETE = ("Running",)
+
+
+def group_named(pod: Pod) -> str:
+    """The PodGroup of a pod's annotation."""
+    return (pod.metadata.annotations or {}).get(POD_GROUP, "")
+
+
+def gang_of(written: kai.PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Incomplete:
+    """The gang of a PodGroup; it names its Topology itself."""
+    at = ObjectPath.of(written).child("spec")
+    tree = kai.gang_tree(written.spec)
+    if isinstance(tree, str):
+        raise InvalidObject(at.child("subGroups"), tree)
+    _check_min_sub_groups(tree, at)
+    topology = _topology(written.spec, at)
+    by_group: dict[str, list[Pod]] = {}
+    for pod in alive(pods):
+        by_group.setdefault((pod.metadata.labels or {}).get(SUB_GROUP, kai.DEFAULT_POD_SET), []).append(pod)
+    known = {pod_set.name for pod_set in tree.all_pod_sets()}
+    stray = next((name for name in by_group if name not in known), None)
+    if stray is not None:
+        first, names = pod_key(by_group[stray][0]), ", ".join(sorted(known))
+        problem = f'pod {first} belongs to "{stray}", which holds no pods; there are {names}'
+        raise InvalidObject(at.child("subGroups"), problem)
+    name, missing = full_name(written.metadata), _missing(tree, by_group)
+    return Incomplete(name, missing) if missing else Gang(name, _group(tree, by_group), topology)
+
+
+def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:
+    """KAI's `minSubGroup` must not be more than the sub-groups directly inside."""
+    inside = len(tree.sub_groups) + len(tree.pod_sets)
+    if tree.min_sub_groups is not None and not 1 <= tree.min_sub_groups <= inside:
+        where = f' of "{tree.name}"' if tree.name else ""
+        raise InvalidObject(
+            at.child("minSubGroup"),
+            f"{tree.min_sub_groups}{where} must be between 1 and the {inside} sub-groups inside",
+        )
+    for inner in tree.sub_groups:
+        _check_min_sub_groups(inner, at)
+
+
+def _topology(spec: kai.PodGroupSpec, at: ObjectPath) -> str:
+    """The one Topology that PodGroup and sub-groups name."""
+    named = {spec.topology_constraint.topology: at.child("topologyConstraint")}
+    for index, sub_group in enumerate(spec.sub_groups or ()):
+        constraint = sub_group.topology_constraint
+        if constraint is not None:
+            named.setdefault(constraint.topology, at.child("subGroups").item(index).child("topologyConstraint"))
+    named.pop("", None)
+    if len(named) > 1:
+        first, second = list(named)[:2]
+        raise InvalidObject(
+            named[second].child("topology"), f'"{second}" is not "{first}": bayplan places a gang in one Topology'
+        )
+    return next(iter(named), "")
+
+
+def _missing(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> str:
+    """What the first sub-group lacks; with a minimum of sub-groups, the others may stay away."""
+    inner = [_missing(each, by_group) for each in tree.sub_groups]
+    for pod_set in tree.pod_sets:
+        shown = "" if pod_set.name == kai.DEFAULT_POD_SET else pod_set.name
+        inner.append(arrived(len(by_group.get(pod_set.name, ())), pod_set.min_available, shown))
+    missing = [text for text in inner if text]
+    most_absent = 0 if tree.min_sub_groups is None else len(inner) - tree.min_sub_groups
+    return missing[0] if len(missing) > most_absent else ""
+
+
+def _group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> Group:
+    inner = [_group(each, by_group) for each in tree.sub_groups if not _missing(each, by_group)]
+    for pod_set in tree.pod_sets:
+        own = by_group.get(pod_set.name, ())
+        if len(own) >= pod_set.min_available:
+            required, preferred = _levels(pod_set.constraint)
+            inner.append(
+                group_of(own, pod_set.min_available, name=pod_set.name, required=required, preferred=preferred)
+            )
+    required, preferred = _levels(tree.constraint)
+    return Group(
+        tree.name, groups=tuple(inner), minimum_groups=tree.min_sub_groups, required=required, preferred=preferred
+    )
+
+
+def _levels(constraint: kai.TopologyConstraint | None) -> tuple[str | None, str | None]:
+    if constraint is None:
+        return None, None
+    return constraint.required or None, constraint.preferred or None
+
+
+def remarks(written: kai.PodGroup) -> tuple[str, ...]:
+    """Queues are KAI's own."""
+    queue = written.spec.queue
+    return () if queue in ("", DEFAULT_QUEUE) else (f'queue: "{queue}" is kept, but bayplan has no queues or quotas',)
+
+
+def was_complete(written: kai.PodGroup) -> bool:
+    """True if its phase says so."""
+    return written.status is not None and written.status.phase in COMPLETE
+
+
+DIALECT = Dialect("kai", kai.PodGroup, group_named, gang_of, remarks, was_complete)

@@ -1,0 +1,29 @@
+"""bayplan's own PodGroup (`bayplan.io/v1alpha1`), with pods that name it by label: `scheduling/gang_members.py` as a dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
+from bayplan.scheduling.dialects.dialect import OWN, Dialect, Topologies
+from bayplan.scheduling.gang import Gang
+from bayplan.scheduling.gang_members import POD_GROUP, Incomplete, gang_of_members
+
+
+def group_named(pod: Pod) -> str:
+    """The PodGroup of a pod's label."""
+    return (pod.metadata.labels or {}).get(POD_GROUP, "")
+
+
+def gang_of(written: PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Incomplete:
+    """The gang of a PodGroup and its pods; it names its Topology itself."""
+    return gang_of_members(written, pods)
+
+
+def was_complete(written: PodGroup) -> bool:
+    """True once somebody wrote so."""
+    return written.status is not None and written.status.phase == SCHEDULED
+
+
+DIALECT = Dialect(OWN, PodGroup, group_named, gang_of, was_complete=was_complete)
