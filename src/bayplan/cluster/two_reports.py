@@ -1,0 +1,80 @@
+"""Which report counts where a node has two objects: a NodeResourceTopology and a Numatopology.
+
+Two agents look at one kubelet, at moments of their own. Mixing what they say would make a node that never existed, so one of the two reports
+counts as a whole, by the first of these rules that tells them apart:
+
+1. One that can be used counts before one that cannot (no zones, or zones that contradict each other).
+2. One that lives counts before one that is silent: if a node's use changed in one report and the other agent has said nothing for
+   `SILENT_FOR` seconds since, that agent is taken to be dead. Agents write when something changes, so age alone means nothing.
+3. The richer one counts: more kinds of resources in its zones, then CPUs by number, then pods by name.
+4. The NodeResourceTopology counts.
+
+A report whose moment nobody knows, as in a dump, is never silent. `cluster/state.py` asks here before it takes a report over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayplan.cluster.topology_report import TopologyReport, same_use
+
+SILENT_FOR = 120.0
+
+NODE_RESOURCE_TOPOLOGY = "NodeResourceTopology"
+NUMATOPOLOGY = "Numatopology"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The last report of one kind, when it came and when it first showed the use that it shows."""
+
+    report: TopologyReport
+    at: float | None
+    changed_at: float | None
+
+
+class TwoReports:
+    """The last report of each kind, by node."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, dict[str, Heard]] = {}
+
+    def heard(self, kind: str, report: TopologyReport, at: float | None) -> TopologyReport | None:
+        """A report came: the one that counts now, None if that is the other one as before."""
+        known = self._heard.setdefault(report.node, {})
+        others = [other for other in known if other != kind]
+        counted_before = self._counts(known) if others else None
+        before = known.get(kind)
+        unchanged = before is not None and same_use(before.report, report)
+        known[kind] = Heard(report, at, before.changed_at if before is not None and unchanged else at)
+        counts = self._counts(known)
+        return None if others and counts is counted_before else counts
+
+    def gone(self, kind: str, node: str) -> TopologyReport | None:
+        """A node's object of one kind was deleted: the report of the other kind, if there is one."""
+        known = self._heard.get(node, {})
+        known.pop(kind, None)
+        if not known:
+            self._heard.pop(node, None)
+            return None
+        return self._counts(known)
+
+    def _counts(self, known: dict[str, Heard]) -> TopologyReport:
+        return max(known.items(), key=lambda entry: _order(entry[0], known))[1].report
+
+
+def _order(kind: str, known: dict[str, Heard]) -> tuple[bool, bool, tuple[int, bool, bool], bool]:
+    """How much speaks for a report: the larger, the better."""
+    report = known[kind].report
+    resources = {name for zone in report.zones for name in zone.resources}
+    richness = (len(resources), report.inventory is not None, report.pods is not None)
+    others = (heard for other, heard in known.items() if other != kind)
+    silent = any(_is_silent(known[kind], other) for other in others)
+    return report.usable and bool(report.zones), not silent, richness, kind == NODE_RESOURCE_TOPOLOGY
+
+
+def _is_silent(heard: Heard, other: Heard) -> bool:
+    """True if the other report shows other use since, and this one has said nothing for long."""
+    if heard.at is None or other.at is None or other.changed_at is None:
+        return False
+    return other.changed_at > heard.at and other.at - heard.at >= SILENT_FOR
