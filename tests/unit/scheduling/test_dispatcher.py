@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod, PodStatus, Quantities, SchedulingGate
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
@@ -292,3 +293,19 @@ class TestGangs:
         scheduler.set_group(pod_group(1), 0)
         scheduler.set_pod(pod("a", gang="train", group="lefft"), 0)
         assert '"lefft"' in reason(scheduler.decide(0))
+
+
+def test_a_bug_that_one_pod_brings_to_light_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = dispatcher("n1")
+    scheduler.set_pod(pod("cursed", 7), 0)
+    scheduler.set_pod(pod("b"), 1)
+    real = scheduler.state.classes.of
+
+    def of(each: Pod) -> PodClass:
+        if each.metadata.name == "cursed":
+            raise RuntimeError("nobody thought of this")
+        return real(each)
+
+    monkeypatch.setattr(scheduler.state.classes, "of", of)
+    assert "nobody thought of this" in reason(scheduler.decide(2))
+    assert places(scheduler.decide(2)) == {"ml/b": "n1"}
