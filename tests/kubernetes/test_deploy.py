@@ -15,7 +15,7 @@ from bayplan.kube.resources import PODS
 from bayplan.scheduling.service_settings import LeaderElection
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.edges.leader import run_while_leading
+from bayplan.services.edges.leader import Holds, run_while_leading
 from bayplan.services.edges.outbox import Outbox
 from tests.kubernetes.control_plane.objects import read_objects
 from tests.kubernetes.control_plane.plane import ControlPlane
@@ -274,7 +274,8 @@ def test_the_account_holds_its_lease_and_gives_it_up(control_plane: ControlPlane
     seen: list[str | None] = []
 
     async def story(client: KubeClient) -> None:
-        async def work() -> None:
+        async def work(holds: Holds) -> None:
+            assert holds()
             seen.append(control_plane.get(lease)["spec"].get("holderIdentity"))
 
         def changed(*, leads: bool) -> None:

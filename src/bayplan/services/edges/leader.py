@@ -31,18 +31,22 @@ class OnChange(Protocol):
         """`leads` is whether it begins."""
 
 
+Holds = Callable[[], bool]
+"""Whether the lease is ours at this moment, by the clock: a process that was frozen may not have had time to notice that it is not."""
+
+
 async def run_while_leading(
     client: KubeClient,
     settings: service_settings.LeaderElection,
     identity: str,
-    work: Callable[[], Coroutine[Any, Any, None]],
+    work: Callable[[Holds], Coroutine[Any, Any, None]],
     *,
     on_change: OnChange,
     finish: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Wait for the lease and run `work` until it ends, or until this is cancelled, or until the lease is lost.
 
-    `finish` runs after `work` while the lease is still held. Without leader election there is nothing to wait for and nothing to lose.
+    `work` is given a `Holds`, to be asked before anything that only a leader may do. `finish` runs after `work` while the lease is still held. Without leader election there is nothing to wait for and nothing to lose.
     """
     election = _election(client, settings, identity) if settings.enabled else None
     if election is not None:
@@ -51,7 +55,7 @@ async def run_while_leading(
     on_change(leads=True)
     lost = False
     renewing = asyncio.create_task(election.renew_until_lost() if election is not None else _never())
-    working = asyncio.create_task(work())
+    working = asyncio.create_task(work(lambda: election is None or election.leads))
     try:
         await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
         if renewing.done():

@@ -69,6 +69,7 @@ class SchedulerService:
         self._listed = asyncio.Event()
         self._followers = asyncio.TaskGroup()
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
+        self._holds_lease: Callable[[], bool] = lambda: True
         self._in_flight = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -121,13 +122,14 @@ class SchedulerService:
 
     # -- leading --------------------------------------------------------------------------------------------------
 
-    async def lead(self) -> None:
+    async def lead(self, holds_lease: Callable[[], bool] = lambda: True) -> None:
         """Decide and bind until cancelled. Begins with a list of pods as they are now: another instance may have bound some a moment ago.
 
         The list and what follows it are one stream. A list taken beside a watch would be older than some of the news and would undo them.
         """
         await self._listed.wait()
         await self._begin_to_follow(self.intake.entry(PODS)).wait()
+        self._holds_lease = holds_lease
         keep_what_is_here()
         self.leading = True
         logger.info(
@@ -158,7 +160,9 @@ class SchedulerService:
         self.leading = False
 
     def _decide_for(self, seconds: float) -> bool:
-        """Decide for a moment; True if there is more to decide right away."""
+        """Decide for a moment; True if there is more to decide right away. One that was frozen and lost its lease decides nothing more."""
+        if not self._holds_lease():
+            return False
         dispatcher = self.dispatcher
         dispatcher.wake(self.now)
         end = time.perf_counter() + seconds
@@ -253,4 +257,4 @@ class SchedulerService:
         return outcome
 
     def _still_wanted(self, pod: Pod, node: str) -> bool:
-        return self.leading and self.dispatcher.is_assumed(pod, node)
+        return self.leading and self._holds_lease() and self.dispatcher.is_assumed(pod, node)

@@ -12,7 +12,7 @@ import pytest
 
 from bayplan.kube.client import KubeClient
 from bayplan.scheduling.service_settings import LeaderElection
-from bayplan.services.edges.leader import LeadershipLost, run_while_leading
+from bayplan.services.edges.leader import Holds, LeadershipLost, run_while_leading
 from tests.unit.services.edges.small_server import in_virtual_time, refusal
 
 SETTINGS = LeaderElection(
@@ -74,7 +74,7 @@ class Instance:
         self._story = story
         self._settings = settings
 
-    def start(self, work: Callable[[], Any] | None = None) -> asyncio.Task[None]:
+    def start(self, work: Callable[[Holds], Any] | None = None) -> asyncio.Task[None]:
         return asyncio.create_task(
             run_while_leading(
                 cast("KubeClient", self._server),
@@ -86,7 +86,7 @@ class Instance:
             )
         )
 
-    async def _work(self) -> None:
+    async def _work(self, holds: Holds) -> None:
         self._note("works")
         try:
             await asyncio.sleep(3600)
@@ -166,13 +166,33 @@ def test_who_loses_the_lease_while_finishing_stops_that_too() -> None:
     assert story == ["a leads", "a works", "a stops", "a leads no more"]
 
 
+def test_who_works_can_ask_at_any_moment_whether_the_lease_is_still_held() -> None:
+    held: list[Holds] = []
+
+    async def work(holds: Holds) -> None:
+        held.append(holds)
+        assert holds()
+        await asyncio.sleep(3600)
+
+    async def tell() -> None:
+        server = LeaseServer()
+        task = Instance(server, "a", []).start(work)
+        await asyncio.sleep(1)
+        server.steal()
+        with pytest.raises(LeadershipLost):
+            await task
+
+    in_virtual_time(tell())
+    assert not held[0]()
+
+
 def test_what_ends_the_work_is_told_and_the_lease_is_released() -> None:
     story: list[str] = []
 
     async def tell() -> None:
         server = LeaseServer()
 
-        async def broken() -> None:
+        async def broken(holds: Holds) -> None:
             raise KeyError("bug")
 
         with pytest.raises(KeyError):
