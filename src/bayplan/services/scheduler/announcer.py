@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import ALL_POD_GROUPS, NODES
+from bayplan.scheduling.dialects.dialect import full_name
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import GANG, Dispatcher
-from bayplan.scheduling.todo import Refusal
+from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.words import Sentences
 
 logger = logging.getLogger(__name__)
@@ -30,14 +33,19 @@ STANDS_FOR = 0.3
 class Announcer:
     """Says what the dispatcher decided, to those whom it concerns."""
 
-    def __init__(self, dispatcher: Dispatcher, events: EventRecorder, conditions: ConditionWriter) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, events: EventRecorder, conditions: ConditionWriter, gangs: GangStatusWriter
+    ) -> None:
         self.events = events
         self.conditions = conditions
+        self._gangs = gangs
         self._dispatcher = dispatcher
         self._sentences = Sentences(dispatcher)
         # By unit, since when it has been refused and the latest refusal; the oldest first.
         self._refused: dict[str, tuple[float, Refusal]] = {}
         self._told: dict[str, str] = {}
+        # Of each PodGroup, by uid, what it asks for and does not get.
+        self._remarked: dict[str, tuple[str, ...]] = {}
 
     @property
     def next_time(self) -> float | None:
@@ -52,6 +60,7 @@ class Announcer:
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""
         self._refused.pop(unit, None)
+        self._remark(unit)
         for pod in pods:
             self.conditions.forget(pod.metadata.uid)
 
@@ -60,27 +69,43 @@ class Announcer:
         end = time.perf_counter() + seconds
         while (due := self.next_time) is not None and due <= now and time.perf_counter() < end:
             _, refusal = self._refused.pop(next(iter(self._refused)))
-            self._explain(refusal)
+            try:
+                self._explain(refusal)
+            except Exception:
+                # A bug in one explanation must not stop the scheduler.
+                logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
+
+    def complete(self, todo: Complete) -> None:
+        """Every pod that a gang needs has a node: that is written on its PodGroup."""
+        written = self._group_of(GANG + todo.gang)
+        if written is not None:
+            self._gangs.complete(written, todo.running)
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)
-        gang = self._subject_of_gang(refusal.unit)
-        if gang is not None:
-            self.events.record(gang, "Warning", "FailedScheduling", "Scheduling", text)
-            text = f"gang {gang.namespace}/{gang.name}: {text}"
+        written = self._group_of(refusal.unit)
+        if written is not None:
+            self._remark(refusal.unit)
+            self._gangs.waits(written, text, invalid=refusal.invalid)
+            self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
+            text = f"gang {full_name(written.metadata)}: {text}"
         for pod in refusal.pods:
             self.events.failed_scheduling(pod, text)
             self.conditions.unschedulable(pod, text, "SchedulerError" if refusal.invalid else "Unschedulable")
 
-    def _subject_of_gang(self, unit: str) -> Subject | None:
-        written = self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
+    def _remark(self, unit: str) -> None:
+        """What a PodGroup asks for that bayplan does not do is said once."""
+        written = self._group_of(unit)
         if written is None:
-            return None
-        resource = ALL_POD_GROUPS[type(written)]
-        metadata = written.metadata
-        return Subject(
-            resource.api_version, resource.kind, metadata.namespace or "default", metadata.name, metadata.uid
-        )
+            return
+        remarks = dialect_of(written).remarks(written)
+        if self._remarked.get(written.metadata.uid, ()) != remarks:
+            self._remarked[written.metadata.uid] = remarks
+            for remark in remarks:
+                self.events.record(_subject(written), "Warning", "NotSupported", "Reading", remark)
+
+    def _group_of(self, unit: str) -> AnyPodGroup | None:
+        return self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
 
     def tell_problems(self, by_object: Mapping[str, str], noted: list[Problem]) -> None:
         """Problems with objects, each told once: in the log, and on the node that a report is about."""
@@ -102,3 +127,8 @@ class Announcer:
         if node is not None:
             subject = Subject(NODES.api_version, NODES.kind, "default", name, node.metadata.uid)
             self.events.record(subject, "Warning", "InvalidTopology", "Reading", f"{problem.at}: {problem.text}")
+
+
+def _subject(written: AnyPodGroup) -> Subject:
+    resource, metadata = ALL_POD_GROUPS[type(written)], written.metadata
+    return Subject(resource.api_version, resource.kind, metadata.namespace or "default", metadata.name, metadata.uid)

@@ -60,14 +60,14 @@ class Sentences:
         dispatcher, pod = self._dispatcher, refusal.pods[0]
         state = dispatcher.state
         profile = dispatcher.profiles[pod.spec.scheduler_name or ""]
-        pod_class = state.classes.of(pod)
         version = (state.usage_log.end, state.node_log.end)
-        # Pods whose neighbours matter are each a case of their own.
-        key = (profile.name, pod_class)
-        kept = self._kept.get(key)
-        if kept is not None and kept[0] == version and not pod.spec.affinity:
-            return kept[1]
         try:
+            pod_class = state.classes.of(pod)
+            # Pods whose neighbours matter are each a case of their own.
+            key = (profile.name, pod_class)
+            kept = self._kept.get(key)
+            if kept is not None and kept[0] == version and not pod.spec.affinity:
+                return kept[1]
             decision = schedule_one(state, pod, profile, dispatcher.answers)
         except InvalidObject as error:
             return str(error)

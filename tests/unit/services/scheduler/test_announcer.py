@@ -1,0 +1,148 @@
+"""Who is told what, and when: the latest refusal of a unit after a moment, problems with objects once."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from bayplan.cluster.topology_report import Problem
+from bayplan.kube.core_v1 import Metadata, Node, Pod
+from bayplan.kube.errors import ObjectPath
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.todo import Refusal
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.scheduler.announcer import STANDS_FOR, Announcer
+from tests.unit.services.edges.small_server import pod_named
+
+A_WHILE = 10.0
+
+
+@dataclass
+class Heard:
+    """Takes the place of events and conditions, and notes what they were told, in one line each."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def failed_scheduling(self, pod: Pod, note: str) -> None:
+        self.lines.append(f"event {pod.metadata.name}: {note}")
+
+    def record(self, subject: Subject, type_: str, reason: str, action: str, note: str) -> None:
+        self.lines.append(f"event {subject.kind} {subject.name}, {reason}: {note}")
+
+    def unschedulable(self, pod: Pod, message: str, reason: str) -> None:
+        self.lines.append(f"condition {pod.metadata.name}, {reason}: {message}")
+
+    def forget(self, uid: str) -> None:
+        self.lines.append(f"forget {uid}")
+
+
+def announcer() -> tuple[Announcer, Heard, Dispatcher]:
+    heard = Heard()
+    dispatcher = Dispatcher({"bayplan": default_profile()})
+    made = Announcer(dispatcher, cast("EventRecorder", heard), cast("ConditionWriter", heard))
+    return made, heard, dispatcher
+
+
+def refusal(unit: str, reason: str, *pods: str, **more: Any) -> Refusal:
+    return Refusal(unit, tuple(pod_named(name) for name in pods), reason, **more)
+
+
+def test_a_refusal_is_told_when_it_has_stood_for_a_moment() -> None:
+    announces, heard, _ = announcer()
+    announces.refused(refusal("ml/a", "no room", "a"), 100.0)
+    assert announces.next_time == 100.0 + STANDS_FOR
+    announces.explain_for(1.0, 100.0)
+    assert heard.lines == []
+    announces.explain_for(1.0, 100.0 + STANDS_FOR)
+    assert heard.lines == ["event a: no room", "condition a, Unschedulable: no room"]
+    assert announces.next_time is None
+
+
+def test_of_many_refusals_of_a_unit_only_the_latest_is_told_and_it_waits_no_longer_for_that() -> None:
+    announces, heard, _ = announcer()
+    for number in range(5):
+        announces.refused(refusal("ml/a", f"reason {number}", "a"), 100.0 + number * STANDS_FOR / 10)
+    announces.explain_for(1.0, 100.0 + STANDS_FOR)
+    assert heard.lines[0] == "event a: reason 4"
+    assert len(heard.lines) == 2
+
+
+def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
+    announces, heard, _ = announcer()
+    announces.refused(refusal("ml/a", "no room", "a"), 100.0)
+    announces.placed("ml/a", [pod_named("a")])
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert heard.lines == ["forget uid-a"]
+
+
+def test_an_object_that_cannot_be_is_not_called_unschedulable() -> None:
+    announces, heard, _ = announcer()
+    announces.refused(refusal("ml/a", "invalid quantity", "a", invalid=True), 100.0)
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert heard.lines[1] == "condition a, SchedulerError: invalid quantity"
+
+
+def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
+    announces, heard, dispatcher = announcer()
+    group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"size": 2}}
+    dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
+    announces.refused(refusal("gang ml/train", "waits for pods", "a", "b"), 100.0)
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert heard.lines == [
+        "event PodGroup train, FailedScheduling: waits for pods",
+        "event a: gang ml/train: waits for pods",
+        "condition a, Unschedulable: gang ml/train: waits for pods",
+        "event b: gang ml/train: waits for pods",
+        "condition b, Unschedulable: gang ml/train: waits for pods",
+    ]
+
+
+def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
+    announces, heard, _ = announcer()
+    announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train", "a"), 100.0)
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert heard.lines[0] == "event a: waits for PodGroup ml/train"
+
+
+def test_an_explanation_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    announces, heard, _ = announcer()
+    announces.refused(Refusal("ml/a", (), ""), 100.0)  # nothing to explain it by
+    announces.refused(refusal("ml/b", "no room", "b"), 100.0)
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert heard.lines[0] == "event b: no room"
+    assert [record.message for record in caplog.records] == ["a refusal cannot be explained"]
+
+
+class TestProblemsWithObjects:
+    def test_each_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        announces, _, _ = announcer()
+        with caplog.at_level(logging.WARNING):
+            announces.tell_problems({"nodes n1": "wrong"}, [])
+            announces.tell_problems({"nodes n1": "wrong"}, [])
+            announces.tell_problems({"nodes n1": "wrong", "nodes n2": "wrong, too"}, [])
+            announces.tell_problems({"nodes n1": "wrong in another way"}, [])
+        told = [getattr(record, "problem", "") for record in caplog.records]
+        assert told == ["wrong", "wrong, too", "wrong in another way"]
+
+    def test_what_is_wrong_with_a_report_is_told_on_its_node(self) -> None:
+        announces, heard, dispatcher = announcer()
+        dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
+        at = ObjectPath("NodeResourceTopology n1").child("zones")
+        announces.tell_problems({}, [Problem(at, "no zones")])
+        announces.tell_problems({}, [Problem(at, "no zones")])
+        assert heard.lines == [
+            "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: no zones",
+        ]
+
+    def test_a_report_without_a_node_is_only_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        announces, heard, _ = announcer()
+        announces.tell_problems({}, [Problem(ObjectPath("NodeResourceTopology ghost"), "no zones")])
+        assert heard.lines == []
+        assert len(caplog.records) == 1

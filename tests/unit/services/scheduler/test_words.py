@@ -1,0 +1,109 @@
+"""What is written on pods that are bound, and the sentence about those that wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bayplan.engine.gangs.problem import Status
+from bayplan.engine.placement import ContainerZones
+from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang import GangDecision, Seat
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.todo import Assignment, Refusal
+from bayplan.services.scheduler.words import LONGEST, Sentences, annotations_of
+from tests.helpers import simple_pod
+
+
+def cluster_of(*cpus: int) -> Dispatcher:
+    dispatcher = Dispatcher({"bayplan": default_profile()})
+    for number, amount in enumerate(cpus):
+        allocatable: dict[str, Any] = {"cpu": str(amount), "memory": "64Gi", "pods": "110"}
+        node = Node(metadata=Metadata(name=f"n{number}"), status=NodeStatus(allocatable=allocatable))
+        dispatcher.state.set_node(node)
+    return dispatcher
+
+
+def pod(cpus: str = "4", name: str = "a", **spec: Any) -> Pod:
+    return simple_pod({"cpu": cpus, "memory": "1Gi"}, name, schedulerName="bayplan", **spec)
+
+
+class TestAnnotations:
+    def test_a_pod_in_zones_gets_them_by_container(self) -> None:
+        containers = (ContainerZones("main", (0,)), ContainerZones("helper", (0, 1)), ContainerZones("any", ()))
+        decision = Decision("ml/a", "n1", containers=containers)
+        assert annotations_of(Assignment(pod(), decision)) == {"bayplan.io/numa-zones": '{"main":[0],"helper":[0,1]}'}
+
+    def test_a_pod_without_zones_gets_nothing(self) -> None:
+        assert annotations_of(Assignment(pod(), Decision("ml/a", "n1"))) == {}
+
+    def test_a_member_of_a_gang_gets_rank_path_and_segment(self) -> None:
+        seat = Seat("ml/a", "", "n1", ("z1", "b2", "r3"), 7, segment=1)
+        assert annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat)) == {
+            "bayplan.io/rank": "7",
+            "bayplan.io/path": "z1/b2/r3",
+            "bayplan.io/segment": "1",
+        }
+
+    def test_a_gang_without_segments_has_none(self) -> None:
+        seat = Seat("ml/a", "", "n1", ("r3",), 0)
+        assert "bayplan.io/segment" not in annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat))
+
+
+class TestSentences:
+    def test_a_reason_that_is_known_in_words_is_said_as_it_is(self) -> None:
+        assert (
+            Sentences(cluster_of(8)).of(Refusal("ml/a", (pod(),), "waits for pods: 1 of 2")) == "waits for pods: 1 of 2"
+        )
+
+    def test_a_pod_without_room_is_told_what_is_missing_and_kube_schedulers_counts(self) -> None:
+        text = Sentences(cluster_of(2, 2)).of(Refusal("ml/a", (pod("4"),)))
+        assert "0/2 nodes are available" in text
+        assert "2 Insufficient cpu" in text
+
+    def test_room_that_appeared_meanwhile_is_no_contradiction(self) -> None:
+        text = Sentences(cluster_of(8)).of(Refusal("ml/a", (pod("4"),)))
+        assert text == "a place has become free meanwhile; it is tried again"
+
+    def test_a_pod_that_says_what_cannot_be_is_told_so(self) -> None:
+        text = Sentences(cluster_of(8)).of(Refusal("ml/a", (pod("a lot"),)))
+        assert "a lot" in text
+
+    def test_equal_pods_are_explained_once_until_something_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        dispatcher = cluster_of(2)
+        sentences = Sentences(dispatcher)
+        first = sentences.of(Refusal("ml/a", (pod(name="a"),)))
+        with monkeypatch.context() as patched:
+            patched.setattr("bayplan.services.scheduler.words.schedule_one", _must_not_be_asked)
+            assert sentences.of(Refusal("ml/b", (pod(name="b"),))) == first
+        dispatcher.state.set_node(node_named("late", "2"))
+        assert "0/2 nodes" in sentences.of(Refusal("ml/b", (pod(name="b"),)))
+
+    def test_a_gang_is_told_what_its_answer_rests_on(self) -> None:
+        decision = GangDecision("ml/train", Status.INFEASIBLE, "no rack has room for 8 pods")
+        text = Sentences(cluster_of(2)).of(Refusal("gang ml/train", (pod(),), gang=decision))
+        assert text == f"the gang has no place ({Status.INFEASIBLE.value}): no rack has room for 8 pods"
+
+    def test_a_gang_with_patience_left_is_told_what_it_waits_for(self) -> None:
+        decision = GangDecision("ml/train", Status.FEASIBLE, "found", waits="waits for a place in one rack")
+        text = Sentences(cluster_of(2)).of(Refusal("gang ml/train", (pod(),), gang=decision))
+        assert text == "waits for a place in one rack"
+
+    def test_no_sentence_is_longer_than_an_event_may_be_and_none_ends_in_half_a_letter(self) -> None:
+        text = Sentences(cluster_of(2)).of(Refusal("ml/a", (pod(),), "ä" * LONGEST))
+        assert len(text.encode()) <= LONGEST
+        assert text.endswith("ä...")
+
+
+def node_named(name: str, cpus: str) -> Node:
+    return msgspec.convert(
+        {"metadata": {"name": name}, "status": {"allocatable": {"cpu": cpus, "memory": "64Gi", "pods": "110"}}}, Node
+    )
+
+
+def _must_not_be_asked(*arguments: object) -> Decision:
+    raise AssertionError("the answer is known")
