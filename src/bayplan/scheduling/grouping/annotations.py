@@ -1,0 +1,194 @@
+"""What users ask for by annotations: the tree, the levels, and segments; in KAI's words or in Kueue's.
+
+    kai.scheduler/topology: network                                 on the workload, for all its pods
+    kai.scheduler/topology-required-placement: example.com/block
+    kai.scheduler/topology-preferred-placement: example.com/rack
+    kai.scheduler/segment-size: "4"                                 on a pod template, for the pods made from it
+    kai.scheduler/segment-topology-required-placement: example.com/rack
+
+    kueue.x-k8s.io/podset-required-topology: example.com/block      on a pod template
+    kueue.x-k8s.io/podset-slice-required-topology: example.com/rack
+    kueue.x-k8s.io/podset-slice-size: "4"
+
+    bayplan.io/topology: network                                    names the tree for those who do not write kai.scheduler/topology
+    bayplan.io/gang: "true"                                         is a gang, or "false" is none, whatever the kind
+
+Out come `Wishes`, and a `Problem` for every annotation that cannot be meant. A key of these families that nobody knows is a problem too: a misspelt wish
+must not be lost in silence. What Kueue's words mean is for its dialect to say (`scheduling/dialects/kueue.py`); whether a level exists is for the scheduler to say, who knows the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.podgroup_v1alpha1 import Segment
+from bayplan.scheduling.dialects import kueue
+from bayplan.scheduling.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
+from bayplan.scheduling.grouping.grouping import Problem
+from bayplan.scheduling.grouping.raw import Reference
+
+GANG = "bayplan.io/gang"
+TOPOLOGY = "kai.scheduler/topology"
+REQUIRED = "kai.scheduler/topology-required-placement"
+PREFERRED = "kai.scheduler/topology-preferred-placement"
+SEGMENT_SIZE = "kai.scheduler/segment-size"
+SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
+SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+KAI_KEYS = (TOPOLOGY, REQUIRED, PREFERRED, SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
+
+KUEUE_KEYS = (
+    kueue.REQUIRED,
+    kueue.PREFERRED,
+    kueue.UNCONSTRAINED,
+    kueue.SLICE_LEVEL,
+    kueue.SLICE_SIZE,
+    kueue.SLICE_LAYERS,
+    kueue.SHARED_DOMAIN,
+)
+
+_FAMILIES = {
+    "kai.scheduler/topology": KAI_KEYS,
+    "kai.scheduler/segment": KAI_KEYS,
+    "kueue.x-k8s.io/podset-": KUEUE_KEYS,
+}
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LEVEL = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LEVEL_ALLOWED = "must be a node label, such as topology.kubernetes.io/zone"
+_LARGEST_SEGMENT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What annotations of one place ask for; `gang` is None where nothing says whether the pods are one.
+
+    `together` is the name that roles share which must be in one domain.
+    """
+
+    gang: bool | None = None
+    topology: str = ""
+    required: str | None = None
+    preferred: str | None = None
+    segments: tuple[Segment, ...] = ()
+    together: str = ""
+
+    def over(self, below: Wishes) -> Wishes:
+        """These wishes, with those of another place where these are silent."""
+        levels = self if self.required or self.preferred else below
+        return Wishes(
+            below.gang if self.gang is None else self.gang,
+            self.topology or below.topology,
+            levels.required,
+            levels.preferred,
+            self.segments or below.segments,
+            self.together or below.together,
+        )
+
+
+class WishReader:
+    """Reads annotations and gathers what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def read(
+        self, about: Reference, annotations: Mapping[str, str], where: str = "metadata", segment: int | None = None
+    ) -> Wishes:
+        """The wishes of one set of annotations; `segment` is the size of segments where none is written."""
+        place = _Place(self.problems, about, annotations, f"{where}.annotations", segment)
+        place.check_keys()
+        kai = Wishes(
+            topology=place.topology(),
+            required=place.level(REQUIRED),
+            preferred=place.level(PREFERRED),
+            segments=place.kai_segments(),
+        )
+        asked = place.gang()
+        if asked is None and (place.has(KAI_KEYS) or place.has(KUEUE_KEYS)):
+            asked = True
+        return replace(kai.over(place.kueue()), gang=asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The annotations of one object, and where to say what is wrong with them."""
+
+    problems: list[Problem]
+    about: Reference
+    annotations: Mapping[str, str]
+    field: str
+    segment: int | None
+
+    def has(self, keys: tuple[str, ...]) -> bool:
+        return any(key in self.annotations for key in keys)
+
+    def wrong(self, key: str, allowed: str) -> None:
+        self.problems.append(Problem(self.about, f'{self.field}["{key}"]', self.annotations.get(key), allowed))
+
+    def check_keys(self) -> None:
+        for key in self.annotations:
+            known = next((keys for family, keys in _FAMILIES.items() if key.startswith(family)), None)
+            if known is not None and key not in known:
+                self.wrong(key, f"is not known; there are {', '.join(known)}")
+
+    def gang(self) -> bool | None:
+        text = self.annotations.get(GANG)
+        if text is None:
+            return None
+        if text not in ("true", "false"):
+            self.wrong(GANG, "must be true or false")
+        return text == "true"
+
+    def topology(self) -> str:
+        key = TOPOLOGY if TOPOLOGY in self.annotations else OWN_TOPOLOGY
+        name = self.annotations.get(key)
+        if name is not None and not _NAME.fullmatch(name):
+            self.wrong(key, "must be the name of a Topology")
+            return ""
+        return name or ""
+
+    def level(self, key: str) -> str | None:
+        label = self.annotations.get(key)
+        if label is not None and not _LEVEL.fullmatch(label):
+            self.wrong(key, _LEVEL_ALLOWED)
+            return None
+        return label
+
+    def size(self, key: str) -> int | None:
+        text = self.annotations.get(key)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= _LARGEST_SEGMENT or len(text) > 9:
+            self.wrong(key, f"must be a whole number from 1 to {_LARGEST_SEGMENT}")
+            return None
+        return int(text)
+
+    def kai_segments(self) -> tuple[Segment, ...]:
+        """Segments of a size; with both levels, each is inside one domain of the required one and best inside one of the preferred."""
+        size, required, preferred = self.size(SEGMENT_SIZE), self.level(SEGMENT_REQUIRED), self.level(SEGMENT_PREFERRED)
+        for key in (SEGMENT_REQUIRED, SEGMENT_PREFERRED):
+            if key in self.annotations and SEGMENT_SIZE not in self.annotations and self.segment is None:
+                self.wrong(key, f"needs {SEGMENT_SIZE} beside it")
+        if SEGMENT_SIZE in self.annotations and not self.has((SEGMENT_REQUIRED, SEGMENT_PREFERRED)):
+            self.wrong(SEGMENT_SIZE, f"needs {SEGMENT_REQUIRED} or {SEGMENT_PREFERRED} beside it")
+        if SEGMENT_SIZE not in self.annotations:
+            size = self.segment
+        if not size:
+            return ()
+        hard = (Segment(size=size, level=required),) if required else ()
+        soft = (Segment(size=size, level=preferred, preferred=True),) if preferred and preferred != required else ()
+        return hard + soft
+
+    def kueue(self) -> Wishes:
+        annotations = dict(self.annotations)
+        if self.segment and kueue.SLICE_LEVEL in annotations:
+            annotations.setdefault(kueue.SLICE_SIZE, str(self.segment))
+        try:
+            request = kueue.request_of(annotations, ObjectPath(str(self.about), self.field))
+        except InvalidObject as wrong:
+            self.problems.append(Problem(self.about, wrong.at.field, None, wrong.problem))
+            return Wishes()
+        segments = tuple(Segment(size=each.size, level=each.level) for each in request.slices)
+        return Wishes(None, "", request.required, request.preferred, segments, request.shares_with)

@@ -1,0 +1,157 @@
+"""Which gang a pod belongs to: the way in to this folder.
+
+    outcome = group_for(pod, owners, settings, answers)
+
+In come a pod, its owners as the API server has them (the nearest first, the top owner last) and the settings; out comes a `Grouping`: the PodGroup that
+should exist and the pod's place in it, or that the pod stands alone, or what is wrong and keeps it waiting. Where one more object must be known, a
+`Question` comes out instead (`questions.py`). The same pod and owners give the same outcome always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.dialects.dialect import OWN
+from bayplan.scheduling.dialects.table import DIALECTS
+from bayplan.scheduling.gang_members import GROUP, POD_GROUP
+from bayplan.scheduling.grouping import grove, loose_pods
+from bayplan.scheduling.grouping.grouping import Grouping, Problem, Refused
+from bayplan.scheduling.grouping.kai.settings import KaiSettings
+from bayplan.scheduling.grouping.kai.table import kai_group_for
+from bayplan.scheduling.grouping.kinds import KNOWN
+from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of, pod_group, spec_of
+from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
+from bayplan.scheduling.grouping.raw import RawObject, Reference, labels_of, metadata_of, raw_pod
+from bayplan.scheduling.grouping.rules import Rule, Rules, rules_by_kind
+from bayplan.scheduling.grouping.workload import Workload, index_of, part_of, workload_of
+from bayplan.scheduling.ranks import RANK
+
+Mode = Literal["bayplan", "kai"]
+
+# Pods of these are everywhere or nowhere: nothing about them is a gang.
+NEVER = {("apps", "DaemonSet"), ("", "Node")}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingSettings:
+    """Whose way of grouping is followed, and what is known about kinds."""
+
+    mode: Mode = "bayplan"
+    rules: Rules = field(default_factory=lambda: KNOWN)
+    kai: KaiSettings = field(default_factory=KaiSettings)
+
+
+def settings_with(rules: Sequence[Rule], mode: Mode = "bayplan", kai: KaiSettings | None = None) -> GroupingSettings:
+    """Settings with rules of a user's own, which count before those that bayplan has."""
+    return GroupingSettings(mode, KNOWN | rules_by_kind(rules), kai or KaiSettings())
+
+
+def group_for(
+    pod: Pod | RawObject,
+    owners: Sequence[RawObject],
+    settings: GroupingSettings | None = None,
+    answers: Answers | None = None,
+) -> Grouping | Question:
+    """The gang of a pod, or the question that must be answered first."""
+    settings = settings or GroupingSettings()
+    answers = {} if answers is None else answers
+    member = raw_pod(pod)
+    try:
+        if settings.mode == "kai":
+            return kai_group_for(member, owners, settings.kai, answers)
+        return _judged(member, owners, settings.rules, answers)
+    except Unanswered as unanswered:
+        return unanswered.question
+    except Refused as refused:
+        return Grouping(problems=(refused.problem,))
+
+
+def may_have_group(pod: Pod | RawObject) -> bool:
+    """Whether a pod must not be placed before the pod grouper has looked at it: it has owners, and nobody has grouped it yet."""
+    member = raw_pod(pod)
+    owners = metadata_of(member).get("ownerReferences") or []
+    if POD_GROUP in labels_of(member) or named_by_others(member):
+        return False
+    if grove.gang_name(member) or loose_pods.spark_application(member):
+        return True
+    if not owners:
+        return False
+    nearest = owners[0]
+    group = str(nearest.get("apiVersion") or "").rpartition("/")[0]
+    return (group, nearest.get("kind")) not in NEVER
+
+
+def named_by_others(pod: RawObject) -> bool:
+    """Whether a pod names its group in another system's words; those are understood as they are, and nobody is grouped twice."""
+    return any(dialect.group_named(msgspec.convert(pod, Pod)) for dialect in DIALECTS if dialect.name != OWN)
+
+
+def _judged(pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: Answers) -> Grouping:
+    if named_by_others(pod):
+        return Grouping()
+    if grove.gang_name(pod):
+        return _unless_named_otherwise(pod, grove.grouping_of(pod, owners, answers))
+    if loose_pods.spark_application(pod):
+        return _gang(pod, loose_pods.spark_workload(pod, owners))
+    if not owners or any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
+        return Grouping()
+    return _gang(pod, workload_of(owners, rules))
+
+
+def _gang(pod: RawObject, workload: Workload) -> Grouping:
+    """The gang of a workload, if it is one."""
+    asked = asked_of(workload, pod)
+    if asked.gang is False or (asked.gang is None and workload.rule.gang == "asked"):
+        return Grouping(problems=asked.problems)
+    if any(problem.holds for problem in asked.problems):
+        return Grouping(owner=workload.about, problems=asked.problems)
+    about = Reference.of(pod)
+    part = part_of(workload, pod)
+    index = index_of(part, pod)
+    segments = asked.whole.segments if not part.name else asked.parts[workload.parts.index(part)].segments
+    place = place_of(part, index, segments, about)
+    namespace = about.namespace or workload.about.namespace
+    wanted = pod_group(workload, spec_of(workload, asked), namespace, _which(workload, pod))
+    rank = index if index is None or workload.rule.ranks_of_whole else part.first_rank + index
+    labels = {POD_GROUP: wanted.metadata.name}
+    if place:
+        labels[GROUP] = place
+    if rank is not None:
+        labels[RANK] = str(rank)
+    return _unless_named_otherwise(
+        pod,
+        Grouping(
+            name=wanted.metadata.name,
+            manifest=manifest_of(wanted),
+            wanted=wanted,
+            owner=workload.about,
+            group=place,
+            rank=rank,
+            labels=labels,
+            problems=asked.problems,
+        ),
+    )
+
+
+def _which(workload: Workload, pod: RawObject) -> str:
+    """Which of a workload's gangs a pod is in, where it has several."""
+    key = workload.rule.one_gang_per
+    if not key:
+        return ""
+    value = labels_of(pod).get(key, "")
+    if not value:
+        raise Refused(
+            Problem(Reference.of(pod), "metadata.labels", None, f"{key} is missing: which gang is the pod in?")
+        )
+    return value
+
+
+def _unless_named_otherwise(pod: RawObject, grouping: Grouping) -> Grouping:
+    """A pod that names another PodGroup of bayplan's was put there by somebody who knows better."""
+    named = labels_of(pod).get(POD_GROUP, grouping.name)
+    return grouping if named == grouping.name else Grouping()

@@ -1,0 +1,67 @@
+"""What comes of grouping: the PodGroup to apply, the pod's place in it, and what is wrong.
+
+`Grouping` is the same for both modes, so that the service need not know which one it serves: it applies `manifest` (server-side), puts `labels` and
+`annotations` on the pod, and tells each `Problem` as an event on the object that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.grouping.raw import RawObject, Reference, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something an object says that cannot be meant: where, what, and what is allowed.
+
+    One that `holds` keeps the pods waiting until it is mended; the others are remarks.
+    """
+
+    about: Reference
+    field: str
+    value: object
+    allowed: str
+    holds: bool = True
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f"{shown(self.value)} "
+        return f"{self.about}: {self.field}: {value}{self.allowed}"
+
+
+class Refused(Exception):
+    """Grouping ends here because of one problem; never leaves the room."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The group that a pod belongs to, its place there, and what is to be said about it.
+
+    Without a `manifest` the pod stands alone, or waits if it is `held`. `wanted` is the same PodGroup as a struct, in bayplan's own mode.
+    """
+
+    name: str = ""
+    manifest: RawObject | None = None
+    wanted: PodGroup | None = None
+    owner: Reference | None = None
+    group: str = ""
+    rank: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether the pod must wait until somebody mends what is wrong."""
+        return any(problem.holds for problem in self.problems)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the pod is nobody's member and may be placed by itself."""
+        return self.manifest is None and not self.held

@@ -1,0 +1,173 @@
+"""KAI's groups of Kubeflow's distributed jobs: one per job, of all replicas unless the job says how many suffice.
+
+PyTorchJobs alone have sub-groups: the master, and the workers, who may be cut into segments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bayplan.scheduling.grouping.kai.metadata import KaiCase, KaiGroup, KaiRefusal, KaiSubGroup, usual_group
+from bayplan.scheduling.grouping.kai.segments import SEGMENT_SIZE, segment_constraint, worker_annotation
+from bayplan.scheduling.grouping.questions import Question, every
+from bayplan.scheduling.grouping.raw import (
+    RawObject,
+    Reference,
+    WrongValue,
+    annotations_of,
+    labels_of,
+    map_at,
+    metadata_of,
+    number_at,
+    text_at,
+)
+
+MIN_AVAILABLE = ("spec", "runPolicy", "schedulingPolicy", "minAvailable")
+JOB_NAME, JOB_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
+REPLICA_TYPE, REPLICA_INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
+
+
+def tf_job(case: KaiCase) -> KaiGroup:
+    """TFJob: whatever roles it has."""
+    return _distributed(case, "tfReplicaSpecs")
+
+
+def xgboost_job(case: KaiCase) -> KaiGroup:
+    """XGBoostJob: a master and workers."""
+    return _distributed(case, "xgbReplicaSpecs", ("Master", "Worker"))
+
+
+def jax_job(case: KaiCase) -> KaiGroup:
+    """JAXJob: workers."""
+    return _distributed(case, "jaxReplicaSpecs", ("Worker",))
+
+
+def mpi_job(case: KaiCase) -> KaiGroup:
+    """MPIJob: a launcher and workers; a launcher that comes after the workers is not waited for before it exists."""
+    group = _distributed(case, "mpiReplicaSpecs", ("Launcher", "Worker"))
+    delayed = text_at(case.owner, ("spec", "launcherCreationPolicy")) == "WaitForWorkersReady"
+    if not delayed or _launcher_exists(case):
+        return group
+    launchers = number_at(case.owner, ("spec", "mpiReplicaSpecs", "Launcher", "replicas"))
+    if not launchers:
+        raise KaiRefusal(
+            f"the type of the job {Reference.of(case.owner).name} doesn't allow for 0 mpiReplicaSpecs pods"
+        )
+    return replace(group, min_available=group.min_available - launchers)
+
+
+def _launcher_exists(case: KaiCase) -> bool:
+    owner = Reference.of(case.owner)
+    question = Question("v1", "Pod", owner.namespace, labels=((JOB_NAME, owner.name), (JOB_ROLE, "launcher")))
+    return any(not metadata_of(pod).get("deletionTimestamp") for pod in every(case.answers, question))
+
+
+def _distributed(case: KaiCase, specs: str, needed: tuple[str, ...] = ()) -> KaiGroup:
+    group = usual_group(case)
+    said = number_at(case.owner, MIN_AVAILABLE)
+    return replace(group, min_available=_replicas(case.owner, specs, needed) if said is None else said)
+
+
+def _replicas(job: RawObject, specs: str, needed: tuple[str, ...]) -> int:
+    """The pods of all roles together; KAI insists that each role says how many it has."""
+    name = Reference.of(job).name
+    roles = map_at(job, ("spec", specs))
+    if not roles and (job.get("spec") or {}).get(specs) is None:
+        raise KaiRefusal(f"the type of the job {name} doesn't have a {specs} field. Please fix the replica field")
+    for role in needed:
+        if role not in roles:
+            raise KaiRefusal(f"the type of the job {name} doesn't have a {role} replica spec which is required")
+    total = 0
+    for role in roles:
+        replicas = number_at(job, ("spec", specs, role, "replicas"))
+        if not replicas:
+            raise KaiRefusal(
+                f"the type of the job {name} doesn't allow for 0 {role} pods. Please fix the replica field"
+            )
+        total += replicas
+    if total <= 0:
+        raise KaiRefusal(f"failed calculate number of pods for a distributed job {name}. Must be greater than 0")
+    return total
+
+
+# -- PyTorch ---------------------------------------------------------------------------------------------------------------
+
+
+def pytorch_job(case: KaiCase) -> KaiGroup:
+    """PyTorchJob: the whole job's minimum, and what of it is not the master's is the workers'."""
+    group = _distributed(case, "pytorchReplicaSpecs")
+    elastic = _number_or_none(case.owner, ("spec", "elasticPolicy", "minReplicas"))
+    said = number_at(case.owner, MIN_AVAILABLE)
+    least = next(number for number in (said, elastic, group.min_available) if number is not None)
+    roles = map_at(case.owner, ("spec", "pytorchReplicaSpecs"))
+    if not roles:
+        owner = Reference.of(case.owner)
+        raise KaiRefusal(f"pytorchReplicaSpecs not found in PyTorchJob {owner.namespace}/{owner.name}")
+    masters = number_at(roles, ("Master", "replicas")) or 0
+    sub_groups = [KaiSubGroup("master", masters, pods=_own(case.pod, "master"))] if masters else []
+    if "Worker" in roles:
+        sub_groups += _workers(case, roles["Worker"] or {}, max(0, least - masters))
+    return replace(group, min_available=least, sub_groups=tuple(sub_groups))
+
+
+def _number_or_none(thing: RawObject, path: tuple[str, ...]) -> int | None:
+    """A number; None also where something else is written: KAI reads over it."""
+    try:
+        return number_at(thing, path)
+    except WrongValue:
+        return None
+
+
+def _own(pod: RawObject, role: str) -> tuple[str, ...]:
+    return (Reference.of(pod).name,) if labels_of(pod).get(REPLICA_TYPE) == role else ()
+
+
+def _workers(case: KaiCase, worker: RawObject, least: int) -> list[KaiSubGroup]:
+    replicas = number_at(worker, ("replicas",))
+    size = _segment_size(case.pod, worker)
+    own = _own(case.pod, "worker")
+    if size is None:
+        return [KaiSubGroup("worker", least, pods=own)]
+    pods = 1 if replicas is None else replicas
+    index = _segment_of(case.pod, size)
+    constraint = segment_constraint(case.pod, worker.get("template") or {}, case.owner)
+    segments = [
+        KaiSubGroup(
+            f"worker-{number}",
+            min(size, pods - number * size),
+            "worker",
+            own if number == index else (),
+            constraint,
+        )
+        for number in range(-(-pods // size))
+    ]
+    return [KaiSubGroup("worker", least), *segments]
+
+
+def _segment_size(pod: RawObject, worker: RawObject) -> int | None:
+    text = worker_annotation(pod, worker.get("template") or {}, SEGMENT_SIZE)
+    if not text:
+        return None
+    try:
+        size = int(text)
+    except ValueError:
+        raise KaiRefusal(f"invalid segment size {text}") from None
+    on_pod = annotations_of(pod).get(SEGMENT_SIZE)
+    if size <= 0:
+        where = "pod" if on_pod else "worker podTemplate"
+        raise KaiRefusal(f"segment size {text} on {where} needs to be a positive integer")
+    return size
+
+
+def _segment_of(pod: RawObject, size: int) -> int:
+    """A worker's segment, by its index; -1 for others."""
+    labels = labels_of(pod)
+    if labels.get(REPLICA_TYPE) != "worker":
+        return -1
+    about = Reference.of(pod)
+    if REPLICA_INDEX not in labels:
+        raise KaiRefusal(f"replica index label not found on pod {about.namespace}/{about.name}")
+    try:
+        return int(labels[REPLICA_INDEX]) // size
+    except ValueError:
+        raise KaiRefusal(f"invalid replica index {labels[REPLICA_INDEX]}") from None

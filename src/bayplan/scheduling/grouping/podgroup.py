@@ -1,0 +1,205 @@
+"""From a workload and the users' wishes to bayplan's own PodGroup, and to a pod's place in it.
+
+A workload with one sort of pods becomes a flat gang, one with roles a gang of groups. What is asked for on the workload, or on an owner above it, is
+meant for the whole gang; what is asked for on a role's pod template is meant for that group. The PodGroup depends on the workload and not on the pod
+that brought it up, so that every pod of a gang asks for the same object. (Where no rule tells where the template is, the pod's own
+annotations stand for it.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from bayplan.kube.core_v1 import Metadata, OwnerReference
+from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
+from bayplan.scheduling.grouping.annotations import Wishes, WishReader
+from bayplan.scheduling.grouping.grouping import Problem, Refused
+from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
+from bayplan.scheduling.grouping.rules import first
+from bayplan.scheduling.grouping.workload import Part, Workload, group_name
+
+# Whose queue a gang belongs to is nothing to us, but whoever reads the PodGroup may want to know.
+KEPT_LABELS = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
+LONGEST_NAME = 63  # the value of a label
+UID_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the annotations of a workload say: about the whole gang, and about each of its parts."""
+
+    whole: Wishes
+    parts: tuple[Wishes, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def gang(self) -> bool | None:
+        """Whether somebody says that the pods are a gang, or that they are not; None if nobody says."""
+        if self.whole.gang is not None:
+            return self.whole.gang
+        said = [part.gang for part in self.parts if part.gang is not None]
+        return any(said) if said else None
+
+
+def asked_of(workload: Workload, pod: RawObject) -> Asked:
+    """All wishes about a workload. Those of the only part are wishes about the whole, and segments asked for on the whole are the last part's."""
+    reader = WishReader()
+    last = workload.parts[-1] if workload.parts else None
+    segment = None if last is None else first(last.role.segment, last.source)
+    whole = Wishes()
+    for thing in (*reversed(workload.above), workload.thing):
+        whole = reader.read(Reference.of(thing), annotations_of(thing), segment=segment).over(whole)
+    parts = [_asked_of_part(reader, workload, part, pod) for part in workload.parts]
+    problems = tuple(reader.problems)
+    if len(parts) == 1 and not workload.parts[0].name:
+        return Asked(whole.over(parts[0]), (Wishes(),), problems)
+    if parts and whole.segments:
+        parts[-1] = parts[-1].over(Wishes(segments=whole.segments))
+    names = {wishes.topology for wishes in (whole, *parts) if wishes.topology}
+    if len(names) > 1:
+        problem = Problem(
+            workload.about, "kai.scheduler/topology", ", ".join(sorted(names)), "are two trees; a gang is placed in one"
+        )
+        return Asked(whole, tuple(parts), (*problems, problem))
+    topology = next(iter(names), "")
+    return Asked(Wishes(topology=topology).over(whole), tuple(parts), problems)
+
+
+def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawObject) -> Wishes:
+    if not part.role.template:
+        return reader.read(Reference.of(pod), annotations_of(pod))
+    return reader.read(workload.about, part.annotations, part.where, first(part.role.segment, part.source))
+
+
+def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
+    """The gang that a workload means; raises `Refused` if its numbers cannot be had."""
+    whole = asked.whole
+    if len(workload.parts) == 1 and not workload.parts[0].name:
+        part = workload.parts[0]
+        least, segments, inner = _divided(workload, part, whole.segments)
+        size = 0 if inner else part.size
+        return PodGroupSpec(
+            topology=whole.topology,
+            required=whole.required,
+            preferred=whole.preferred,
+            size=size,
+            minimum=None if inner or least == size else least,
+            segments=segments,
+            groups=inner,
+        )
+    groups = [_group(workload, part, wishes) for part, wishes in zip(workload.parts, asked.parts, strict=True)]
+    return PodGroupSpec(
+        topology=whole.topology,
+        required=whole.required,
+        preferred=whole.preferred,
+        groups=_together(groups, asked.parts),
+        minimum_groups=1 if workload.staged else None,
+    )
+
+
+def _group(workload: Workload, part: Part, wishes: Wishes) -> GroupSpec:
+    least, segments, inner = _divided(workload, part, wishes.segments)
+    return GroupSpec(
+        name=part.name,
+        size=0 if inner else part.size,
+        minimum=None if inner or least == part.size else least,
+        required=wishes.required,
+        preferred=wishes.preferred,
+        segments=segments,
+        groups=inner,
+    )
+
+
+def _divided(
+    workload: Workload, part: Part, segments: Sequence[Segment]
+) -> tuple[int, list[Segment] | None, list[GroupSpec] | None]:
+    """A part's minimum, its segments, or groups in their place where the last one is smaller than the others."""
+    if not segments:
+        return part.least, None, None
+    unit = segments[0].size
+    if part.size % unit == 0:
+        return part.least - part.least % unit, list(segments), None
+    if len(segments) > 1 or segments[0].preferred:
+        problem = f"does not divide the {part.size} pods"
+        raise Refused(Problem(workload.about, f"segments of {part.name or 'the gang'}", unit, problem))
+    sizes = [min(unit, part.size - start) for start in range(0, part.size, unit)]
+    level = segments[0].level
+    return (
+        part.least,
+        None,
+        [GroupSpec(name=_segment_name(part, number), size=size, required=level) for number, size in enumerate(sizes)],
+    )
+
+
+def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSpec]:
+    """Roles that share a name for being together become one group around them, with what the first of them asks for."""
+    found: dict[str, GroupSpec] = {}
+    for group, wish in zip(groups, wishes, strict=True):
+        if not wish.together:
+            found[group.name] = group
+            continue
+        around = f"together-{group_name(wish.together)}"
+        inner = msgspec.structs.replace(group, required=None, preferred=None)
+        before = found.get(around) or GroupSpec(name=around, required=group.required, preferred=group.preferred)
+        found[around] = msgspec.structs.replace(before, groups=[*(before.groups or []), inner])
+    return list(found.values())
+
+
+def place_of(part: Part, index: int | None, segments: Sequence[Segment], about: Reference) -> str:
+    """The group that a pod is in: its part, or the segment of it where segments are groups."""
+    if not segments or part.size % segments[0].size == 0:
+        return part.name
+    if index is None:
+        labels = " and ".join(rank.label for rank in part.role.rank) or "an index label"
+        raise Refused(Problem(about, "metadata.labels", None, f"{labels} is missing: which segment is the pod in?"))
+    return _segment_name(part, index // segments[0].size)
+
+
+def _segment_name(part: Part, number: int) -> str:
+    return f"{part.name or 'segment'}-{number}"
+
+
+def pod_group(workload: Workload, spec: PodGroupSpec, namespace: str, suffix: str = "") -> PodGroup:
+    """The PodGroup itself, owned by the workload."""
+    about = workload.about
+    labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}
+    owner = OwnerReference(api_version=about.api_version, kind=about.kind, name=about.name, uid=about.uid)
+    name = name_of(about, suffix)
+    metadata = Metadata(name=name, namespace=namespace or None, labels=labels or None, owner_references=[owner])
+    return PodGroup(metadata=metadata, spec=spec)
+
+
+def name_of(about: Reference, suffix: str = "") -> str:
+    """A name that a user recognises and that a workload of the same name later does not share: `train-1b4e28ba`."""
+    tail = "-".join(part for part in (about.uid[:UID_SHOWN], suffix) if part)
+    head = about.name[: LONGEST_NAME - len(tail) - 1].rstrip("-.")
+    return f"{head}-{tail}" if tail else head
+
+
+def manifest_of(group: PodGroup) -> RawObject:
+    """The PodGroup as it is applied: only what it says."""
+    metadata = {key: value for key, value in msgspec.to_builtins(group.metadata).items() if value}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": _said(metadata),
+        "spec": _said(msgspec.to_builtins(group.spec)),
+    }
+
+
+_DEFAULTS = {"placement": "binpack", "style": "bayplan", "apart": False, "preferred": False, "size": 0, "topology": ""}
+
+
+def _said(written: Any) -> Any:
+    """A map without what is not said or only the default."""
+    if isinstance(written, dict):
+        return {
+            key: _said(value)
+            for key, value in written.items()
+            if value is not None and not (key in _DEFAULTS and value == _DEFAULTS[key])
+        }
+    return [_said(entry) for entry in written] if isinstance(written, list) else written

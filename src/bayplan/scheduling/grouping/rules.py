@@ -1,0 +1,236 @@
+"""What a kind of workload means, as data: how many pods, in which groups, which of them must start together, and who has which rank.
+
+The kinds that bayplan knows are written in this form (`kinds.py`), and so are users' own:
+
+    kinds:
+    - kind: TrainingRun
+      group: example.com
+      roles:
+      - {name: driver, replicas: 1}
+      - name: worker
+        replicas: spec.workers.count
+        minimum: spec.workers.atLeast
+        template: spec.workers.template
+        rank: [{label: example.com/worker-index}]
+      roleLabel: [example.com/role]
+
+`rules_of` reads such a document; what is wrong with it is one sentence naming file, field and value. Where paths and amounts lead is
+`expressions.py`; `workload.py` applies a rule to an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.scheduling.grouping.expressions import amount_of, path_of
+from bayplan.scheduling.grouping.raw import Reference
+
+# One amount, or several: of replicas the smallest counts, of minima the first that is there.
+Amounts = int | str | list[str]
+
+
+class _Written(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """Base of all that a rule file may hold: a field that does not exist is an error, not a silence."""
+
+
+class Rank(_Written, frozen=True):
+    """A pod label that holds an index; of several, all but the last are multiplied by `times` and added."""
+
+    label: str
+    times: str = "1"
+
+
+class Role(_Written, frozen=True):
+    """Pods of one sort: a group of the gang, or the whole gang if it is the only role.
+
+    With `each`, a list in the object, there is one such group per entry, named by the field `name_at`; all paths are then meant from the entry. A pod
+    belongs to the role whose `means` (else its name) is the value of the rule's role label; `*` takes everybody else. `minimum` of the pods
+    must start together, but never more than `remaining`: pods that have done their work do not come back. A role exists only if there is
+    something at `needs`, and not where `unless` is true. `segment` is the size of segments for which an annotation names only the level.
+    """
+
+    name: str = ""
+    means: str = ""
+    each: str = ""
+    name_at: str = ""
+    replicas: Amounts = 1
+    minimum: Amounts | None = None
+    remaining: str | None = None
+    template: str = ""
+    rank: list[Rank] = []
+    segment: Amounts | None = None
+    needs: str = ""
+    unless: str = ""
+
+    @property
+    def value(self) -> str:
+        """The value of the role label that pods of this role carry."""
+        return self.means or self.name.lower()
+
+
+class Condition(_Written, frozen=True):
+    """Whether the text at a path `is` this one; `otherwise` stands for it where there is none."""
+
+    at: str
+    value: str = msgspec.field(name="is")
+    otherwise: str = ""
+
+
+class Rule(_Written, frozen=True):
+    """A kind. `gang` says whether its pods are always a gang, or only if an annotation asks for one.
+
+    A kind with one sort of pods says `replicas`, `minimum`, `remaining`, `template` and `rank` itself; one with several has `roles`, and its `minimum` is for the whole:
+    the last role gives way. `one_gang_per` is a pod label by whose values the pods fall into gangs. Where `staged` holds, the groups are
+    created one after the other, and where `one_by_one` holds the pods are, so that nobody may wait for all of them.
+    """
+
+    kind: str
+    group: str = ""
+    gang: Literal["always", "asked"] = "always"
+    replicas: Amounts | None = None
+    minimum: Amounts | None = None
+    remaining: str | None = None
+    template: str = ""
+    rank: list[Rank] = []
+    roles: list[Role] = []
+    role_label: list[str] = []
+    one_gang_per: str = ""
+    staged: Condition | None = None
+    one_by_one: Condition | None = None
+    ranks_of_whole: bool = False
+
+    def every_role(self) -> Sequence[Role]:
+        """The roles; a kind with one sort of pods has one without a name."""
+        if self.roles:
+            return self.roles
+        replicas = 1 if self.replicas is None else self.replicas
+        return [Role(replicas=replicas, remaining=self.remaining, template=self.template, rank=self.rank)]
+
+
+class RuleFile(_Written, frozen=True):
+    """What a rule file holds."""
+
+    kinds: list[Rule]
+
+
+Rules = dict[tuple[str, str], Rule]
+
+
+def rules_by_kind(rules: Sequence[Rule]) -> Rules:
+    """Rules by API group and kind; of two for the same kind the later one counts."""
+    return {(rule.group, rule.kind): rule for rule in rules}
+
+
+def rule_for(rules: Rules, about: Reference) -> Rule | None:
+    """The rule for an object's kind, whatever its version."""
+    return rules.get((about.group, about.kind))
+
+
+def rules_of(document: object, file: str) -> list[Rule]:
+    """The rules in a document read from a file; raises `InvalidObject` naming file, field, value and what is allowed."""
+    at = ObjectPath(f"rule file {file}")
+    try:
+        rules = msgspec.convert(document, RuleFile).kinds
+    except msgspec.ValidationError as error:
+        field, problem = field_and_problem(error)
+        raise InvalidObject(ObjectPath(at.subject, field), problem) from None
+    seen: set[tuple[str, str]] = set()
+    for number, rule in enumerate(rules):
+        here = at.child("kinds").item(number)
+        if (rule.group, rule.kind) in seen:
+            raise InvalidObject(here.child("kind"), f'"{rule.kind}" of group "{rule.group}" has a rule already')
+        seen.add((rule.group, rule.kind))
+        _check(rule, here)
+    return rules
+
+
+def _check(rule: Rule, at: ObjectPath) -> None:
+    if not rule.kind:
+        raise InvalidObject(at.child("kind"), '"" must be the name of a kind')
+    for field, amounts in (("replicas", rule.replicas), ("minimum", rule.minimum), ("remaining", rule.remaining)):
+        _check_amounts(amounts, at.child(field))
+    _check_path(rule.template, at.child("template"))
+    _check_ranks(rule.rank, at.child("rank"))
+    for field, condition in (("staged", rule.staged), ("oneByOne", rule.one_by_one)):
+        if condition is not None:
+            _check_path(condition.at, at.child(field).child("at"), needed=True)
+    if rule.roles and (rule.replicas is not None or rule.remaining or rule.template or rule.rank):
+        raise InvalidObject(
+            at.child("roles"), "a kind with roles says replicas, remaining, template and rank in each of them"
+        )
+    if len(rule.roles) > 1 and not rule.role_label:
+        raise InvalidObject(at.child("roleLabel"), "is missing: by which label do pods tell their role?")
+    for number, role in enumerate(rule.roles):
+        _check_role(role, at.child("roles").item(number))
+
+
+def _check_role(role: Role, at: ObjectPath) -> None:
+    if bool(role.name) == bool(role.each):
+        raise InvalidObject(at.child("name"), "needs one of name and each")
+    if bool(role.each) != bool(role.name_at):
+        raise InvalidObject(at.child("nameAt"), "goes with each: it is the field of an entry that names the group")
+    paths = {
+        "each": role.each,
+        "nameAt": role.name_at,
+        "template": role.template,
+        "needs": role.needs,
+        "unless": role.unless,
+    }
+    for field, path in paths.items():
+        _check_path(path, at.child(field))
+    for field, amounts in (("replicas", role.replicas), ("minimum", role.minimum), ("remaining", role.remaining)):
+        _check_amounts(amounts, at.child(field))
+    _check_amounts(role.segment, at.child("segment"))
+    _check_ranks(role.rank, at.child("rank"))
+
+
+def _check_ranks(ranks: Sequence[Rank], at: ObjectPath) -> None:
+    for number, rank in enumerate(ranks):
+        _check_amounts(rank.times, at.item(number).child("times"))
+
+
+def _check_path(text: str, at: ObjectPath, *, needed: bool = False) -> None:
+    if text or needed:
+        try:
+            path_of(text)
+        except ValueError as wrong:
+            raise InvalidObject(at, f'"{text}" {wrong}') from None
+
+
+def _check_amounts(amounts: Amounts | None, at: ObjectPath) -> None:
+    if isinstance(amounts, int) and amounts < 0:
+        raise InvalidObject(at, f"{amounts} must be 0 or more")
+    for text in _texts(amounts):
+        try:
+            amount_of(text)
+        except ValueError as wrong:
+            raise InvalidObject(at, f'"{text}" {wrong}') from None
+
+
+def _texts(amounts: Amounts | None) -> Iterator[str]:
+    if isinstance(amounts, str):
+        yield amounts
+    elif isinstance(amounts, list):
+        yield from amounts
+
+
+def smallest(amounts: Amounts, thing: object) -> int | None:
+    """Of several amounts the smallest that is there."""
+    return min(_values(amounts, thing), default=None)
+
+
+def first(amounts: Amounts | None, thing: object) -> int | None:
+    """Of several amounts the first that is there."""
+    return next(iter(_values(amounts, thing)), None)
+
+
+def _values(amounts: Amounts | None, thing: object) -> list[int]:
+    if isinstance(amounts, int):
+        return [amounts]
+    found = (amount_of(text).value(thing) for text in _texts(amounts))
+    return [value for value in found if value is not None]

@@ -1,0 +1,195 @@
+"""A rule applied to an object: which workload a pod is from, and its parts with their numbers.
+
+In come a pod's owners and the rules; out goes a `Workload`: of which object the gang is made, its parts (one per role) with size, minimum and the ranks they
+begin at, and whether parts or pods are created one after the other. `podgroup.py` is next, which joins it with the users' wishes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bayplan.scheduling.grouping.expressions import amount_of, path_of
+from bayplan.scheduling.grouping.grouping import Problem, Refused
+from bayplan.scheduling.grouping.raw import (
+    RawObject,
+    Reference,
+    WrongValue,
+    labels_of,
+    list_at,
+    look_up,
+    map_at,
+    metadata_of,
+    text_at,
+)
+from bayplan.scheduling.grouping.rules import Condition, Role, Rule, Rules, first, rule_for, smallest
+
+# A kind without a rule: how many pods it has is unknown, so each may start alone, in the domain of the others.
+UNKNOWN = Rule(kind="*", gang="asked", replicas=1, minimum=1)
+EVERYBODY_ELSE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The pods of one role. `source` is what the role's paths are meant from, `where` the field of its pod template."""
+
+    role: Role
+    name: str
+    value: str
+    size: int
+    least: int
+    first_rank: int
+    source: RawObject
+    annotations: Mapping[str, str]
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The object that describes a pod's gang, and the owners above it, the nearest first."""
+
+    about: Reference
+    rule: Rule
+    thing: RawObject
+    above: tuple[RawObject, ...]
+    parts: tuple[Part, ...]
+    staged: bool = False
+
+
+def workload_of(owners: Sequence[RawObject], rules: Rules) -> Workload:
+    """The workload of a pod with these owners, the top one last; raises `Refused` if it says what cannot be."""
+    number, rule = _described_by(owners, rules)
+    thing = owners[number]
+    return described(thing, rule, tuple(owners[number + 1 :]))
+
+
+def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> Workload:
+    """What a rule makes of an object; raises `Refused` if the object says what cannot be."""
+    about = Reference.of(thing)
+    try:
+        parts = _parts(thing, rule)
+        if rule.one_by_one is not None and _holds(rule.one_by_one, thing):
+            parts = [replace(part, least=min(part.least, 1)) for part in parts]
+        staged = rule.staged is not None and _holds(rule.staged, thing)
+    except WrongValue as wrong:
+        raise Refused(Problem(about, wrong.field, wrong.value, wrong.allowed)) from None
+    names = [part.name for part in parts]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Refused(Problem(about, "spec", twice, "is the name of two groups; each must have its own"))
+    return Workload(about, rule, thing, above, tuple(parts), staged)
+
+
+def part_of(workload: Workload, pod: RawObject) -> Part:
+    """The part that a pod belongs to, by the role label; raises `Refused` if it tells none that exists."""
+    if len(workload.parts) == 1 and not workload.parts[0].name:
+        return workload.parts[0]
+    labels = labels_of(pod)
+    key = next((label for label in workload.rule.role_label if label in labels), None)
+    about = Reference.of(pod)
+    if key is None:
+        expected = " or ".join(workload.rule.role_label)
+        raise Refused(Problem(about, "metadata.labels", None, f"{expected} is missing: which group is the pod in?"))
+    for part in workload.parts:
+        if part.value in (labels[key].lower(), EVERYBODY_ELSE):
+            return part
+    known = ", ".join(part.value for part in workload.parts) or "none"
+    raise Refused(
+        Problem(about, f'metadata.labels["{key}"]', labels[key], f"is no part of {workload.about}; there are {known}")
+    )
+
+
+def index_of(part: Part, pod: RawObject) -> int | None:
+    """A pod's own number in its part; None if no label tells it."""
+    total = 0
+    labels = labels_of(pod)
+    if not part.role.rank:
+        return None
+    for rank in part.role.rank:
+        text = labels.get(rank.label, "")
+        if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+            return None
+        total += int(text) * (amount_of(rank.times).value(part.source) or 1)
+    return total
+
+
+def _described_by(owners: Sequence[RawObject], rules: Rules) -> tuple[int, Rule]:
+    """The topmost owner with a rule; else the topmost."""
+    for number in reversed(range(len(owners))):
+        rule = rule_for(rules, Reference.of(owners[number]))
+        if rule is not None:
+            return number, rule
+    return len(owners) - 1, UNKNOWN
+
+
+def _parts(thing: RawObject, rule: Rule) -> list[Part]:
+    parts: list[Part] = []
+    rank = 0
+    for role in rule.every_role():
+        for source, where, name in _sources(thing, role):
+            if not _exists(role, source):
+                continue
+            part = _part(role, source, where, name, rank)
+            parts.append(part)
+            rank += part.size
+    whole = first(rule.minimum, thing)
+    if whole and parts:
+        parts = _with_minimum(parts, whole, rule)
+    return parts
+
+
+def _sources(thing: RawObject, role: Role) -> list[tuple[RawObject, str, str]]:
+    """What a role's paths are meant from: the object, or each entry of a list in it; with its field and the role's name."""
+    if not role.each:
+        return [(thing, "", role.name)]
+    found: list[tuple[RawObject, str, str]] = []
+    for number, entry in enumerate(list_at(thing, path_of(role.each))):
+        field = f"{role.each}[{number}]"
+        if not isinstance(entry, dict):
+            raise WrongValue(field, entry, "must be a map")
+        name = text_at(entry, path_of(role.name_at))
+        found.append((entry, f"{field}.", name or f"group-{number}"))
+    return found
+
+
+def _exists(role: Role, source: RawObject) -> bool:
+    if role.needs and look_up(source, path_of(role.needs)) is None:
+        return False
+    return not (role.unless and look_up(source, path_of(role.unless)) is True)
+
+
+def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Part:
+    try:
+        size = smallest(role.replicas, source) or 0
+        wanted = first(role.minimum, source) or size
+        remaining = size if role.remaining is None else first(role.remaining, source)
+        template = map_at(source, path_of(role.template)) if role.template else {}
+    except WrongValue as wrong:
+        raise WrongValue(f"{where}{wrong.field}", wrong.value, wrong.allowed) from None
+    if wanted > size:
+        raise WrongValue(f"{where}{role.minimum}", wanted, f"is more than the {size} pods that there are")
+    least = wanted if remaining is None else min(wanted, remaining)
+    annotations = metadata_of(template).get("annotations") or {}
+    field = f"{where}{role.template}.metadata"
+    return Part(role, group_name(name), role.means or name.lower(), size, least, rank, source, annotations, field)
+
+
+def _with_minimum(parts: list[Part], whole: int, rule: Rule) -> list[Part]:
+    """The last part gives way, so that all parts together need no more and no fewer than the minimum of the whole."""
+    pods = sum(part.size for part in parts)
+    if whole > pods and rule is not UNKNOWN:
+        raise WrongValue(str(rule.minimum), whole, f"is more than the {pods} pods that there are")
+    *others, last = parts
+    remaining = last.least if last.role.remaining is not None else last.size
+    left = max(whole - sum(part.least for part in others), 0)
+    return [*others, replace(last, least=min(left, remaining))]
+
+
+def _holds(condition: Condition, thing: RawObject) -> bool:
+    return (text_at(thing, path_of(condition.at)) or condition.otherwise) == condition.value
+
+
+def group_name(name: str) -> str:
+    """A name as groups may have it: lower case, digits and dashes."""
+    return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:63].strip("-")
