@@ -26,6 +26,7 @@ from bayplan.kube.core_v1 import Metadata, PodSpec, Quantities, WireStruct
 API_VERSION = "bayplan.io/v1alpha1"
 KIND = "PodGroup"
 SCHEDULED = "Scheduled"
+WAITING = "Waiting"
 
 
 class _Own(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):

@@ -22,11 +22,11 @@ from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
-from bayplan.scheduling.dialects.table import AnyPodGroup
+from bayplan.scheduling.dialects import own
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, key_of
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
@@ -131,11 +131,12 @@ class Dispatcher:
 
     def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup came or changed."""
+        known = self.roster.groups.get(key_of(written))
         name = self.roster.set_group(written)
-        if not isinstance(written, PodGroup) or (written.status is not None and written.status.phase == SCHEDULED):
-            # Nothing is written on the PodGroups of others, so nobody could tell later whether such a gang was whole once.
+        if dialect_of(written).was_complete(written):
             self._half_bound.was_complete(name)
-        self._touched.setdefault(name, now)
+        if known is None or not _asks_for_the_same(known, written):
+            self._touched.setdefault(name, now)
 
     def remove_group(self, name: str, now: float) -> None:
         """A PodGroup is gone."""
@@ -302,7 +303,8 @@ class Dispatcher:
     ) -> Todo:
         """A gang has no place. One that began long ago and was never whole gives up what it has."""
         name = unit.removeprefix(GANG)
-        ours = self._half_bound.to_release(name, running, now)
+        # Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.
+        ours = self._half_bound.to_release(name, running, now) if dialect_of_gang(name) is own.DIALECT else ()
         if ours:
             self.queue.retry(unit, now)
             return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
@@ -385,3 +387,9 @@ def _asks_the_same(known: Pod, pod: Pod) -> bool:
         and before.annotations == after.annotations
         and before.deletion_timestamp == after.deletion_timestamp
     )
+
+
+def _asks_for_the_same(known: AnyPodGroup, written: AnyPodGroup) -> bool:
+    """True if a PodGroup has changed in its status alone, which we write ourselves."""
+    before, after = known.metadata, written.metadata
+    return known.spec == written.spec and (before.uid, before.annotations) == (after.uid, after.annotations)

@@ -22,6 +22,7 @@ from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.faults.loop_thread import LoopThread
@@ -47,6 +48,7 @@ class InsideScheduler:
         await self._stack.enter_async_context(client)
         events = await self._stack.enter_async_context(EventRecorder(client, instance="inside"))
         conditions = await self._stack.enter_async_context(ConditionWriter(client))
+        gangs = await self._stack.enter_async_context(GangStatusWriter(client))
         dispatcher = Dispatcher(
             configuration_of({}).profiles, initial_backoff=0.2, max_backoff=1.0, stopwatch=time.perf_counter
         )
@@ -55,6 +57,7 @@ class InsideScheduler:
             dispatcher,
             events=events,
             conditions=conditions,
+            gangs=gangs,
             metrics=SchedulerMetrics(),
             watching=IMPATIENT,
         )

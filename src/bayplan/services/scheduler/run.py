@@ -28,6 +28,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import run_while_leading
 from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.garbage import search_rarely
 from bayplan.services.scheduler.service import SchedulerService
 
@@ -70,10 +71,14 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         )
         events = await stack.enter_async_context(EventRecorder(client, instance=identity))
         conditions = await stack.enter_async_context(ConditionWriter(client))
-        service = SchedulerService(client, dispatcher, events=events, conditions=conditions, metrics=metrics)
+        gangs = await stack.enter_async_context(GangStatusWriter(client))
+        service = SchedulerService(
+            client, dispatcher, events=events, conditions=conditions, gangs=gangs, metrics=metrics
+        )
         metrics.follow_requests(client.counts)
         metrics.follow_outbox("events", events.outbox)
         metrics.follow_outbox("conditions", conditions.outbox)
+        metrics.follow_outbox("gangs", gangs.outbox)
         metrics.before_scrape.append(lambda: _look_around(metrics, service))
         port = await stack.enter_async_context(
             serve_health(

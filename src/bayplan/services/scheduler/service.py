@@ -26,7 +26,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, Ending, Outcome
-from bayplan.services.scheduler.gang_writes import note_complete, release
+from bayplan.services.scheduler.gang_writes import GangStatusWriter, release
 from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake
 from bayplan.services.scheduler.words import annotations_of
@@ -51,6 +51,7 @@ class SchedulerService:
         *,
         events: EventRecorder,
         conditions: ConditionWriter,
+        gangs: GangStatusWriter,
         metrics: SchedulerMetrics,
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
         clock: Callable[[], float] = time.time,
@@ -59,7 +60,7 @@ class SchedulerService:
         self.dispatcher = dispatcher
         self.intake = Intake(dispatcher)
         self.leading = False
-        self._announcer = Announcer(dispatcher, events, conditions)
+        self._announcer = Announcer(dispatcher, events, conditions, gangs)
         self._metrics = metrics
         self._watching = watching
         self._clock = clock
@@ -192,7 +193,7 @@ class SchedulerService:
                 for pod in todo.pods:
                     self._metrics.attempt(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
             case Complete():
-                self._start(note_complete(self.client, todo))
+                self._announcer.complete(todo)
             case Release():
                 logger.warning("releasing a gang", extra={"gang": todo.gang, "problem": todo.reason})
                 self._metrics.gang_pods_released(len(todo.pods))

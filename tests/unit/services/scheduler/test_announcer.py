@@ -10,15 +10,18 @@ import msgspec
 import pytest
 
 from bayplan.cluster.topology_report import Problem
+from bayplan.kube import volcano_scheduling_v1beta1
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.todo import Refusal
+from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler.announcer import STANDS_FOR, Announcer
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from tests.unit.services.edges.small_server import pod_named
 
 A_WHILE = 10.0
@@ -26,7 +29,7 @@ A_WHILE = 10.0
 
 @dataclass
 class Heard:
-    """Takes the place of events and conditions, and notes what they were told, in one line each."""
+    """Takes the place of events, conditions and the status of gangs, and notes what they were told, in one line each."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -39,6 +42,12 @@ class Heard:
     def unschedulable(self, pod: Pod, message: str, reason: str) -> None:
         self.lines.append(f"condition {pod.metadata.name}, {reason}: {message}")
 
+    def waits(self, written: AnyPodGroup, message: str, *, invalid: bool) -> None:
+        self.lines.append(f"status {written.metadata.name}, {'invalid' if invalid else 'waits'}: {message}")
+
+    def complete(self, written: AnyPodGroup, running: int) -> None:
+        self.lines.append(f"status {written.metadata.name}, complete: {running}")
+
     def forget(self, uid: str) -> None:
         self.lines.append(f"forget {uid}")
 
@@ -46,7 +55,9 @@ class Heard:
 def announcer() -> tuple[Announcer, Heard, Dispatcher]:
     heard = Heard()
     dispatcher = Dispatcher({"bayplan": default_profile()})
-    made = Announcer(dispatcher, cast("EventRecorder", heard), cast("ConditionWriter", heard))
+    made = Announcer(
+        dispatcher, cast("EventRecorder", heard), cast("ConditionWriter", heard), cast("GangStatusWriter", heard)
+    )
     return made, heard, dispatcher
 
 
@@ -96,12 +107,32 @@ def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
     announces.refused(refusal("gang ml/train", "waits for pods", "a", "b"), 100.0)
     announces.explain_for(1.0, 100.0 + A_WHILE)
     assert heard.lines == [
+        "status train, waits: waits for pods",
         "event PodGroup train, FailedScheduling: waits for pods",
         "event a: gang ml/train: waits for pods",
         "condition a, Unschedulable: gang ml/train: waits for pods",
         "event b: gang ml/train: waits for pods",
         "condition b, Unschedulable: gang ml/train: waits for pods",
     ]
+
+
+def test_a_complete_gang_is_told_on_its_pod_group() -> None:
+    announces, heard, dispatcher = announcer()
+    group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"minMember": 2}}
+    dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
+    announces.complete(Complete("volcano ml/train", 2))
+    announces.complete(Complete("kueue ml/without-an-object", 2))
+    assert heard.lines == ["status train, complete: 2"]
+
+
+def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
+    announces, heard, dispatcher = announcer()
+    group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"queue": "research"}}
+    dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
+    for _ in range(2):
+        announces.placed("gang volcano ml/train", [])
+    told = 'queue: "research" is kept, but bayplan has no queues or quotas'
+    assert heard.lines == [f"event PodGroup train, NotSupported: {told}"]
 
 
 def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
