@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     "kai/idle_gpus_*",
     "kai/plugin_[!s]*",
     "kai/plugin_so*",
-    "kai/podgrouper",
     "kueue/assignment_u*",
     "kueue/balanced_*",
     "kueue/domain_*",
