@@ -32,7 +32,8 @@ class Kind(Enum):
     """Requests that a fault can be about."""
 
     BIND = "bind"
-    PHASE = "phase"
+    WHOLE = "whole"
+    """The note on a PodGroup that its gang is whole."""
     WATCH = "watch"
     OTHER = "other"
 
@@ -135,11 +136,11 @@ class Meddler:
         await self._session.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        kind = _kind_of(request)
         try:
             body = await request.read()
         except ConnectionError:  # whoever asked is gone
             return _broken(request)
+        kind = _kind_of(request, body)
         async with self._one_bind_at_a_time if kind is Kind.BIND else nullcontext():
             fate = self._next_fate(kind)
             await self._call(fate.before)
@@ -210,11 +211,11 @@ class Meddler:
             connection.abort()
 
 
-def _kind_of(request: web.Request) -> Kind:
+def _kind_of(request: web.Request, body: bytes) -> Kind:
     if request.method == "POST" and request.path.endswith("/binding"):
         return Kind.BIND
-    if request.method == "PATCH" and "/podgroups/" in request.path and request.path.endswith("/status"):
-        return Kind.PHASE
+    if request.method == "PATCH" and "/podgroups/" in request.path and b'"Scheduled"' in body:
+        return Kind.WHOLE
     return Kind.WATCH if request.query.get("watch") == "true" else Kind.OTHER
 
 

@@ -73,7 +73,7 @@ def test_death_around_the_note_that_a_gang_is_whole_changes_nothing_for_the_gang
     meddler, kubeconfig = meddled
     add_nodes(plane, "a1", "a2", rack="a")
     with running_scheduler(plane, ALONE, kubeconfig=kubeconfig) as first:
-        meddler.decide(Kind.PHASE, at(0, deadly(when, first, meddler)))
+        meddler.decide(Kind.WHOLE, at(0, deadly(when, first, meddler)))
         add_gang(plane, namespace, "gang", SIZE, cpus=2)
         has_died(first)
     before = bound(plane, namespace)
