@@ -1,0 +1,97 @@
+"""The node agent at work: woken, it looks at the node and offers what it saw.
+
+    wakers.py  ->  scanner.py  ->  publisher.py
+    why to look    one look        the newest report to the API server
+
+Nothing that the node or the API server does ends it. A look that fails is told once (`troubles.py`), offers nothing, so that the last good report
+stays and grows old, and is tried again soon; a report that cannot be written waits while looking goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from bayplan.kube.backoff import Backoff
+from bayplan.services.agent.metrics import AgentMetrics
+from bayplan.services.agent.report import Document
+from bayplan.services.agent.scanner import CannotSee, Scan, Scanner
+from bayplan.services.agent.troubles import Troubles
+from bayplan.services.agent.wakers import CONFIGURATION_FILES, FOLDER, SIGNAL, SOCKET, START, TIMER, Wakers
+
+logger = logging.getLogger(__name__)
+
+# Reasons after which what seldom changes (the machine, the kubelet's configuration) is read again too.
+ANEW = frozenset({START, TIMER, SIGNAL, SOCKET, FOLDER, *CONFIGURATION_FILES})
+RETRY = "retry"
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+KINDS = ("podresources", "sysfs", "kubelet-config")
+INPUT, NO_SOCKET = "input", "no-socket"
+
+
+class Offered(Protocol):
+    """Whoever takes reports."""
+
+    def offer(self, document: Document) -> None:
+        """The newest report."""
+
+
+class Agent:
+    """Looks when woken and offers what it saw to the publisher."""
+
+    def __init__(
+        self,
+        scanner: Scanner,
+        publisher: Offered,
+        troubles: Troubles,
+        metrics: AgentMetrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._scanner = scanner
+        self._publisher = publisher
+        self._troubles = troubles
+        self._metrics = metrics
+        self._clock = clock
+        self.looked_at: float | None = None
+        self.last: Scan | None = None
+
+    async def run(self, wakers: Wakers) -> None:
+        """Look for ever."""
+        backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
+        loop = asyncio.get_running_loop()
+        failed = False
+        while True:
+            reasons = await wakers.next()
+            self._metrics.woken(reasons)
+            # After a failure nothing that is remembered can be trusted to be as it was.
+            failed = not await self.look(anew=failed or not ANEW.isdisjoint(reasons))
+            if failed:
+                loop.call_later(backoff.after_failure(), wakers.wake, RETRY)
+            else:
+                backoff.reset()
+
+    async def look(self, *, anew: bool = True) -> bool:
+        """Look once and offer what was seen; False if nothing could be."""
+        began = self._clock()
+        try:
+            scan = await self._scanner.scan(anew=anew)
+        except CannotSee as trouble:
+            self._metrics.failed()
+            self._troubles.note(trouble.kind, trouble.cause, str(trouble))
+            return False
+        finally:
+            self.looked_at = self._clock()
+        self._metrics.seen(scan, self.looked_at - began)
+        for kind in KINDS:
+            self._troubles.over(kind)
+        self._troubles.hold(INPUT, scan.problems)
+        without = ("there is no podresources socket: CPUs and memory come from state files, devices are not reported",)
+        self._troubles.hold(NO_SOCKET, without if scan.without_socket else ())
+        self.last = scan
+        self._publisher.offer(scan.document)
+        return True

@@ -1,0 +1,95 @@
+"""Where the kubelet's configuration comes from: its file and its flags on top, or what it answers at `configz`.
+
+In come a URI (`file:///var/lib/kubelet/config.yaml`, a plain path, or `https://10.0.0.7:10250/configz`) and perhaps a file with flags
+(`kubeadm-flags.env`); out goes the `KubeletSetup` of `kubelet_config.py`, or one `NoConfiguration` with a sentence that names the source.
+
+A kubelet's certificate is usually signed by nobody whom the node's pods know, so it is not verified, as other agents do not; the token that
+is shown there allows nothing but reading this configuration (deploy/agent/).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.files import read_document
+from bayplan.services.agent.kubelet_config import KubeletSetup, from_flags, setup_of
+
+TIMEOUT = aiohttp.ClientTimeout(total=10.0)
+LONGEST_ANSWER = 1 << 20
+NOT_TLS_VERIFIED = False
+
+
+class NoConfiguration(Exception):
+    """The kubelet's configuration could not be read; the message says where and why."""
+
+
+def checked_source(text: str) -> str:
+    """The same text if it is a source that can be read; raises ValueError."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("", "file", "https"):
+        raise ValueError(f'"{text}": must be a path, file:///PATH or https://HOST:PORT/configz')
+    if parts.scheme == "https" and not parts.hostname:
+        raise ValueError(f'"{text}": names no host; is NODE_ADDRESS set?')
+    return text
+
+
+async def read_setup(source: str, flags: Path | None = None, token_file: Path | None = None) -> KubeletSetup:
+    """What the kubelet runs with."""
+    try:
+        if source.startswith("https:"):
+            # The kubelet answers with what it runs with: flags are in it already.
+            return setup_of(await _configz(source, _token(token_file)), source)
+        return setup_of({**_file(source), **(from_flags(_arguments(flags)) if flags else {})}, source)
+    except InvalidObject as error:
+        raise NoConfiguration(str(error)) from None
+    except OSError as error:
+        where = error.filename or source
+        raise NoConfiguration(f"kubelet configuration {where}: {error.strerror or error}") from None
+
+
+def _file(source: str) -> Mapping[str, object]:
+    document = read_document(Path(source.removeprefix("file://")))
+    if not isinstance(document, Mapping):
+        raise NoConfiguration(f"kubelet configuration {source}: must be a KubeletConfiguration")
+    return document
+
+
+def _arguments(flags: Path) -> list[str]:
+    """A command line, or lines like `KUBELET_KUBEADM_ARGS="--node-ip=... --cpu-manager-policy=static"`."""
+    text = flags.read_text()
+    try:
+        words = [word for line in text.splitlines() for word in shlex.split(line, comments=True)]
+        return [part for word in words for part in (shlex.split(word.partition("=")[2]) if "=--" in word else [word])]
+    except ValueError as error:
+        raise NoConfiguration(f"kubelet flags {flags}: {error}") from None
+
+
+def _token(file: Path | None) -> dict[str, str]:
+    """The header that says who asks; read each time, because tokens are replaced."""
+    return {"Authorization": f"Bearer {file.read_text().strip()}"} if file is not None else {}
+
+
+async def _configz(source: str, headers: Mapping[str, str]) -> Mapping[str, object]:
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=TIMEOUT) as session,
+            session.get(source, headers=headers, ssl=NOT_TLS_VERIFIED) as answer,
+        ):
+            data = await answer.content.read(LONGEST_ANSWER)
+            if answer.status != 200:
+                said = " ".join(data[:200].decode(errors="replace").split())
+                raise NoConfiguration(f"kubelet configuration {source}: {answer.status} {answer.reason}: {said}")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        problem = "no answer within 10 s" if isinstance(error, TimeoutError) else str(error)
+        raise NoConfiguration(f"kubelet configuration {source}: {problem}") from None
+    try:
+        return msgspec.json.decode(data, type=dict[str, object])
+    except msgspec.MsgspecError as error:
+        raise NoConfiguration(f"kubelet configuration {source}: the answer is not configz': {error}") from None

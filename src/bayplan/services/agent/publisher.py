@@ -1,0 +1,204 @@
+"""Takes reports to the API server: when they say something new, not too often, and from time to time as a sign of life.
+
+In come reports (`offer`), one for each look at the node; out go server-side applies of the newest one. A report that says the same as the one that
+the server has is dropped until the heartbeat is due; then it is written with its newer moment (`bayplan.io/made-at`), so that readers can tell a node
+on which nothing happens from an agent that is gone. A look that failed offers nothing, so a heartbeat always means: looked, and it is still so.
+
+The API server may be away for minutes, the kind may not be installed, rights may be missing: each is told once (`troubles.py`) and tried again with
+growing pauses; what is written in the end is the newest report, not all that there were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from bayplan.kube.backoff import Backoff
+from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.core_v1 import Metadata, WireStruct
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODE_RESOURCE_TOPOLOGIES_V1ALPHA1, NODES, Resource
+from bayplan.services.agent.report import Document, substance
+from bayplan.services.agent.settings import HEARTBEAT
+from bayplan.services.agent.troubles import Troubles
+
+FIELD_MANAGER = "bayplan-agent"
+LEAST_GAP = 1.0  # seconds between two writes
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+JITTER = 0.1  # of the heartbeat
+START_SPREAD = 2.0  # seconds over which agents that start together write their first report
+API, NODE = "api", "node"
+CREATED_WITH = "install deploy/crds/noderesourcetopologies.topology.node.k8s.io.yaml"
+
+
+class _Named(WireStruct, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+NUMATOPOLOGIES: Resource[Any] = Resource(
+    "nodeinfo.volcano.sh/v1alpha1", "numatopologies", "Numatopology", _Named, namespaced=False
+)
+_KINDS: dict[str, Resource[Any]] = {
+    each.api_version: each for each in (NODE_RESOURCE_TOPOLOGIES, NODE_RESOURCE_TOPOLOGIES_V1ALPHA1, NUMATOPOLOGIES)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A report that the API server has taken."""
+
+    reason: str  # first, changed or heartbeat
+    bytes: int
+    at: float  # monotonic
+
+
+class Publisher:
+    """Writes the reports of one node; `run` it beside whoever offers. `chance` draws from 0 to 1."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        node: str,
+        troubles: Troubles,
+        *,
+        heartbeat: float = HEARTBEAT,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+        on_written: Callable[[Written], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._node = node
+        self._troubles = troubles
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._chance = chance
+        self._on_written = on_written
+        self._owner: dict[str, str] | None = None
+        self._waiting: Document | None = None
+        self._news = asyncio.Event()
+        self._written_substance: bytes | None = None
+        self._next_heartbeat = 0.0
+        self._asked_to_wait = 0.0
+        self.written: Written | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is a report that the server does not have yet."""
+        return self._waiting is not None
+
+    def offer(self, document: Document) -> None:
+        """The newest report. It takes the place of one that still waits."""
+        if self._is_due(document):
+            self._waiting = document
+            self._news.set()
+        else:
+            self._waiting = None  # what waited is not so any more, and the server has what is
+            self._news.clear()
+
+    def _is_due(self, document: Document) -> bool:
+        if substance(document) != self._written_substance:
+            return True
+        return bool(self._heartbeat) and self._clock() >= self._next_heartbeat
+
+    async def run(self) -> None:
+        """Write for ever."""
+        await self._news.wait()
+        await asyncio.sleep(START_SPREAD * self._chance())
+        backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE, chance=self._chance)
+        while True:
+            await self._news.wait()
+            if await self.write():
+                backoff.reset()
+                await asyncio.sleep(LEAST_GAP)
+            else:
+                await asyncio.sleep(max(backoff.after_failure(), min(self._asked_to_wait, LONGEST_PAUSE)))
+
+    async def write(self) -> bool:
+        """Write what waits, once; False if it did not work. Nothing waits: nothing is done."""
+        document = self._waiting
+        if document is None:
+            return True
+        # Until the answer is there nobody knows what the server has, so that whatever is offered meanwhile has to be written after this.
+        before, self._written_substance = self._written_substance, None
+        try:
+            await self._find_owner()
+            body = self._owned(document)
+            await self._client.patch(
+                _KINDS[document["apiVersion"]],
+                self._node,
+                body,
+                kind="apply",
+                field_manager=FIELD_MANAGER,
+                force=True,
+            )
+        except (ApiError, Unreachable) as error:
+            self._troubles.note(API, *_what_is_wrong(error, document))
+            self._asked_to_wait = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
+            return False
+        except NodeMissing as error:
+            self._troubles.note(NODE, "missing", str(error))
+            return False
+        self._troubles.over(API)
+        self._remember(document, before, len(body))
+        return True
+
+    def _remember(self, document: Document, before: bytes | None, size: int) -> None:
+        says = substance(document)
+        reason = "first" if self.written is None else "heartbeat" if says == before else "changed"
+        self._written_substance = says
+        self._next_heartbeat = self._clock() + self._heartbeat * (1 - JITTER + 2 * JITTER * self._chance())
+        if self._waiting is document:  # nobody has offered a newer one meanwhile
+            self._waiting = None
+            self._news.clear()
+        self.written = Written(reason, size, self._clock())
+        self._on_written(self.written)
+
+    async def _find_owner(self) -> None:
+        """The node as the report's owner, looked up with the first write and with every heartbeat: it may have been registered anew."""
+        if self._owner is not None and self._clock() < self._next_heartbeat:
+            return
+        try:
+            node = await self._client.get(NODES, self._node)
+        except ApiError as error:
+            if error.status == 404:
+                raise NodeMissing(f"node {self._node} is not registered: no report is written for it") from None
+            if error.status != 403:
+                raise
+            # It can be done without; then nothing but `bayplan agent-gc` removes the report of a node that is gone.
+            self._troubles.note(NODE, "forbidden", f"the report has no owner: {error}")
+            self._owner = None
+            return
+        self._troubles.over(NODE)
+        self._owner = {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}
+
+    def _owned(self, document: Document) -> bytes:
+        metadata = {"ownerReferences": [self._owner], **document["metadata"]} if self._owner else document["metadata"]
+        return msgspec.json.encode({**document, "metadata": metadata})
+
+
+class NodeMissing(Exception):
+    """There is no Node of this name: it was deleted, or not registered yet."""
+
+
+def _what_is_wrong(error: ApiError | Unreachable, document: Document) -> tuple[str, str]:
+    """Cause and sentence."""
+    if isinstance(error, Unreachable):
+        return "unreachable", f"the API server does not answer: {error}"
+    match error.status:
+        case 401:
+            return "unauthorized", f"the API server does not know this agent: {error}"
+        case 403:
+            return "forbidden", f"the agent may not write reports: {error}"
+        case 404:
+            kind, version = document["kind"], document["apiVersion"]
+            return "kind-missing", f"the API server does not know {kind} ({version}): {CREATED_WITH}"
+        case 400 | 413 | 422:
+            return "refused", f"the API server does not take the report: {error}"
+        case _:
+            return "error", f"the API server cannot write the report: {error}"

@@ -1,0 +1,113 @@
+"""Start an agent and stop it: connection, health, signals; the parts themselves are told about in `agent.py`.
+
+`run_agent` looks and publishes until SIGTERM or SIGINT. `look_once` is `--oneshot`: one look, one write, and an error if either fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from bayplan.kube.access import Access
+from bayplan.kube.client import KubeClient
+from bayplan.services.agent.agent import Agent
+from bayplan.services.agent.metrics import AgentMetrics
+from bayplan.services.agent.publisher import Publisher
+from bayplan.services.agent.scanner import Scan, Scanner
+from bayplan.services.agent.settings import AgentSettings
+from bayplan.services.agent.troubles import Troubles
+from bayplan.services.agent.wakers import Wakers
+from bayplan.services.edges.health import Certificate, serve_health
+
+logger = logging.getLogger(__name__)
+
+# After so many timers without a look the loop is taken for dead, and a restart would heal it.
+MISSED_TIMERS = 5
+LEAST_PATIENCE = 120.0
+
+
+class NotPublished(Exception):
+    """A single report could not be made or written; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """Where health and metrics are served."""
+
+    address: str
+    certificate: Certificate | None = None
+
+
+async def look_once(settings: AgentSettings) -> Scan:
+    """One look, without an API server; raises `CannotSee`."""
+    return await Scanner(settings).scan()
+
+
+async def publish_once(access: Access, settings: AgentSettings) -> Scan:
+    """One look and one write; raises `CannotSee` or `NotPublished`."""
+    scan = await look_once(settings)
+    troubles = Troubles()
+    async with KubeClient(access, connections=2) as client:
+        publisher = Publisher(client, settings.node, troubles)
+        publisher.offer(scan.document)
+        if not await publisher.write():
+            raise NotPublished("; ".join(trouble.message for trouble in troubles.current.values()))
+    return scan
+
+
+async def run_agent(access: Access, settings: AgentSettings, health: HealthSettings) -> None:
+    """Look and publish until a signal comes."""
+    troubles = Troubles()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(KubeClient(access, connections=2))
+        metrics = AgentMetrics(troubles)
+        publisher = Publisher(client, settings.node, troubles, heartbeat=settings.heartbeat, on_written=metrics.written)
+        agent = Agent(Scanner(settings), publisher, troubles, metrics)
+        port = await stack.enter_async_context(
+            serve_health(
+                health.address,
+                live={"looking": lambda: _stuck(agent, settings)},
+                ready={"report": lambda: _not_ready(publisher, troubles)},
+                metrics=metrics.text,
+                certificate=health.certificate,
+            )
+        )
+        wakers = await stack.enter_async_context(Wakers(settings.state_folder, interval=settings.timer))
+        logger.info("at work", extra={"node": settings.node, "server": access.server, "health_port": port})
+        await _until_a_signal(asyncio.create_task(agent.run(wakers)), asyncio.create_task(publisher.run()))
+
+
+async def _until_a_signal(*tasks: asyncio.Task[None]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {stopping}:
+            task.result()  # raises the bug that ended it
+        logger.info("stopping")
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+
+def _stuck(agent: Agent, settings: AgentSettings) -> str | None:
+    if agent.looked_at is None or not settings.timer:
+        return None
+    silent = time.monotonic() - agent.looked_at
+    patience = max(MISSED_TIMERS * settings.timer, LEAST_PATIENCE)
+    return f"the node was last looked at {silent:.0f} s ago" if silent > patience else None
+
+
+def _not_ready(publisher: Publisher, troubles: Troubles) -> str | None:
+    """Ready: the API server has this node's report, and nothing keeps the next one from being made."""
+    if troubles.current:
+        return "; ".join(trouble.message for trouble in troubles.current.values())
+    return None if publisher.written is not None else "no report has been written yet"

@@ -1,0 +1,226 @@
+"""One look at the node: sysfs, the kubelet's configuration, its pods and its notes, read together and made into a report.
+
+    sysfs          machine       read when something may have changed it: timer, signal, start
+    config         setup         the same; the last good one is kept
+    podresources   pods          asked each time, with what can be handed out, so that devices that register late appear
+    state files    notes         read before and after the question; if they differ, the kubelet was at work and it is asked again
+
+Whatever is missing makes the look fail with `CannotSee` and a sentence: a report is whole or it is not made. Only where there never was a socket do
+the notes stand in for it; such a report has no devices and no list of pods. `agent.py` decides when to look and what to do about a failure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bayplan.cluster import fingerprint, inventory
+from bayplan.kube.errors import InvalidObject
+from bayplan.services.agent.accounting import Evidence, account
+from bayplan.services.agent.kubelet_config import KubeletSetup
+from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
+from bayplan.services.agent.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of
+from bayplan.services.agent.podresources import KubeletSilent, kubelet_at
+from bayplan.services.agent.report import Document, FingerprintMethod, topology_document
+from bayplan.services.agent.settings import ALL_NAMESPACES, AgentSettings
+from bayplan.services.agent.state_files import CpuState, MemoryState, cpu_state_of, memory_state_of
+from bayplan.services.agent.sysfs import Hardware, read_hardware
+from bayplan.services.agent.sysfs_files import SysfsError
+
+CPU_STATE, MEMORY_STATE = "cpu_manager_state", "memory_manager_state"
+QUESTIONS = 3  # how often a kubelet that is at work is asked again within one look
+SOCKET_GRACE = 60.0  # seconds after the start in which a missing socket means a kubelet that restarts
+# What the notes cannot know; a report without these attributes says nothing about pods, and not that there are none.
+_OF_PODS = frozenset({inventory.PODS, fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
+
+
+class CannotSee(Exception):
+    """No report could be made. `kind` and `cause` are words for a metric, the message is for people."""
+
+    def __init__(self, kind: str, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A report, and what was odd about the things that it was made of."""
+
+    document: Document
+    pods: int
+    claims: int
+    problems: tuple[str, ...] = ()
+    without_socket: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """The kubelet's state files; None for one that is not there or makes no sense, which is then among the problems."""
+
+    cpu: CpuState | None = None
+    memory: MemoryState | None = None
+    problems: tuple[str, ...] = ()
+
+
+class Scanner:
+    """Looks at one node, again and again. `clock` is monotonic, `now` counts from 1970; both in seconds."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._now = now
+        self._started = clock()
+        self._hardware: Hardware | None = None
+        self._setup: KubeletSetup | None = None
+        self._setup_problem: str | None = None
+        self._socket_seen = False
+
+    async def scan(self, *, anew: bool = True) -> Scan:
+        """One look. `anew`: also at what seldom changes. Raises `CannotSee`."""
+        if anew or self._hardware is None:
+            self._hardware = self._read_hardware()
+        if anew or (self._setup is None and self._settings.kubelet_config):
+            await self._read_setup()
+        if self._settings.kubelet_config and self._setup is None:
+            raise CannotSee("kubelet-config", "unreadable", str(self._setup_problem))
+        return await self._report(self._hardware)
+
+    def _read_hardware(self) -> Hardware:
+        try:
+            return read_hardware(self._settings.sysfs)
+        except (SysfsError, OSError) as error:
+            raise CannotSee("sysfs", "unreadable", str(error)) from None
+
+    async def _read_setup(self) -> None:
+        """What the kubelet runs with; what was known before stays if it cannot be read."""
+        settings = self._settings
+        if not settings.kubelet_config:
+            return
+        try:
+            self._setup = await read_setup(settings.kubelet_config, settings.kubelet_flags, settings.token_file)
+            self._setup_problem = None
+        except NoConfiguration as error:
+            self._setup_problem = str(error)
+
+    async def _report(self, hardware: Hardware) -> Scan:
+        try:
+            made_at, pods, allocatable, notes = await self._ask()
+            self._socket_seen = True
+        except KubeletSilent as error:
+            notes = self._read_notes()
+            if not self._notes_stand_in(error, notes):
+                raise CannotSee("podresources", error.kind, str(error)) from None
+            made_at, pods, allocatable = self._now(), (), None
+        counted = [pod for pod in pods if self._counts(pod)]
+        found = account(
+            Evidence(
+                hardware=hardware,
+                setup=self._setup,
+                allocatable=allocatable,
+                pods=counted,
+                shared_cpus=self._shared_cpus(pods),
+                cpu_state=notes.cpu,
+                memory_state=notes.memory,
+            ),
+            self._settings.excluded_resources,
+        )
+        names = [pod.key for pod in pods if not matches_any(pod.key, self._settings.excluded_pods)]
+        document = topology_document(
+            self._settings.node,
+            found,
+            hardware,
+            self._setup,
+            made_at=made_at,
+            all_pods=names if self._settings.fingerprint is FingerprintMethod.ALL else None,
+            version=self._settings.report_format,
+        )
+        if allocatable is None:
+            document = _without(document, _OF_PODS)
+        elif self._settings.fingerprint is None:
+            document = _without(document, frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE}))
+        odd = (*notes.problems, *found.problems, *((self._setup_problem,) if self._setup_problem else ()))
+        claims = sum(len(container.claims) for pod in pods for container in pod.containers)
+        return Scan(document, len(pods), claims, odd, without_socket=allocatable is None)
+
+    async def _ask(self) -> tuple[float, tuple[PodResources, ...], Allocatable, _Notes]:
+        """What the kubelet says and what it has noted, at one moment, as far as that can be had."""
+        socket = self._settings.socket
+        if socket is None:
+            raise KubeletSilent("missing", "no podresources socket is given")
+        async with kubelet_at(socket, patience=self._settings.patience) as kubelet:
+            asked = 0
+            while True:
+                before = self._state_texts()
+                made_at = self._now()
+                pods, allocatable = await kubelet.pods(), await kubelet.allocatable()
+                after = self._state_texts()
+                asked += 1
+                # A kubelet that never stops is taken at its newest word; the next look is already due.
+                if after == before or asked == QUESTIONS:
+                    return made_at, pods, allocatable, self._understood(after)
+
+    def _notes_stand_in(self, error: KubeletSilent, notes: _Notes) -> bool:
+        """Whether the notes may speak for a kubelet that cannot be asked: only if there never was a socket, and they say who has which CPU."""
+        if error.kind != "missing" or self._socket_seen or notes.cpu is None:
+            return False
+        return self._settings.socket is None or self._clock() - self._started >= SOCKET_GRACE
+
+    def _state_texts(self) -> dict[str, bytes | None]:
+        """The state files as they are; None for one that is not there."""
+        folder = self._settings.state_folder
+        if folder is None or self._settings.namespace != ALL_NAMESPACES or self._settings.excluded_pods:
+            # The notes know pods only by UID: nobody can be left out of them.
+            return {}
+        found: dict[str, bytes | None] = {}
+        for name in (CPU_STATE, MEMORY_STATE):
+            try:
+                found[name] = (folder / name).read_bytes()
+            except OSError:
+                found[name] = None
+        return found
+
+    def _read_notes(self) -> _Notes:
+        return self._understood(self._state_texts())
+
+    def _understood(self, texts: dict[str, bytes | None]) -> _Notes:
+        cpu: CpuState | None = None
+        memory: MemoryState | None = None
+        problems = []
+        for name, text in texts.items():
+            if text is None:
+                continue
+            source = str(self._settings.state_folder and self._settings.state_folder / name)
+            try:
+                if name == CPU_STATE:
+                    cpu = cpu_state_of(text, source)
+                else:
+                    memory = memory_state_of(text, source)
+            except InvalidObject as error:
+                problems.append(f"{error}; left aside, what finished init containers hold is not counted")
+        return _Notes(cpu, memory, tuple(problems))
+
+    def _counts(self, pod: PodResources) -> bool:
+        settings = self._settings
+        if settings.namespace not in (ALL_NAMESPACES, pod.namespace):
+            return False
+        return not matches_any(pod.key, settings.excluded_pods)
+
+    def _shared_cpus(self, pods: tuple[PodResources, ...]) -> frozenset[int]:
+        reference = self._settings.reference_container
+        if reference is None:
+            return frozenset()
+        return shared_pool_of(pods, reference.namespace, reference.pod, reference.container)
+
+
+def _without(document: Document, names: frozenset[str]) -> Document:
+    if "attributes" not in document:
+        return document
+    return {**document, "attributes": [each for each in document["attributes"] if each["name"] not in names]}

@@ -1,0 +1,101 @@
+"""What the command line decides about an agent, and the file that NFD's and RTE's agents share with it: which resources and pods to leave out.
+
+In comes `--config`, in the form of either: `excludeList` (NFD) or `resourceExclude` (RTE) by node name or `*`, and `podExclude` (RTE). Out goes an
+`AgentSettings` for `scanner.py` and `run.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.services.agent.pod_resources import PodPattern
+from bayplan.services.agent.report import FingerprintMethod, ReportFormat
+
+ALL_NAMESPACES = "*"
+HEARTBEAT = 300.0
+INTERVAL = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceContainer:
+    """A container that is known to have no CPU of its own, so that its CPUs are the shared pool."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """Where an agent reads and what it tells. Times in seconds; `interval` 0: no timer but the heartbeat."""
+
+    node: str
+    sysfs: Path = Path("/sys")
+    socket: Path | None = None
+    state_folder: Path | None = None
+    kubelet_config: str = ""
+    kubelet_flags: Path | None = None
+    token_file: Path | None = None
+    report_format: ReportFormat = ReportFormat.V1ALPHA2
+    fingerprint: FingerprintMethod | None = FingerprintMethod.EXCLUSIVE
+    namespace: str = ALL_NAMESPACES
+    excluded_resources: frozenset[str] = frozenset()
+    excluded_pods: tuple[PodPattern, ...] = ()
+    reference_container: ReferenceContainer | None = None
+    interval: float = INTERVAL
+    heartbeat: float = HEARTBEAT
+    patience: float = 10.0
+
+    @property
+    def timer(self) -> float:
+        """How often to look even if nothing happens: a heartbeat needs somebody who looked."""
+        return min(self.interval or self.heartbeat, self.heartbeat or self.interval)
+
+
+class _PodExclude(msgspec.Struct, rename="camel", frozen=True):
+    namespace_pattern: str = "*"
+    name_pattern: str = "*"
+
+
+class _Left(msgspec.Struct, rename="camel", frozen=True):
+    """The keys of NFD's and RTE's files that an agent understands."""
+
+    exclude_list: dict[str, list[str]] | None = None
+    resource_exclude: dict[str, list[str]] | None = None
+    pod_exclude: list[_PodExclude] | None = None
+
+
+def left_out(document: object, source: str, node: str) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
+    """The resources and pods that a configuration file leaves out on this node."""
+    try:
+        said = msgspec.convert(document or {}, _Left)
+    except msgspec.ValidationError as error:
+        where, problem = field_and_problem(error)
+        at = ObjectPath(f"file {source}")
+        raise InvalidObject(at.child(where) if where else at, problem) from None
+    resources: set[str] = set()
+    lists: tuple[Mapping[str, list[str]], ...] = (said.exclude_list or {}, said.resource_exclude or {})
+    for by_node in lists:
+        for name in ("*", node):
+            resources.update(by_node.get(name, ()))
+    pods = tuple(PodPattern(each.namespace_pattern, each.name_pattern) for each in said.pod_exclude or ())
+    return frozenset(resources), pods
+
+
+def reference_container_of(text: str) -> ReferenceContainer | None:
+    """`namespace/pod/container`; None for nothing.
+
+    >>> reference_container_of("agents/rte-x7/shared").pod
+    'rte-x7'
+    """
+    if not text:
+        return None
+    parts = text.split("/")
+    if len(parts) != 3 or not all(parts):
+        raise ValueError(f'"{text}": must be NAMESPACE/POD/CONTAINER')
+    return ReferenceContainer(*parts)
