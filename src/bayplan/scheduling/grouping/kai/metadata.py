@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-import yaml
 
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
 from bayplan.scheduling.grouping.questions import Answers, Question, one
@@ -23,6 +22,7 @@ PRIORITY_CLASS = "priorityClassName"
 PREEMPTIBILITY = "kai.scheduler/preemptibility"
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")
 USER = "user"
+YAML_WORDS = ("", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n")
 TOP_OWNER = "kai.scheduler/top-owner-metadata"
 
 
@@ -150,7 +150,15 @@ def _top_owner(owner: RawObject) -> str:
 
 def _scalar(text: str) -> str:
     """A text as KAI's YAML writer puts it: in quotes only where it would be read as something else."""
-    return text if text and yaml.safe_load(text) == text else msgspec.json.encode(text).decode()
+    return msgspec.json.encode(text).decode() if text.lower() in YAML_WORDS or _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 # -- priority class and preemptibility -------------------------------------------------------------------------------------

@@ -29,15 +29,20 @@ SUB_GROUP = "kai.scheduler/subgroup-name"
 
 
 def skip_top_owner(case: KaiCase) -> KaiGroup:
-    """The group of the object below a wrapper, with what the wrapper says handed down to it."""
+    """The group of the object below a wrapper."""
+    below = below_wrapper(case)
+    return grouper_for(below.owner)(below)
+
+
+def below_wrapper(case: KaiCase) -> KaiCase:
+    """The object below a wrapper, with what the wrapper says handed down to it."""
     below = case.owners[-2] if len(case.owners) > 1 else case.pod
     metadata = {
         **metadata_of(below),
         "labels": {**labels_of(case.owner), **labels_of(below)},
         "annotations": {**annotations_of(case.owner), **annotations_of(below)},
     }
-    owner = {**below, "metadata": metadata}
-    return grouper_for(owner)(replace(case, owner=owner, owners=case.owners[:-1]))
+    return replace(case, owner={**below, "metadata": metadata}, owners=case.owners[:-1])
 
 
 # API group, version and kind.
