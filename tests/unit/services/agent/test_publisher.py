@@ -1,0 +1,293 @@
+"""When a report is written and when it is not, in virtual time; and what is said when it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from bayplan.kube.client import KubeClient, Unreachable
+from bayplan.kube.core_v1 import Metadata, Node
+from bayplan.services.agent.publisher import FIELD_MANAGER, Publisher, Written
+from bayplan.services.agent.troubles import Troubles
+from tests.helpers import Json
+from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
+
+
+def report(free: int, made_at: float = 0.0) -> Json:
+    """A node with so many CPUs free."""
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "n1"},
+        "attributes": [{"name": "bayplan.io/made-at", "value": f"{made_at:.6f}"}],
+        "zones": [{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "available": str(free)}]}],
+    }
+
+
+def free_in(document: Json) -> int:
+    return int(document["zones"][0]["resources"][0]["available"])
+
+
+class Server:
+    """An API server that knows node n1 and keeps what is applied."""
+
+    def __init__(self) -> None:
+        self.trouble: Exception | None = None
+        self.node_trouble: Exception | None = None
+        self.uid = "uid-1"
+        self.delay = 0.0
+        self.writes: list[tuple[float, Json]] = []
+        self.how: list[Json] = []
+
+    async def get(self, resource: object, name: str) -> Node:
+        if self.node_trouble is not None:
+            raise self.node_trouble
+        return Node(metadata=Metadata(name=name, uid=self.uid))
+
+    async def patch(self, resource: Any, name: str, body: bytes, **how: Any) -> bytes:
+        await asyncio.sleep(self.delay)
+        if self.trouble is not None:
+            raise self.trouble
+        self.writes.append((now(), msgspec.json.decode(body)))
+        self.how.append({"path": resource.path(None, name), **how})
+        return b"{}"
+
+    @property
+    def amounts(self) -> list[int]:
+        return [free_in(document) for _, document in self.writes]
+
+    @property
+    def moments(self) -> list[float]:
+        return [round(at, 1) for at, _ in self.writes]
+
+
+Story = Callable[[Publisher, Server], Coroutine[Any, Any, None]]
+
+
+class Told:
+    """What came of a story."""
+
+    def __init__(self, story: Story, heartbeat: float = 300.0, chance: float = 0.5) -> None:
+        self.server = Server()
+        self.troubles = Troubles(clock=lambda: 0.0)
+        self.written: list[Written] = []
+
+        async def all_of_it() -> None:
+            publisher = Publisher(
+                cast("KubeClient", self.server),
+                "n1",
+                self.troubles,
+                heartbeat=heartbeat,
+                clock=now,
+                chance=lambda: chance,
+                on_written=self.written.append,
+            )
+            running = asyncio.create_task(publisher.run())
+            await story(publisher, self.server)
+            running.cancel()
+
+        in_virtual_time(all_of_it())
+
+    @property
+    def reasons(self) -> list[str]:
+        return [each.reason for each in self.written]
+
+
+def test_the_first_report_is_applied_with_the_node_as_its_owner() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        publisher.offer(report(free=4))
+        await asyncio.sleep(5)
+
+    server = Told(story).server
+    ((at, written),) = server.writes
+    assert at == 1.0  # spread over two seconds, by chance
+    assert written["metadata"] == {
+        "name": "n1",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "uid-1"}],
+    }
+    assert server.how == [
+        {
+            "path": "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/n1",
+            "kind": "apply",
+            "field_manager": FIELD_MANAGER,
+            "force": True,
+        }
+    ]
+
+
+def test_a_report_that_says_nothing_new_is_not_written() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        for second in range(100):
+            publisher.offer(report(free=4, made_at=second))
+            await asyncio.sleep(1)
+
+    assert Told(story).reasons == ["first"]
+
+
+def test_what_is_new_is_written_at_most_once_a_second_and_the_newest_only() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        for step in range(40):
+            publisher.offer(report(free=step))
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5)
+
+    told = Told(story)
+    assert told.server.moments == [1.0, 2.0, 3.0, 4.0]
+    assert told.server.amounts[-1] == 39
+    assert told.reasons == ["first", "changed", "changed", "changed"]
+
+
+def test_a_quiet_node_gives_a_sign_of_life() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        for minute in range(11):
+            publisher.offer(report(free=4, made_at=60.0 * minute))
+            await asyncio.sleep(60)
+
+    told = Told(story, heartbeat=300)
+    assert told.reasons == ["first", "heartbeat"]
+    made = [document["attributes"][0]["value"] for _, document in told.server.writes]
+    assert made == ["0.000000", "360.000000"]
+
+
+def test_without_a_look_there_is_no_sign_of_life() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        publisher.offer(report(free=4))
+        await asyncio.sleep(10_000)
+
+    assert Told(story).reasons == ["first"]
+
+
+def test_heartbeat_0_is_none() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        for _ in range(100):
+            publisher.offer(report(free=4))
+            await asyncio.sleep(60)
+
+    assert Told(story, heartbeat=0).reasons == ["first"]
+
+
+def test_what_became_untrue_before_it_was_written_is_not_written() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        publisher.offer(report(free=4))
+        await asyncio.sleep(1.5)
+        publisher.offer(report(free=3))
+        publisher.offer(report(free=4))
+        await asyncio.sleep(10)
+
+    assert Told(story).server.amounts == [4]
+
+
+def test_what_becomes_untrue_while_it_is_written_is_corrected() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        publisher.offer(report(free=4))
+        await asyncio.sleep(5)
+        server.delay = 1.0
+        publisher.offer(report(free=3))
+        await asyncio.sleep(0.5)
+        publisher.offer(report(free=4))
+        await asyncio.sleep(10)
+
+    assert Told(story).server.amounts == [4, 3, 4]
+
+
+def test_after_a_write_of_which_nobody_knows_it_is_written_again() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        publisher.offer(report(free=4))
+        await asyncio.sleep(5)
+        server.trouble = Unreachable("the answer broke off")
+        publisher.offer(report(free=3))  # which the server may have taken
+        await asyncio.sleep(0.5)
+        server.trouble = None
+        publisher.offer(report(free=4))
+        await asyncio.sleep(10)
+
+    assert Told(story).server.amounts == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "trouble, cause, words",
+    [
+        (Unreachable("connection refused"), "unreachable", "the API server does not answer: connection refused"),
+        (refusal(403, "Forbidden"), "forbidden", "the agent may not write reports"),
+        (refusal(404, "NotFound"), "kind-missing", "does not know NodeResourceTopology"),
+        (refusal(401, "Unauthorized"), "unauthorized", "does not know this agent"),
+        (refusal(422, "Invalid"), "refused", "does not take the report"),
+        (refusal(500, "InternalError"), "error", "cannot write the report"),
+    ],
+)
+def test_trouble_is_said_once_outlived_and_over(
+    trouble: Exception, cause: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        server.trouble = trouble
+        for minute in range(10):
+            publisher.offer(report(free=minute))
+            await asyncio.sleep(60)
+        server.trouble = None
+        await asyncio.sleep(120)
+
+    with caplog.at_level(logging.INFO, "bayplan"):
+        told = Told(story)
+    warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert words in warnings[0]
+    assert caplog.records[-1].getMessage() == "works again"
+    assert told.server.amounts == [9]
+    # Pauses grow: some 15 attempts in ten minutes, not hundreds.
+    assert 5 < told.troubles.counts["api", cause] < 30
+    assert told.troubles.numbers() == {"api": 0}
+
+
+def test_a_server_that_asks_for_time_gets_it() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        busy = refusal(429, "TooManyRequests")
+        server.trouble = busy
+        busy.retry_after = 30.0
+        publisher.offer(report(free=4))
+        await asyncio.sleep(10)
+        server.trouble = None
+        await asyncio.sleep(60)
+
+    assert Told(story).server.moments == [31.0]
+
+
+def test_no_report_is_written_for_a_node_that_is_not_registered(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        server.node_trouble = refusal(404, "NotFound")
+        publisher.offer(report(free=4))
+        await asyncio.sleep(60)
+        assert server.writes == []
+        server.node_trouble = None
+        await asyncio.sleep(60)
+
+    told = Told(story)
+    assert told.server.amounts == [4]
+    assert "node n1 is not registered" in caplog.text
+    assert told.troubles.numbers()["node"] == 0
+
+
+def test_without_the_right_to_read_nodes_a_report_has_no_owner(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        server.node_trouble = refusal(403, "Forbidden")
+        publisher.offer(report(free=4))
+        await asyncio.sleep(60)
+
+    ((_, written),) = Told(story).server.writes
+    assert written["metadata"] == {"name": "n1"}
+    assert "the report has no owner" in caplog.text
+
+
+def test_a_node_that_was_registered_anew_is_the_owner_with_the_next_heartbeat() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        for _ in range(7):
+            publisher.offer(report(free=4))
+            await asyncio.sleep(60)
+            server.uid = "uid-2"
+
+    owners = [document["metadata"]["ownerReferences"][0]["uid"] for _, document in Told(story).server.writes]
+    assert owners == ["uid-1", "uid-2"]
