@@ -117,10 +117,11 @@ def gate_problem(case: Case) -> str | None:
     policies = NodePolicies(node["CPUManagerPolicy"], node["TopologyManagerPolicy"]) if node["numa_info"] else None
     free = frozenset({0}) if node["allocatable_cpus_nonempty"] else frozenset()
     guaranteed = asked["pod_qos"] == "Guaranteed"
-    outcome, reason = gate(asked["task_policy"] or "", policies, free, guaranteed=guaranteed)
+    task_policy = asked["task_policy"] or ""
+    outcome, rejection = gate(task_policy, policies, free, guaranteed=guaranteed)
     found = {
         "outcome": outcome.value,
-        "reason": reason or None,
+        "reason": rejection and rejection.words(task_policy, node["TopologyManagerPolicy"]),
         "policy_evaluated": policies.topology_manager if policies and outcome is Outcome.EVALUATE else None,
     }
     return differs(found, {key: case["expected"][key] for key in found})

@@ -15,6 +15,7 @@ from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.cluster.pod_terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
 from bayplan.cluster.recent import Recent
 from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
+from bayplan.kube.volcano_annotations import policy_in
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 
@@ -44,6 +45,8 @@ class PodClass:
     tolerations: tuple[Toleration, ...]
     host_ports: tuple[HostPort, ...]
     not_understood: tuple[str, ...]
+    numa_policy: str = ""
+    """The Topology Manager policy that the pod asks for in Volcano's annotation, as written."""
 
 
 class PodClasses:
@@ -94,6 +97,7 @@ def pod_class_of(pod: Pod) -> PodClass:
         tolerations=tuple(spec.tolerations or ()),
         host_ports=host_ports_of(spec),
         not_understood=_not_understood(spec),
+        numa_policy=policy_in(pod.metadata.annotations),
     )
 
 
@@ -140,6 +144,7 @@ def _key(pod: Pod) -> bytes:
             spec.affinity.node_affinity if spec.affinity else None,
             spec.tolerations,
             _not_understood(spec),
+            policy_in(pod.metadata.annotations),
         )
     )
 

@@ -6,7 +6,7 @@ at node objects are kept until a node changes. Both are asked for many nodes at 
 node that changed; a plugin without a faster way for one node answers through `of_one_node`.
 
 What other pods mean for a pod depends on labels, which are no part of its class. `RelationPlugin` is for that: it says nothing about classes
-and judges each `Newcomer` by itself (`scheduling/relations.py` asks it).
+and judges each `Newcomer` by itself (`scheduling/relations.py` asks it). A `ComparingPlugin` scores the nodes that are left against each other.
 """
 
 from __future__ import annotations
@@ -80,6 +80,24 @@ class ScorePlugin(Protocol):
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for a single node."""
+        ...
+
+
+@runtime_checkable
+class ComparingPlugin(Protocol):
+    """Says how good nodes are beside each other: what one is worth depends on who else is left."""
+
+    @property
+    def name(self) -> str:
+        """The name users write in a scheduler configuration."""
+        ...
+
+    def compares(self, pod: PodClass) -> bool:
+        """False if it has nothing to say about a class of pods."""
+        ...
+
+    def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
+        """One score, not below 0, for each of the rows that are left."""
         ...
 
 

@@ -13,6 +13,9 @@ from bayplan.plugins.node_resource_topology_args import ArgumentError, read_argu
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
+from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
+from bayplan.plugins.volcano_numa_aware import NumaAware
+from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
 
 FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeUnschedulable": lambda arguments: _without_arguments(NodeUnschedulable(), arguments),
@@ -25,6 +28,10 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
     "InterPodAffinity": lambda arguments: _inter_pod_affinity(arguments or {}),
 }
+# Known, but asked only where a configuration switches them on.
+ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
+    NUMA_AWARE: lambda arguments: NumaAware(settings=read_numa_aware_arguments(arguments)),
+}
 FILTER_ORDER = tuple(FACTORIES)
 # kube-scheduler's weights; NUMA fit, the reason to run bayplan, counts twice.
 DEFAULT_WEIGHTS = {
@@ -36,11 +43,12 @@ DEFAULT_WEIGHTS = {
     "InterPodAffinity": 2,
 }
 SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
+WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1}
 
 
 def build_plugin(name: str, arguments: dict[str, Any] | None) -> FilterPlugin:
     """A plugin with its arguments; raises `ArgumentError` naming the field if they cannot be used."""
-    return FACTORIES[name](arguments)
+    return {**FACTORIES, **ON_REQUEST}[name](arguments)
 
 
 def _without_arguments(plugin: FilterPlugin, arguments: dict[str, Any] | None) -> FilterPlugin:

@@ -16,7 +16,14 @@ import msgspec
 from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
-from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, SCORE_ORDER, build_plugin
+from bayplan.plugins.registry import (
+    DEFAULT_WEIGHTS,
+    FILTER_ORDER,
+    ON_REQUEST,
+    SCORE_ORDER,
+    WEIGHTS_ON_REQUEST,
+    build_plugin,
+)
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.service_settings import (
     ServiceFields,
@@ -154,8 +161,8 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     _refuse_unknown_plugins(written, where)
     _refuse_absurd_weights(written, where)
     check_percentage(written.percentage_of_nodes_to_score, f"{where}.percentageOfNodesToScore")
-    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER)
-    scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER)
+    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, tuple(ON_REQUEST))
+    scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER, tuple(WEIGHTS_ON_REQUEST))
     plugins: dict[str, FilterPlugin] = {}
     for name in {**filters, **scores}:
         try:
@@ -163,7 +170,8 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
         except ArgumentError as error:
             index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
             raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
-    scoring = tuple((_scoring(plugins[name]), weight or DEFAULT_WEIGHTS[name]) for name, weight in scores.items())
+    usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST}
+    scoring = tuple((_scoring(plugins[name]), weight or usual[name]) for name, weight in scores.items())
     return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
 
 
@@ -173,9 +181,12 @@ def _scoring(plugin: FilterPlugin) -> ScorePlugin:
     return plugin
 
 
-def _enabled(everywhere: PluginSet, here: PluginSet, known: tuple[str, ...]) -> dict[str, int]:
+def _enabled(
+    everywhere: PluginSet, here: PluginSet, usual: tuple[str, ...], on_request: tuple[str, ...]
+) -> dict[str, int]:
     """Names and weights at one extension point: defaults, then what is switched off, then what is switched on."""
-    weights = dict.fromkeys(known, 0)
+    known = (*usual, *on_request)
+    weights = dict.fromkeys(usual, 0)
     for plugins in (everywhere, here):
         for entry in plugins.disabled:
             for name in list(weights):
@@ -208,7 +219,8 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
         for entry in point.disabled
         if entry.name not in NEVER_ON
     ]
-    unknown = sorted({name for name in [*named, *switched_off] if name not in {*FILTER_ORDER, *SCORE_ORDER}})
+    known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST}
+    unknown = sorted({name for name in [*named, *switched_off] if name not in known})
     if unknown:
-        known = ", ".join(sorted({*FILTER_ORDER, *SCORE_ORDER}))
-        raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {known}")
+        has = ", ".join(sorted(known))
+        raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {has}")

@@ -16,7 +16,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Rows, count
 from bayplan.engine.scores import Scores
-from bayplan.plugins.base import FilterPlugin, RelationPlugin, ScorePlugin
+from bayplan.plugins.base import ComparingPlugin, FilterPlugin, RelationPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
 
@@ -48,6 +48,11 @@ class Profile:
     def relation_scores(self) -> tuple[tuple[RelationPlugin, int], ...]:
         """Scores that look at the pods on the nodes, with their weights."""
         return tuple((each, weight) for each, weight in self.scores if weight and isinstance(each, RelationPlugin))
+
+    @cached_property
+    def comparing_scores(self) -> tuple[tuple[ComparingPlugin, int], ...]:
+        """Scores that compare the nodes that are left, with their weights."""
+        return tuple((each, weight) for each, weight in self.scores if weight and isinstance(each, ComparingPlugin))
 
     def for_class(self, pod: PodClass) -> ClassProfile:
         """The part of the profile that can make a difference for one class of pods."""

@@ -2,7 +2,8 @@
 
 In come a pod and the answer of its class (`scheduling/answers.py`), out goes the answer that `cycle.py` picks from: the class's own, untouched,
 for pods that neither say anything about others nor are spoken of; else a `PodAnswer`. It is made for one decision, because the next pod that is
-placed may change it. Scores of neighbours are stretched over the nodes that are left, as kube-scheduler does it.
+placed may change it. Scores of neighbours are stretched over the nodes that are left, as kube-scheduler does it; plugins that compare those
+nodes with each other have their say here too.
 """
 
 from __future__ import annotations
@@ -63,14 +64,20 @@ def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Prof
     """The answer for one pod of a class."""
     of_class = answers.for_class(pod_class, profile)
     newcomer = newcomer_of(state, pod, pod_class)
-    if newcomer is None:
+    comparing = [each for each in profile.comparing_scores if each[0].compares(pod_class)]
+    if newcomer is None and not comparing:
         return of_class
-    blocked = _closed(state, newcomer, profile)
+    blocked = _closed(state, newcomer, profile) if newcomer is not None else None
     if blocked is not None:
         blocked = np.where(of_class.blocked == PASSES, blocked, of_class.blocked)
     is_open = of_class.rank != NOT_USABLE
     open_rows = np.flatnonzero(is_open if blocked is None else is_open & (blocked == PASSES))
-    given = _given(state, newcomer, profile, open_rows) if len(open_rows) else []
+    given: list[Given] = []
+    if len(open_rows):
+        given += _given(state, newcomer, profile, open_rows) if newcomer is not None else []
+        given += [
+            Given(plugin.name, weight, plugin.scores_among(state, pod_class, open_rows)) for plugin, weight in comparing
+        ]
     if blocked is None and not given:
         return of_class
     open_ranks = of_class.rank[open_rows]

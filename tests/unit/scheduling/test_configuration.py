@@ -127,7 +127,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [{"name": "Trimaran"}],
             (
                 "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration"
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware"
             ),
         ),
         (
@@ -135,7 +135,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [],
             (
                 "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration"
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware"
             ),
         ),
         (

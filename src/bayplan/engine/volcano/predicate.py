@@ -29,6 +29,20 @@ class Outcome(Enum):
     REJECT = "reject"
 
 
+class Rejection(Enum):
+    """Why the gate rejects a node; the value is Volcano's text."""
+
+    NO_INFO = "numa info is empty"
+    NOT_STATIC = "cpu manager policy isn't static"
+    OTHER_POLICY = "task topology policy[{asked}] is different with node[{of_node}]"
+    NO_SETS = "no topo information"
+    NO_FREE_CPUS = "cpu allocatable map is empty"
+
+    def words(self, asked: str, of_node: str) -> str:
+        """The sentence about a pod that asks for a policy and a node that has another."""
+        return self.value.format(asked=asked, of_node=of_node)
+
+
 @dataclass(frozen=True, slots=True)
 class NodePolicies:
     """What a node's Numatopology object says about its kubelet, as text."""
@@ -64,27 +78,32 @@ class Evaluation:
         return NO_CPUS.union(*(container.cpus for container in self.containers))
 
 
-def gate(policy: str, policies: NodePolicies | None, free: Cpus | None, *, guaranteed: bool) -> tuple[Outcome, str]:
-    """Whether a node is looked at for a pod, and Volcano's own words if it is rejected.
+def gate(
+    policy: str, policies: NodePolicies | None, free: Cpus | None, *, guaranteed: bool
+) -> tuple[Outcome, Rejection | None]:
+    """Whether a node is looked at for a pod, and if not, why.
 
     `policies` is None for a node without a Numatopology object, `free` for one that the session knows no CPUs of.
     """
     if not guaranteed:
-        return Outcome.UNCHECKED, ""
+        return Outcome.UNCHECKED, None
     if policy in NO_POLICIES:
         aligns = policies and policies.cpu_manager == STATIC and policies.topology_manager not in NO_POLICIES
-        return (Outcome.EVALUATE if aligns else Outcome.UNCHECKED), ""
+        return (Outcome.EVALUATE if aligns else Outcome.UNCHECKED), None
+    rejection = _rejection(policy, policies, free)
+    return (Outcome.EVALUATE if rejection is None else Outcome.REJECT), rejection
+
+
+def _rejection(policy: str, policies: NodePolicies | None, free: Cpus | None) -> Rejection | None:
     if policies is None:
-        return Outcome.REJECT, "numa info is empty"
+        return Rejection.NO_INFO
     if policies.cpu_manager != STATIC:
-        return Outcome.REJECT, "cpu manager policy isn't static"
+        return Rejection.NOT_STATIC
     if policies.topology_manager != policy:
-        return Outcome.REJECT, f"task topology policy[{policy}] is different with node[{policies.topology_manager}]"
+        return Rejection.OTHER_POLICY
     if free is None:
-        return Outcome.REJECT, "no topo information"
-    if not free:
-        return Outcome.REJECT, "cpu allocatable map is empty"
-    return Outcome.EVALUATE, ""
+        return Rejection.NO_SETS
+    return None if free else Rejection.NO_FREE_CPUS
 
 
 def evaluate(node: NodeCpus, policy: str, free: Cpus, milli_cpus: Sequence[int | None]) -> Evaluation:

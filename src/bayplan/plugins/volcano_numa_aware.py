@@ -1,0 +1,251 @@
+"""`numa-aware`: Volcano's plugin. Pods choose nodes by Topology Manager policy, and the node that needs the fewest NUMA zones is best.
+
+A pod asks for a policy in the annotation `volcano.sh/numa-topology-policy`:
+
+    none, or nothing      any node; a node whose kubelet aligns pods must be able to admit it
+    best-effort           nodes with that policy
+    restricted            nodes with that policy whose kubelet would admit the pod
+    single-numa-node      likewise
+
+By default the node's kubelet is judged as `NodeResourceTopologyMatch` does it: all resources, init containers, both scopes; only the gate in front and the
+score are this plugin's own. With `compatibility: volcano` the answer is Volcano's (`engine/volcano/`): CPUs of main containers only.
+
+Arguments: `weight` of the score, `matchPolicyless` (a pod with a policy may also use nodes without one), `compatibility`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.columns import NO_TOPOLOGY
+from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, Policy
+from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_request import CPU, Role
+from bayplan.cluster.state import ClusterState, ZoneCharge
+from bayplan.engine.least_numa import relative_width_scores
+from bayplan.engine.placement import ContainerZones, Placement, place_by_amounts
+from bayplan.engine.rows import Codes, Rows, count
+from bayplan.engine.scores import Scores
+from bayplan.engine.volcano.nodes import Judged, judged, node_seen
+from bayplan.engine.volcano.predicate import NO_POLICIES, Evaluation, Rejection
+from bayplan.engine.volcano.score import numa_nodes_needed
+from bayplan.engine.zones_needed import NOT_KNOWN, zones_needed
+from bayplan.kube.errors import field_and_problem
+from bayplan.kube.volcano_annotations import POLICIES, POLICY
+from bayplan.plugins.base import of_one_node
+from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
+
+NAME = "numa-aware"
+KUBELET, VOLCANO = "kubelet", "volcano"
+LARGEST_WEIGHT = 1000
+
+
+class NumaAwareArgs(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """The arguments as written."""
+
+    api_version: str = ""
+    kind: str = ""
+    weight: int = 1
+    match_policyless: bool = False
+    compatibility: str = KUBELET
+
+
+def read_arguments(raw: dict[str, Any] | None) -> NumaAwareArgs:
+    """Decode and validate; raises `ArgumentError` naming the field."""
+    try:
+        arguments = msgspec.convert(raw or {}, NumaAwareArgs)
+    except msgspec.ValidationError as error:
+        where, problem = field_and_problem(error)
+        raise ArgumentError(f"{where}: {problem}" if where else problem) from None
+    if not 0 <= arguments.weight <= LARGEST_WEIGHT:
+        raise ArgumentError(f"weight: {arguments.weight} is not allowed: must be 0 to {LARGEST_WEIGHT}")
+    if arguments.compatibility not in (KUBELET, VOLCANO):
+        raise ArgumentError(
+            f'compatibility: "{arguments.compatibility}" is not allowed: must be {KUBELET} or {VOLCANO}'
+        )
+    return arguments
+
+
+class GateRefusal(IntEnum):
+    """Why a node is not even looked at; below these numbers is the kubelet's `Verdict`."""
+
+    NO_REPORT = 16
+    NOT_STATIC = 17
+    UNKNOWN_POLICY = 18
+    NO_FREE_CPUS = 19
+    NOT_ASSIGNABLE = 20
+    OTHER_POLICY = 32
+    """To this the number of the node's policy is added."""
+
+
+_CODES = {
+    Rejection.NO_INFO: GateRefusal.NO_REPORT,
+    Rejection.NOT_STATIC: GateRefusal.NOT_STATIC,
+    Rejection.OTHER_POLICY: GateRefusal.OTHER_POLICY,
+    Rejection.NO_SETS: GateRefusal.NO_REPORT,
+    Rejection.NO_FREE_CPUS: GateRefusal.NO_FREE_CPUS,
+}
+
+
+@dataclass(frozen=True)
+class NumaAware(NodeResourceTopologyMatch):
+    """Filter by policy and by what the node's kubelet would admit; score by the number of zones."""
+
+    name: str = NAME
+    settings: NumaAwareArgs = field(default_factory=NumaAwareArgs)
+
+    def applies(self, pod: PodClass) -> bool:
+        """To pods that ask for a policy, and to those that a kubelet would align."""
+        return pod.numa_policy not in NO_POLICIES or super().applies(pod)
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
+        """The gate first, then the verdict of the node's kubelet, or of Volcano."""
+        if self._as_volcano:
+            numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+            return np.array([_volcanos_code(state, pod, row) for row in numbers], dtype=np.uint8)
+        at_the_gate = self._gate(state, pod, rows)
+        by_kubelet = super().refusals(state, pod, rows)
+        if at_the_gate is None or by_kubelet is None:
+            return by_kubelet if at_the_gate is None else at_the_gate
+        return np.where(at_the_gate != 0, at_the_gate, by_kubelet)
+
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.refusals, state, pod, row)
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """Why; Volcano's own words where it is asked."""
+        if code < GateRefusal.NO_REPORT:
+            return super().cause(pod, code)
+        return (_volcanos_words if self._as_volcano else _words)(pod.numa_policy, code)
+
+    def applies_score(self, pod: PodClass) -> bool:
+        """Nodes are compared with each other (`scores_among`); no node has a score of its own."""
+        return False
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        """See `applies_score`."""
+        return np.zeros(count(rows), dtype=np.int32)
+
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """See `applies_score`."""
+        return 0
+
+    def compares(self, pod: PodClass) -> bool:
+        """Whatever the policy that a pod asks for, it should go where it needs the fewest zones. Volcano scores only pods that ask for one."""
+        if not pod.request.guaranteed or not self.settings.weight:
+            return False
+        return pod.numa_policy not in NO_POLICIES if self._as_volcano else not demand(pod).nothing_to_align
+
+    def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
+        """`weight * (100 - 100 * zones needed / most zones needed)`, in Volcano's whole numbers.
+
+        A node of which nobody can say how many zones it needs counts as one more than the worst.
+        """
+        if self._as_volcano:
+            needed = np.array([_needed_by_volcano(state, pod, row) for row in rows.tolist()], dtype=np.int64)
+        else:
+            needed = zones_needed(state.columns, state.hardware_classes, demand(pod), rows, self._assumptions)
+            needed = np.where(needed == NOT_KNOWN, max(int(needed.max()), 0) + 1, needed)
+        return relative_width_scores(needed, self.settings.weight).astype(np.int32)
+
+    def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
+        """The zones of each container as the kubelet will choose them, or as Volcano believes it will."""
+        if not self._as_volcano:
+            return super().place(state, pod, row)
+        found = _judged(state, pod, row).evaluation
+        if found is None:
+            return place_by_amounts(state, row, demand(pod), self._assumptions) or Placement()
+        return _placement(state, pod, row, found)
+
+    @property
+    def _as_volcano(self) -> bool:
+        return self.settings.compatibility == VOLCANO
+
+    def _gate(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
+        """Codes of nodes whose policy is not the one that the pod asks for; None if it asks for none."""
+        policy = pod.numa_policy
+        # A kubelet aligns no CPUs of other pods, so there is nothing to choose a node for.
+        if policy in NO_POLICIES or not pod.request.guaranteed:
+            return None
+        if policy not in POLICIES:
+            return np.full(count(rows), GateRefusal.UNKNOWN_POLICY, dtype=np.uint8)
+        columns = state.columns
+        of_node = columns.policy[rows]
+        no_report = columns.topology[rows] == NO_TOPOLOGY
+        codes = np.where(of_node == POLICY_BY_TEXT[policy], 0, GateRefusal.OTHER_POLICY + of_node).astype(np.uint8)
+        static = (
+            columns.cpu_static[rows] != 0 if self._assumptions.cpu_manager_static else columns.cpu_static[rows] == 1
+        )
+        codes[~static] = GateRefusal.NOT_STATIC
+        codes[no_report] = GateRefusal.NO_REPORT
+        if self.settings.match_policyless:
+            codes[no_report | (of_node == Policy.NONE)] = 0
+        return codes
+
+
+def _words(policy: str, code: int) -> str:
+    if code >= GateRefusal.OTHER_POLICY:
+        of_node = Policy(code - GateRefusal.OTHER_POLICY).text
+        return f"node's topology policy is {of_node}, the pod asks for {policy}"
+    return {
+        GateRefusal.NO_REPORT: f"node reports no NUMA topology, the pod asks for topology policy {policy}",
+        GateRefusal.NOT_STATIC: f"node's CPU Manager is not static, the pod asks for topology policy {policy}",
+        GateRefusal.UNKNOWN_POLICY: f'annotation {POLICY}: "{policy}" is no policy; expected {", ".join(POLICIES)}',
+    }[GateRefusal(code)]
+
+
+def _volcanos_words(policy: str, code: int) -> str:
+    if code >= GateRefusal.OTHER_POLICY:
+        return Rejection.OTHER_POLICY.words(policy, Policy(code - GateRefusal.OTHER_POLICY).text)
+    if code == GateRefusal.NOT_ASSIGNABLE:
+        return "container cannot be assigned by numa"
+    return next(rejection for rejection, of_it in _CODES.items() if of_it == code).value
+
+
+def _volcanos_code(state: ClusterState, pod: PodClass, row: int) -> int:
+    found = _judged(state, pod, row)
+    if found.rejection is None:
+        return 0 if found.evaluation is None or found.evaluation.admitted else GateRefusal.NOT_ASSIGNABLE
+    code = _CODES[found.rejection]
+    return code + int(state.columns.policy[row]) if code == GateRefusal.OTHER_POLICY else code
+
+
+def _judged(state: ClusterState, pod: PodClass, row: int) -> Judged:
+    return judged(node_seen(state, row), pod.numa_policy, pod.request)
+
+
+def _needed_by_volcano(state: ClusterState, pod: PodClass, row: int) -> int:
+    """NUMA nodes of the CPUs that Volcano would take; none, which is best, where it would take none."""
+    seen = node_seen(state, row)
+    found = judged(seen, pod.numa_policy, pod.request).evaluation
+    return numa_nodes_needed(seen.cpus.machine, found.cpus) if seen is not None and found is not None else 0
+
+
+def _placement(state: ClusterState, pod: PodClass, row: int, found: Evaluation) -> Placement:
+    """Volcano's CPUs as zones and amounts."""
+    report, seen = state.reports[row], node_seen(state, row)
+    assert report is not None
+    assert seen is not None
+    numa_of = seen.cpus.machine.numa_of
+    applications = [container.name for container in pod.request.containers if container.role is Role.APP]
+    containers = tuple(
+        ContainerZones(name, tuple(sorted(set(map(numa_of, result.cpus)))) or None)
+        for name, result in zip(applications, found.containers, strict=False)
+    )
+    taken = Counter(map(numa_of, found.cpus))
+    index = state.columns.resource_index[CPU]
+    charges = tuple(
+        ZoneCharge(index, position, 1000.0 * taken[zone.id])
+        for position, zone in enumerate(report.zones)
+        if taken[zone.id]
+    )
+    return Placement(containers, charges)
