@@ -169,9 +169,11 @@ class Dispatcher:
     def _queue_gangs(self, now: float) -> None:
         """Gangs that something happened to since the last decision: a thousand pods that arrive make one unit."""
         for name, since in self._touched.items():
-            waiting = self.roster.waiting(name)
-            done = not waiting and (not self.roster.running(name) or self._half_bound.is_complete(name))
-            if done:
+            waiting, running = self.roster.waiting(name), self.roster.running(name)
+            if not waiting and not running:
+                self._half_bound.forget(name)
+                self.queue.remove(GANG + name)
+            elif not waiting and self._half_bound.is_complete(name):
                 self.queue.remove(GANG + name)
             else:
                 priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
@@ -240,9 +242,7 @@ class Dispatcher:
     def _decide_gang(self, unit: str, now: float) -> Todo | None:
         name = unit.removeprefix(GANG)
         waiting, running = tuple(self.roster.waiting(name)), tuple(self.roster.running(name))
-        if not waiting and not running:
-            self._half_bound.forget(name)
-        if any(pod_key(pod) in self.state.pods for pod in waiting) or not (waiting or running):
+        if any(pod_key(pod) in self.state.pods for pod in waiting):
             # Some are bound, and the news has not come yet: it brings the gang back here.
             self.queue.done(unit)
             return None

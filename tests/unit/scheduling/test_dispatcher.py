@@ -272,6 +272,20 @@ class TestGangs:
         for moment in (61, 400, 1000):
             assert not isinstance(scheduler.decide(moment), Release)
 
+    def test_a_gang_whose_pods_have_all_gone_begins_anew(self) -> None:
+        scheduler = dispatcher("n1")
+        scheduler.set_group(pod_group(2), 0)
+        for name in ("a", "b"):
+            scheduler.set_pod(on_node(pod(name, gang="train"), "n1"), 0)
+        assert isinstance(scheduler.decide(0), Complete)
+        for key in ("ml/a", "ml/b"):
+            scheduler.remove_pod(key, 1)
+        assert scheduler.decide(1) is None
+        # Of the second generation one has a node, and the other never comes.
+        scheduler.set_pod(on_node(pod("a", gang="train", uid="second"), "n1"), 2)
+        assert isinstance(scheduler.decide(2), Refusal)
+        assert isinstance(scheduler.decide(63), Release)
+
     def test_groups_find_their_members_by_label(self) -> None:
         racks = {"n1": "r1", "n2": "r2"}
         scheduler = dispatcher(*racks, racks=racks, cpus=2)
