@@ -33,6 +33,8 @@ from bayplan.services.agent.pod_resources import (
 from bayplan.services.agent.state_files import CpuState, MemoryState
 from bayplan.services.agent.sysfs import Hardware, HardwareZone
 
+ALL_NODES = "*"
+
 Holdings = dict[str, dict[int, int]]
 """Resource to zone id to amount; CPUs in milli, as `cluster/inventory.py` has it."""
 
@@ -116,6 +118,11 @@ def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
         holdings={pod.key: _holdings(pod, hardware, devices, exclude) for pod in pods},
         problems=tuple(problems.found),
     )
+
+
+def excluded_on(node: str, lists: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """The resources that a configuration leaves out on a node: those of the node itself and those of all nodes."""
+    return frozenset((*lists.get(ALL_NODES, ()), *lists.get(node, ())))
 
 
 def exclusive_pods(evidence: Evidence) -> list[PodResources]:

@@ -88,7 +88,7 @@ def reserved_cpus_on(hardware: Hardware, setup: KubeletSetup) -> frozenset[int]:
     if setup.reserved_cpus or not setup.reserved_cpu_milli or hardware.layout is None:
         return setup.reserved_cpus
     count = -(-setup.reserved_cpu_milli // 1000)
-    everything = (1 << len(hardware.layout.core)) - 1
+    everything = sum(hardware.layout.by_zone.values())
     return members(take(hardware.layout, setup.settings.cpu_options, everything, count))
 
 

@@ -64,13 +64,12 @@ def topology_document(
             [legacy_policy(setup.settings.policy.text, setup.settings.scope.text)] if setup else []
         )
     else:
-        values = {
-            **(_settings(setup.settings) if setup else {}),
-            **_names(account, hardware),
-            **_fingerprint(account, all_pods),
-            inventory.MADE_AT: f"{made_at:.6f}",
-        }
-        document["attributes"] = [{"name": name, "value": value} for name, value in values.items()]
+        document["attributes"] = attribute_list(
+            _settings(setup.settings) if setup else {},
+            _names(account, hardware),
+            _fingerprint(account, all_pods),
+            {inventory.MADE_AT: f"{made_at:.6f}"},
+        )
     document["zones"] = [_zone(zone) for zone in account.zones]
     return document
 
@@ -80,6 +79,17 @@ def substance(document: Mapping[str, Any]) -> bytes:
     lasting = [each for each in document.get("attributes", ()) if each["name"] != inventory.MADE_AT]
     parts = (lasting, document.get("topologyPolicies"), document.get("zones"), document.get("spec"))
     return blake2b(msgspec.json.encode(parts), digest_size=16).digest()
+
+
+def attribute_list(*parts: Mapping[str, str]) -> list[dict[str, str]]:
+    """Attributes in order, each name once; a later value takes the place of an earlier one."""
+    values = {name: value for part in parts for name, value in part.items()}
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def zone_name(zone: int) -> str:
+    """What a zone is called in a report."""
+    return f"node-{zone}"
 
 
 def legacy_policy(policy: str, scope: str) -> str:
@@ -107,10 +117,10 @@ def _settings(settings: KubeletSettings) -> dict[str, str]:
 
 
 def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
-    """CPUs, devices and pods by name. CPUs are left out where their ids have gaps: the columns have no word for those."""
+    """CPUs, devices and pods by name. CPUs are left out where there are no columns of them, or columns with gaps, which no reader takes."""
     values: dict[str, str] = {}
     layout = hardware.layout
-    if layout is not None:
+    if layout is not None and layout.count == len(layout.core):
         columns = {"core": layout.core, "socket": layout.socket, "zone": layout.numa, "cache": layout.l3}
         values[inventory.CPUS] = _json(columns)
         values[inventory.RESERVED_CPUS] = cpu_list(account.reserved_cpus)
@@ -140,9 +150,9 @@ def _fingerprint(account: NodeAccount, all_pods: Iterable[fingerprint.PodName] |
 
 def _zone(zone: ZoneAccount) -> Document:
     body: Document = {
-        "name": f"node-{zone.id}",
+        "name": zone_name(zone.id),
         "type": "Node",
-        "costs": [{"name": f"node-{other}", "value": value} for other, value in zone.distances.items()],
+        "costs": [{"name": zone_name(other), "value": value} for other, value in zone.distances.items()],
         "resources": [
             {
                 "name": name,
@@ -155,7 +165,7 @@ def _zone(zone: ZoneAccount) -> Document:
     }
     if zone.memory_group is not None:
         group = ",".join(str(member) for member in zone.memory_group)
-        body["attributes"] = [{"name": MEMORY_GROUP_ATTRIBUTE, "value": group}]
+        body["attributes"] = attribute_list({MEMORY_GROUP_ATTRIBUTE: group})
     return body
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bayplan.cluster.inventory import LARGEST_ZONE, MOST_CPUS, CpuLayout, cpu_list
+from bayplan.cluster.inventory import LARGEST_ZONE, MOST_CPUS, OFFLINE, CpuLayout, cpu_list
 from bayplan.cluster.pod_request import MEMORY
 from bayplan.kube.quantity import NANO, Format, Quantity
 from bayplan.services.agent.sysfs_files import SysfsError, folder_numbers, read_ids, read_mask, read_number, read_text
@@ -26,11 +26,12 @@ LAST_LEVEL_CACHE = 3
 class Cpu:
     """One logical CPU that is online. Core, cache and, where sysfs names none, socket are known by their lowest CPU.
 
-    That is how the kubelet numbers cores; it makes them unique although firmware counts them anew in each socket.
+    That is how the kubelet numbers cores; it makes them unique although the kernel counts them anew in each socket (`kernel_core`).
     """
 
     id: int
     core: int
+    kernel_core: int
     socket: int
     cache: int
     zone: int | None
@@ -71,17 +72,17 @@ class Hardware:
     def layout(self) -> CpuLayout | None:
         """The CPUs as columns by id, or None where there can be no such columns.
 
-        There are none if an id below the highest is offline or in no zone, or if a zone's id is more than the kubelet can align to.
+        There are none if the id of a zone is more than the kubelet can align to, or a CPU's id more than anybody expects.
         """
-        cpus = [self.cpus[number] for number in range(len(self.cpus)) if number in self.cpus]
-        zones = [cpu.zone for cpu in cpus if cpu.zone is not None and cpu.zone <= LARGEST_ZONE]
-        if not cpus or not len(zones) == len(cpus) == len(self.cpus) <= MOST_CPUS:
+        in_zones = {number: cpu for number, cpu in self.cpus.items() if cpu.zone is not None}
+        if not in_zones or max(in_zones) >= MOST_CPUS or max(self.zone_ids) > LARGEST_ZONE:
             return None
+        places = [in_zones.get(number) for number in range(max(in_zones) + 1)]
         return CpuLayout(
-            tuple(cpu.core for cpu in cpus),
-            tuple(cpu.socket for cpu in cpus),
-            tuple(zones),
-            tuple(cpu.cache for cpu in cpus),
+            tuple(OFFLINE if cpu is None else cpu.core for cpu in places),
+            tuple(OFFLINE if cpu is None else cpu.socket for cpu in places),
+            tuple(OFFLINE if cpu is None or cpu.zone is None else cpu.zone for cpu in places),
+            tuple(OFFLINE if cpu is None else cpu.cache for cpu in places),
         )
 
 
@@ -207,6 +208,7 @@ def _cpus(folder: Path, online: frozenset[int], zone_of: Mapping[int, int]) -> d
         cpus[cpu] = Cpu(
             id=cpu,
             core=min((other for other in siblings if core_ids[other] == core_ids[cpu]), default=cpu),
+            kernel_core=max(core_ids[cpu] or 0, 0),
             # Firmware that knows no packages says -1: to the kubelet that is one socket.
             socket=max(package or 0, 0),
             cache=min(cache, default=lowest_of_package[package]),
