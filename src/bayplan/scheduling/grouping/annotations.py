@@ -60,6 +60,11 @@ _LEVEL_ALLOWED = "must be a node label, such as topology.kubernetes.io/zone"
 _LARGEST_SEGMENT = 100_000
 
 
+def asks(annotations: Mapping[str, str]) -> bool:
+    """Whether annotations say anything about gangs, rightly or wrongly."""
+    return any(key in (GANG, OWN_TOPOLOGY) or key.startswith(tuple(_FAMILIES)) for key in annotations)
+
+
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """What annotations of one place ask for; `gang` is None where nothing says whether the pods are one.
@@ -106,7 +111,7 @@ class WishReader:
             segments=place.kai_segments(),
         )
         asked = place.gang()
-        if asked is None and (place.has(KAI_KEYS) or place.has(KUEUE_KEYS)):
+        if asked is None and asks(annotations):
             asked = True
         return replace(kai.over(place.kueue()), gang=asked)
 

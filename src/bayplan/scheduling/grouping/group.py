@@ -20,15 +20,16 @@ from bayplan.scheduling.dialects.dialect import OWN
 from bayplan.scheduling.dialects.table import DIALECTS
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping import grove, loose_pods
+from bayplan.scheduling.grouping.annotations import asks
 from bayplan.scheduling.grouping.grouping import Grouping, Problem, Refused
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
 from bayplan.scheduling.grouping.kai.table import kai_group_for
 from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of, pod_group, spec_of
 from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
-from bayplan.scheduling.grouping.raw import RawObject, Reference, labels_of, metadata_of, raw_pod
+from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, metadata_of, raw_pod
 from bayplan.scheduling.grouping.rules import Rule, Rules, rules_by_kind
-from bayplan.scheduling.grouping.workload import Workload, index_of, part_of, workload_of
+from bayplan.scheduling.grouping.workload import Workload, gang_rule, index_of, part_of, workload_of
 from bayplan.scheduling.ranks import RANK
 
 Mode = Literal["bayplan", "kai"]
@@ -100,6 +101,8 @@ def _judged(pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: 
         return _gang(pod, loose_pods.spark_workload(pod, owners))
     if not owners or any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
         return Grouping()
+    if gang_rule(owners, rules).gang == "asked" and not any(asks(annotations_of(thing)) for thing in (pod, *owners)):
+        return Grouping()  # before anything is counted: what nobody asks about may say what it likes
     return _gang(pod, workload_of(owners, rules))
 
 
@@ -113,8 +116,7 @@ def _gang(pod: RawObject, workload: Workload) -> Grouping:
     about = Reference.of(pod)
     part = part_of(workload, pod)
     index = index_of(part, pod)
-    segments = asked.whole.segments if not part.name else asked.parts[workload.parts.index(part)].segments
-    place = place_of(part, index, segments, about)
+    place = place_of(workload, asked, part, index, about)
     namespace = about.namespace or workload.about.namespace
     wanted = pod_group(workload, spec_of(workload, asked), namespace, _which(workload, pod))
     rank = index if index is None or workload.rule.ranks_of_whole else part.first_rank + index

@@ -123,6 +123,9 @@ KINDS = (
         one_gang_per="leaderworkerset.sigs.k8s.io/group-index",
         staged=Condition(at="spec.startupPolicy", value="LeaderReady"),
         ranks_of_whole=True,
+        leader_apart=Condition(
+            at="spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType", value="LeaderExcluded"
+        ),
     ),
     Rule(
         group="kubeflow.org",

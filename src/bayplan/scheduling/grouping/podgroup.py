@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace as replaced
 
 from bayplan.kube.core_v1 import Metadata, OwnerReference
 from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
@@ -20,6 +21,7 @@ from bayplan.scheduling.grouping.annotations import Wishes, WishReader
 from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.scheduling.grouping.rules import first
+from bayplan.scheduling.grouping.segments import cut_of_part, cut_of_whole
 from bayplan.scheduling.grouping.workload import Part, Workload, group_name
 
 # Whose queue a gang belongs to is nothing to us, but whoever reads the PodGroup may want to know.
@@ -44,6 +46,10 @@ class Asked:
         said = [part.gang for part in self.parts if part.gang is not None]
         return any(said) if said else None
 
+    def segments_of(self, part: Part, workload: Workload) -> tuple[Segment, ...]:
+        """The segments that are asked for in a part; in a gang with one sort of pods those of the whole."""
+        return self.whole.segments if workload.is_flat else self.parts[workload.parts.index(part)].segments
+
 
 def asked_of(workload: Workload, pod: RawObject) -> Asked:
     """All wishes about a workload. Those of the only part are wishes about the whole, and segments asked for on the whole are the last part's."""
@@ -55,7 +61,7 @@ def asked_of(workload: Workload, pod: RawObject) -> Asked:
         whole = reader.read(Reference.of(thing), annotations_of(thing), segment=segment).over(whole)
     parts = [_asked_of_part(reader, workload, part, pod) for part in workload.parts]
     problems = tuple(reader.problems)
-    if len(parts) == 1 and not workload.parts[0].name:
+    if workload.is_flat:
         return Asked(whole.over(parts[0]), (Wishes(),), problems)
     if parts and whole.segments:
         parts[-1] = parts[-1].over(Wishes(segments=whole.segments))
@@ -78,61 +84,43 @@ def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawO
 def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
     """The gang that a workload means; raises `Refused` if its numbers cannot be had."""
     whole = asked.whole
-    if len(workload.parts) == 1 and not workload.parts[0].name:
-        part = workload.parts[0]
-        least, segments, inner = _divided(workload, part, whole.segments)
-        size = 0 if inner else part.size
-        return PodGroupSpec(
-            topology=whole.topology,
-            required=whole.required,
-            preferred=whole.preferred,
-            size=size,
-            minimum=None if inner or least == size else least,
-            segments=segments,
-            groups=inner,
-        )
-    groups = [_group(workload, part, wishes) for part, wishes in zip(workload.parts, asked.parts, strict=True)]
-    return PodGroupSpec(
-        topology=whole.topology,
-        required=whole.required,
-        preferred=whole.preferred,
-        groups=_together(groups, asked.parts),
-        minimum_groups=1 if workload.staged else None,
-    )
+    frame = PodGroupSpec(topology=whole.topology, required=whole.required, preferred=whole.preferred)
+    staged = 1 if workload.staged else None
+    cut = cut_of_whole(workload, asked.segments_of(workload.parts[-1], workload))
+    if cut is not None:
+        return replaced(frame, groups=cut.groups(), minimum_groups=staged)
+    groups = [
+        _group(workload, part, wishes, asked.segments_of(part, workload))
+        for part, wishes in zip(workload.parts, asked.parts, strict=True)
+    ]
+    if workload.is_flat:
+        only = groups[0]
+        return replaced(frame, size=only.size, minimum=only.minimum, segments=only.segments, groups=only.groups)
+    return replaced(frame, groups=_together(groups, asked.parts), minimum_groups=staged)
 
 
-def _group(workload: Workload, part: Part, wishes: Wishes) -> GroupSpec:
-    least, segments, inner = _divided(workload, part, wishes.segments)
-    return GroupSpec(
-        name=part.name,
-        size=0 if inner else part.size,
-        minimum=None if inner or least == part.size else least,
-        required=wishes.required,
-        preferred=wishes.preferred,
-        segments=segments,
-        groups=inner,
-    )
+def _group(workload: Workload, part: Part, wishes: Wishes, segments: Sequence[Segment]) -> GroupSpec:
+    frame = GroupSpec(name=part.name, required=wishes.required, preferred=wishes.preferred)
+    cut = cut_of_part(workload.about, part, segments)
+    if cut is not None:
+        return replaced(frame, groups=cut.groups())
+    least = part.least - part.least % segments[0].size if segments else part.least
+    minimum = None if least == part.size else least
+    return replaced(frame, size=part.size, minimum=minimum, segments=list(segments) or None)
 
 
-def _divided(
-    workload: Workload, part: Part, segments: Sequence[Segment]
-) -> tuple[int, list[Segment] | None, list[GroupSpec] | None]:
-    """A part's minimum, its segments, or groups in their place where the last one is smaller than the others."""
-    if not segments:
-        return part.least, None, None
-    unit = segments[0].size
-    if part.size % unit == 0:
-        return part.least - part.least % unit, list(segments), None
-    if len(segments) > 1 or segments[0].preferred:
-        problem = f"does not divide the {part.size} pods"
-        raise Refused(Problem(workload.about, f"segments of {part.name or 'the gang'}", unit, problem))
-    sizes = [min(unit, part.size - start) for start in range(0, part.size, unit)]
-    level = segments[0].level
-    return (
-        part.least,
-        None,
-        [GroupSpec(name=_segment_name(part, number), size=size, required=level) for number, size in enumerate(sizes)],
-    )
+def place_of(workload: Workload, asked: Asked, part: Part, index: int | None, about: Reference) -> str:
+    """The group that a pod is in: its part, or the segment of it where segments are groups; raises `Refused` if it has no index for that."""
+    segments = asked.segments_of(part, workload)
+    through_all = cut_of_whole(workload, asked.segments_of(workload.parts[-1], workload))
+    cut = through_all or cut_of_part(workload.about, part, segments)
+    if cut is None:
+        return part.name
+    if index is None:
+        labels = " and ".join(rank.label for rank in part.role.rank) or "an index label"
+        raise Refused(Problem(about, "metadata.labels", None, f"{labels} is missing: which segment is the pod in?"))
+    first_of_part = part.first_rank if workload.rule.ranks_of_whole and through_all is None else 0
+    return cut.place(index - first_of_part)
 
 
 def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSpec]:
@@ -143,24 +131,10 @@ def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSp
             found[group.name] = group
             continue
         around = f"together-{group_name(wish.together)}"
-        inner = msgspec.structs.replace(group, required=None, preferred=None)
+        inner = replaced(group, required=None, preferred=None)
         before = found.get(around) or GroupSpec(name=around, required=group.required, preferred=group.preferred)
-        found[around] = msgspec.structs.replace(before, groups=[*(before.groups or []), inner])
+        found[around] = replaced(before, groups=[*(before.groups or []), inner])
     return list(found.values())
-
-
-def place_of(part: Part, index: int | None, segments: Sequence[Segment], about: Reference) -> str:
-    """The group that a pod is in: its part, or the segment of it where segments are groups."""
-    if not segments or part.size % segments[0].size == 0:
-        return part.name
-    if index is None:
-        labels = " and ".join(rank.label for rank in part.role.rank) or "an index label"
-        raise Refused(Problem(about, "metadata.labels", None, f"{labels} is missing: which segment is the pod in?"))
-    return _segment_name(part, index // segments[0].size)
-
-
-def _segment_name(part: Part, number: int) -> str:
-    return f"{part.name or 'segment'}-{number}"
 
 
 def pod_group(workload: Workload, spec: PodGroupSpec, namespace: str, suffix: str = "") -> PodGroup:

@@ -86,7 +86,8 @@ class Rule(_Written, frozen=True):
 
     A kind with one sort of pods says `replicas`, `minimum`, `remaining`, `template` and `rank` itself; one with several has `roles`, and its `minimum` is for the whole:
     the last role gives way. `one_gang_per` is a pod label by whose values the pods fall into gangs. Where `staged` holds, the groups are
-    created one after the other, and where `one_by_one` holds the pods are, so that nobody may wait for all of them.
+    created one after the other, and where `one_by_one` holds the pods are, so that nobody may wait for all of them. Where `ranks_of_whole`, the index of
+    a pod counts through all roles, and segments are cut through all of them too, unless `leader_apart` holds.
     """
 
     kind: str
@@ -103,6 +104,7 @@ class Rule(_Written, frozen=True):
     staged: Condition | None = None
     one_by_one: Condition | None = None
     ranks_of_whole: bool = False
+    leader_apart: Condition | None = None
 
     def every_role(self) -> Sequence[Role]:
         """The roles; a kind with one sort of pods has one without a name."""
@@ -156,7 +158,8 @@ def _check(rule: Rule, at: ObjectPath) -> None:
         _check_amounts(amounts, at.child(field))
     _check_path(rule.template, at.child("template"))
     _check_ranks(rule.rank, at.child("rank"))
-    for field, condition in (("staged", rule.staged), ("oneByOne", rule.one_by_one)):
+    conditions = {"staged": rule.staged, "oneByOne": rule.one_by_one, "leaderApart": rule.leader_apart}
+    for field, condition in conditions.items():
         if condition is not None:
             _check_path(condition.at, at.child(field).child("at"), needed=True)
     if rule.roles and (rule.replicas is not None or rule.remaining or rule.template or rule.rank):

@@ -47,7 +47,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The object that describes a pod's gang, and the owners above it, the nearest first."""
+    """The object that describes a pod's gang, and the owners above it, the nearest first.
+
+    `staged` parts are created one after the other; segments that are `cut_through` run through all parts in the order of ranks.
+    """
 
     about: Reference
     rule: Rule
@@ -55,6 +58,12 @@ class Workload:
     above: tuple[RawObject, ...]
     parts: tuple[Part, ...]
     staged: bool = False
+    cut_through: bool = False
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is only one sort of pods, so that the gang needs no groups."""
+        return len(self.parts) == 1 and not self.parts[0].name
 
 
 def workload_of(owners: Sequence[RawObject], rules: Rules) -> Workload:
@@ -64,26 +73,34 @@ def workload_of(owners: Sequence[RawObject], rules: Rules) -> Workload:
     return described(thing, rule, tuple(owners[number + 1 :]))
 
 
+def gang_rule(owners: Sequence[RawObject], rules: Rules) -> Rule:
+    """The rule by which a pod with these owners is grouped."""
+    return _described_by(owners, rules)[1]
+
+
 def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> Workload:
     """What a rule makes of an object; raises `Refused` if the object says what cannot be."""
     about = Reference.of(thing)
     try:
         parts = _parts(thing, rule)
-        if rule.one_by_one is not None and _holds(rule.one_by_one, thing):
+        if _holds(rule.one_by_one, thing):
             parts = [replace(part, least=min(part.least, 1)) for part in parts]
-        staged = rule.staged is not None and _holds(rule.staged, thing)
+        staged = _holds(rule.staged, thing)
+        cut_through = rule.ranks_of_whole and not _holds(rule.leader_apart, thing)
     except WrongValue as wrong:
         raise Refused(Problem(about, wrong.field, wrong.value, wrong.allowed)) from None
     names = [part.name for part in parts]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Refused(Problem(about, "spec", twice, "is the name of two groups; each must have its own"))
-    return Workload(about, rule, thing, above, tuple(parts), staged)
+    if not parts:
+        raise Refused(Problem(about, "spec", None, "describes no pods"))
+    return Workload(about, rule, thing, above, tuple(parts), staged, cut_through)
 
 
 def part_of(workload: Workload, pod: RawObject) -> Part:
     """The part that a pod belongs to, by the role label; raises `Refused` if it tells none that exists."""
-    if len(workload.parts) == 1 and not workload.parts[0].name:
+    if workload.is_flat:
         return workload.parts[0]
     labels = labels_of(pod)
     key = next((label for label in workload.rule.role_label if label in labels), None)
@@ -186,7 +203,9 @@ def _with_minimum(parts: list[Part], whole: int, rule: Rule) -> list[Part]:
     return [*others, replace(last, least=min(left, remaining))]
 
 
-def _holds(condition: Condition, thing: RawObject) -> bool:
+def _holds(condition: Condition | None, thing: RawObject) -> bool:
+    if condition is None:
+        return False
     return (text_at(thing, path_of(condition.at)) or condition.otherwise) == condition.value
 
 
