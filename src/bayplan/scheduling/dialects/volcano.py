@@ -116,13 +116,14 @@ def _by_policy(
         meant = [pod for pod in rest if selector.matches(pod.metadata.labels or {})]
         rest = [pod for pod in rest if not selector.matches(pod.metadata.labels or {})]
         closeness = tiers.closeness(policy.network_topology, where.child("networkTopology"))
-        parts.append(_policy_part(policy, meant, closeness, written, where))
+        parts.append(_policy_part(policy, meant, len(pods) - len(meant), closeness, written, where))
     return parts, rest
 
 
 def _policy_part(
-    policy: SubGroupPolicy, pods: Sequence[Pod], closeness: Closeness, written: PodGroup, at: ObjectPath
+    policy: SubGroupPolicy, pods: Sequence[Pod], others: int, closeness: Closeness, written: PodGroup, at: ObjectPath
 ) -> _Part:
+    """The sub-groups of a policy; `others` are the members that it does not mean."""
     size = 1 if policy.sub_group_size is None else policy.sub_group_size
     if size < 1:
         raise InvalidObject(at.child("subGroupSize"), f"{size} must be 1 or more")
@@ -139,19 +140,17 @@ def _policy_part(
         )
         for values, some in whole.items()
     )
-    least = _least_sub_groups(policy, size, len(by_values), pods, written)
+    least = _least_sub_groups(policy, size, pods, others, written)
     missing = arrived(len(whole), least, policy.name).replace("pods:", f"sub-groups of {size} pods:")
     return _Part(Group(policy.name or "sub-groups", groups=inner, minimum_groups=least), least * size, missing)
 
 
-def _least_sub_groups(policy: SubGroupPolicy, size: int, there: int, pods: Sequence[Pod], written: PodGroup) -> int:
-    """How many sub-groups must start: as many as the policy says, or as are needed for the minima of their tasks or of all."""
+def _least_sub_groups(policy: SubGroupPolicy, size: int, pods: Sequence[Pod], others: int, written: PodGroup) -> int:
+    """How many sub-groups must start: as many as the policy says, and as the minima of their tasks and of all need."""
     minima = written.spec.min_task_member or {}
     of_tasks = sum(minima.get(task, 0) for task in {_task(pod) for pod in pods})
-    asked = policy.min_sub_groups or 0
-    if asked or of_tasks:
-        return max(asked, -(-of_tasks // size))
-    return min(-(-written.spec.min_member // size), there)
+    of_all = max(written.spec.min_member - others, 0)
+    return max(policy.min_sub_groups or 0, -(-of_tasks // size), -(-of_all // size))
 
 
 def _whole(parts: Sequence[_Part], least: int, closeness: Closeness) -> Group:

@@ -1,0 +1,150 @@
+"""Kueue's groups of plain pods, and the annotations by which pod sets ask for places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.scheduling.dialects.kueue import DIALECT, Request, request_of
+from bayplan.scheduling.gang import Slices
+from tests.unit.scheduling.dialects.readings import BLOCK, RACK, gang, member, outline, waits, wrong
+
+K = "kueue.x-k8s.io/"
+AT = ObjectPath("Job ml/train", "metadata.annotations")
+LAYERS = K + "podset-slice-required-topology-constraints"
+
+
+def asking(**annotations: str) -> dict[str, str]:
+    """Annotations of a pod set by their short names: `required_topology` is kueue.x-k8s.io/podset-required-topology."""
+    return {f"{K}podset-{name.replace('_', '-')}": value for name, value in annotations.items()}
+
+
+def grouped(name: str, total: int = 2, role: str = "", node: str = "", **annotations: str) -> Pod:
+    labels = {K + "pod-group-name": "pg", **({K + "role-hash": role} if role else {})}
+    return member(name, labels, {K + "pod-group-total-count": str(total), **asking(**annotations)}, node=node)
+
+
+class TestRequests:
+    @pytest.mark.parametrize(
+        "annotations, request_read",
+        [
+            ({}, Request()),
+            (asking(required_topology=RACK), Request(required=RACK)),
+            (asking(preferred_topology=RACK), Request(preferred=RACK)),
+            (asking(unconstrained_topology="true"), Request()),
+            (
+                asking(required_topology=BLOCK, slice_required_topology=RACK, slice_size="4"),
+                Request(BLOCK, slices=(Slices(4, RACK),)),
+            ),
+            (
+                {LAYERS: '[{"topology": "block", "size": 8}, {"topology": "rack", "size": 4}]'},
+                Request(slices=(Slices(8, "block"), Slices(4, "rack"))),
+            ),
+            (asking(required_topology=RACK, group_name="lead"), Request(RACK, shares_with="lead")),
+        ],
+    )
+    def test_are_read(self, annotations: dict[str, str], request_read: Request) -> None:
+        assert request_of(annotations, AT) == request_read
+
+    @pytest.mark.parametrize(
+        "annotations, key, told",
+        [
+            (
+                asking(required_topology=RACK, preferred_topology=RACK),
+                "podset-preferred-topology",
+                f"cannot stand beside {K}podset-required-topology: only one of them may be given",
+            ),
+            (asking(required_topology=""), "podset-required-topology", "is empty: must be the node label of a level"),
+            (
+                asking(unconstrained_topology="yes"),
+                "podset-unconstrained-topology",
+                '"yes" must be "true" or "false"',
+            ),
+            (asking(slice_size="4"), "podset-slice-size", f"needs {K}podset-slice-required-topology"),
+            (
+                asking(slice_required_topology=RACK),
+                "podset-slice-required-topology",
+                f"needs {K}podset-slice-size",
+            ),
+            (
+                asking(slice_required_topology=RACK, slice_size="0"),
+                "podset-slice-size",
+                '"0" must be a whole number, 1 or more',
+            ),
+            (
+                asking(required_topology=RACK, group_name="7"),
+                "podset-group-name",
+                '"7" must not be a number',
+            ),
+            (
+                asking(group_name="lead"),
+                "podset-group-name",
+                f"needs {K}podset-required-topology or {K}podset-preferred-topology",
+            ),
+        ],
+    )
+    def test_wrong_ones_are_named(self, annotations: dict[str, str], key: str, told: str) -> None:
+        with pytest.raises(InvalidObject) as caught:
+            request_of(annotations, AT)
+        assert str(caught.value) == f'Job ml/train: metadata.annotations["{K}{key}"]: {told}'
+
+    @pytest.mark.parametrize(
+        "written, told",
+        [
+            ("[]", "has 0 layers: must be 1 to 3"),
+            ('[{"topology": "a", "size": 4}, {"topology": "b", "size": 3}]', "size 3 does not divide 4"),
+            ('[{"topology": "a", "size": 0}]', "size 0 must be 1 or more"),
+            ("no JSON", "must be such as"),
+            ('[{"topology": "a"}]', "must be such as"),
+        ],
+    )
+    def test_layers_that_cannot_be(self, written: str, told: str) -> None:
+        with pytest.raises(InvalidObject, match=told):
+            request_of({LAYERS: written}, AT)
+
+
+class TestPodGroups:
+    def test_all_pods_of_a_group_start_together(self) -> None:
+        found = gang(DIALECT, None, [grouped("b", required_topology=RACK), grouped("a", required_topology=RACK)])
+        assert (found.name, found.topology, found.whole.required) == ("ml/pg", "network", RACK)
+        assert outline(found.whole) == {"": (["a", "b"], 2)}
+
+    def test_pods_tell_how_many_they_are(self) -> None:
+        assert waits(DIALECT, None, [grouped("a", 3), grouped("b", 3)]) == "waits for pods: 2 of 3 have arrived"
+
+    def test_late_members_do_not_wait_for_those_that_have_ended(self) -> None:
+        found = gang(DIALECT, None, [grouped("a", 3, node="n1"), grouped("b", 3)])
+        assert outline(found.whole) == {"": (["b"], 1)}
+
+    def test_fast_admission_waits_for_nobody(self) -> None:
+        pod = grouped("a", 3)
+        assert pod.metadata.annotations is not None
+        pod.metadata.annotations[K + "pod-group-fast-admission"] = "true"
+        assert outline(gang(DIALECT, None, [pod]).whole) == {"": (["a"], 1)}
+
+    def test_roles_are_groups(self) -> None:
+        pods = [grouped("l", 3, role="x", required_topology=RACK), *_workers(3, required_topology=BLOCK)]
+        found = gang(DIALECT, None, pods)
+        assert outline(found.whole) == {"pod-set-0": (["l"], 1), "pod-set-1": (["w-0", "w-1"], 2)}
+        assert [group.required for group in found.whole.groups] == [RACK, BLOCK]
+
+    def test_roles_that_share_a_domain_are_in_a_group_around_them(self) -> None:
+        wish: dict[str, Any] = {"required_topology": RACK, "group_name": "both"}
+        found = gang(DIALECT, None, [grouped("l", 3, role="x", **wish), *_workers(3, **wish)])
+        (around,) = found.whole.groups
+        assert (around.name, around.required) == ("both", RACK)
+        assert [(group.name, group.required) for group in around.groups] == [("pod-set-0", None), ("pod-set-1", None)]
+
+    @pytest.mark.parametrize("text", ["", "0", "two"])
+    def test_a_number_that_is_none_is_named(self, text: str) -> None:
+        pod = member("a", {K + "pod-group-name": "pg"}, {K + "pod-group-total-count": text})
+        told = f'metadata.annotations["{K}pod-group-total-count"]: "{text}" must be the number of pods, 1 or more'
+        assert wrong(DIALECT, None, [pod]) == f"Pod ml/a: {told}"
+
+
+def _workers(total: int, **annotations: str) -> Sequence[Pod]:
+    return [grouped(f"w-{number}", total, role="y", **annotations) for number in range(2)]
