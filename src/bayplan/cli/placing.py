@@ -51,6 +51,7 @@ def read_work(paths: Sequence[Path], namespace: str | None) -> ObjectSet:
 def _name_other_kinds(objects: ObjectSet, unwanted: list[str], *, usable: bool, paths: Sequence[Path]) -> None:
     others = [*objects.ignored_kinds, *unwanted, *(["Node"] if objects.nodes else [])]
     others += ["NodeResourceTopology"] if objects.topologies else []
+    others += ["Numatopology"] if objects.numatopologies else []
     others += ["Topology"] if objects.levels else []
     others += ["Namespace"] if objects.namespaces else []
     if others:

@@ -1,6 +1,6 @@
 """How a running scheduler takes in topology reports: one interface, whoever keeps the books.
 
-    topology / topology_gone          a node's report came, changed, vanished
+    topology / topology_gone          a node's report came, changed, vanished; numatopology / numatopology_gone: in Volcano's form
     reserved / unreserved / bound     what became of a decision
     pod_changed                       a pod on a node came, changed or ended, whoever bound it
     refused                           the filter refused a node for what its report says
@@ -25,6 +25,7 @@ from bayplan.cluster.upstream_cache.known_pods import is_foreign
 from bayplan.cluster.upstream_cache.over_reserve import ONLY_EXCLUSIVE, OverReserve
 from bayplan.cluster.upstream_cache.views import resource_names
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 LEDGER, OVER_RESERVE, DISCARD_RESERVED = "Ledger", "OverReserve", "DiscardReserved"
@@ -61,6 +62,14 @@ class ReportIntake:
     def topology_gone(self, node: str) -> None:
         """A node's report was deleted."""
         self.state.remove_topology(node)
+
+    def numatopology(self, topology: Numatopology, now: float) -> None:
+        """A node's report came in Volcano's form."""
+        self.state.set_numatopology(topology, at=now)
+
+    def numatopology_gone(self, node: str) -> None:
+        """Volcano's object was deleted."""
+        self.state.remove_numatopology(node)
 
     def reserved(self, node: str, pod: Pod) -> None:
         """A decision was assumed. The ledger knows already."""
@@ -128,6 +137,12 @@ class CachedIntake(ReportIntake):
         self._reports.pop(node, None)
         self.cache.forget(node)
         self._show(node)
+
+    def numatopology(self, topology: Numatopology, now: float) -> None:
+        """scheduler-plugins knows nothing of these."""
+
+    def numatopology_gone(self, node: str) -> None:
+        """Nor did it ever."""
 
     def reserved(self, node: str, pod: Pod) -> None:
         """Subtract a pod, or hide the node until it is bound."""

@@ -87,7 +87,7 @@ class ClusterState:
         """Build the state from a dump. Pods without a node become `waiting`."""
         state = cls()
         reported: set[str] = set()
-        thing: Node | Pod | NodeResourceTopology
+        thing: Node | Pod | NodeResourceTopology | Numatopology
         for namespace in objects.namespaces:
             state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
         try:
@@ -100,6 +100,8 @@ class ClusterState:
                 state.set_topology(thing)
             for thing in objects.pods:
                 state.set_pod(thing)
+            for thing in objects.numatopologies:
+                state.set_numatopology(thing)  # after the pods, which it may list by uid alone
         except InvalidObject as error:
             raise objects.naming_the_file(error, thing) from None
         return state

@@ -15,9 +15,16 @@ import msgspec
 
 from bayplan import __version__
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.kube import podgroup_v1alpha1, topology_levels, topology_v1alpha2, volcano_batch_v1alpha1
+from bayplan.kube import (
+    numatopology_v1alpha1,
+    podgroup_v1alpha1,
+    topology_levels,
+    topology_v1alpha2,
+    volcano_batch_v1alpha1,
+)
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.files import ObjectSet, OtherPodGroup
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
@@ -39,6 +46,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     Node: ("v1", "Node"),
     Pod: ("v1", "Pod"),
     NodeResourceTopology: (f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}", "NodeResourceTopology"),
+    Numatopology: (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND),
     # Kueue's and KAI's are alike; which one it was makes no difference.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
@@ -48,6 +56,7 @@ _Thing = (
     Node
     | Pod
     | NodeResourceTopology
+    | Numatopology
     | topology_levels.Topology
     | podgroup_v1alpha1.PodGroup
     | OtherPodGroup
@@ -70,7 +79,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
 def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
     """The objects and decisions as one document."""
-    things: list[_Thing] = [*objects.nodes, *objects.topologies, *objects.pods]
+    things: list[_Thing] = [*objects.nodes, *objects.topologies, *objects.numatopologies, *objects.pods]
     things += [*objects.levels, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
     return {
         "apiVersion": "v1",

@@ -20,6 +20,7 @@ import msgspec
 
 from bayplan.kube import (
     coscheduling_v1alpha1,
+    numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
     scheduling_v1alpha2,
@@ -31,6 +32,7 @@ from bayplan.kube import (
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.meta_v1 import WireObject
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
@@ -47,6 +49,18 @@ OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
     volcano_scheduling_v1beta1.API_VERSION: volcano_scheduling_v1beta1.PodGroup,
     coscheduling_v1alpha1.API_VERSION: coscheduling_v1alpha1.PodGroup,
     scheduling_v1alpha2.API_VERSION: scheduling_v1alpha2.PodGroup,
+}
+
+# By `apiVersion` and `kind`: what it decodes into, and where in an `ObjectSet` it goes.
+_OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
+    (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND): (Numatopology, "numatopologies"),
+    (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
+    (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
+    **{
+        (version, topology_levels.KIND): (topology_levels.Topology, "levels")
+        for version in topology_levels.API_VERSIONS
+    },
+    **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
 }
 
 _Wire = TypeVar("_Wire", bound=WireObject)
@@ -69,6 +83,7 @@ class ObjectSet:
     pods: list[Pod] = field(default_factory=list)
     namespaces: list[Namespace] = field(default_factory=list)
     topologies: list[NodeResourceTopology] = field(default_factory=list)
+    numatopologies: list[Numatopology] = field(default_factory=list)
     levels: list[topology_levels.Topology] = field(default_factory=list)
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
     other_gangs: list[OtherPodGroup] = field(default_factory=list)
@@ -82,6 +97,7 @@ class ObjectSet:
         self.pods += part.pods
         self.namespaces += part.namespaces
         self.topologies += part.topologies
+        self.numatopologies += part.numatopologies
         self.levels += part.levels
         self.gangs += part.gangs
         self.other_gangs += part.other_gangs
@@ -93,12 +109,12 @@ class ObjectSet:
         """The same error about an object of this set, with the file it came from."""
         for file, part in self.files:
             groups = (part.nodes, part.pods, part.topologies, part.levels, part.gangs, part.other_gangs)
-            if any(each is thing for group in (*groups, part.volcano_jobs) for each in group):
+            if any(each is thing for group in (*groups, part.volcano_jobs, part.numatopologies) for each in group):
                 return InvalidObject(error.at.in_file(file), error.problem)
         return error
 
     def __len__(self) -> int:
-        return len(self.nodes) + len(self.pods) + len(self.topologies)
+        return len(self.nodes) + len(self.pods) + len(self.topologies) + len(self.numatopologies)
 
 
 def read_objects(path: Path) -> ObjectSet:
@@ -201,14 +217,9 @@ def _collect_one(
             at = _subject(kind, header, file).child("apiVersion")
             raise InvalidObject(at, f'"{header.api_version}" is not understood; expected {allowed}')
         found.topologies.append(_decode(document, NodeResourceTopology, header, file))
-    elif kind == topology_levels.KIND and header.api_version in topology_levels.API_VERSIONS:
-        found.levels.append(_decode(document, topology_levels.Topology, header, file))
-    elif kind == podgroup_v1alpha1.KIND and header.api_version == podgroup_v1alpha1.API_VERSION:
-        found.gangs.append(_decode(document, podgroup_v1alpha1.PodGroup, header, file))
-    elif kind == "PodGroup" and header.api_version in OTHER_POD_GROUPS:
-        found.other_gangs.append(_decode(document, OTHER_POD_GROUPS[header.api_version], header, file))
-    elif kind == volcano_batch_v1alpha1.KIND and header.api_version == volcano_batch_v1alpha1.API_VERSION:
-        found.volcano_jobs.append(_decode(document, volcano_batch_v1alpha1.Job, header, file))
+    elif (header.api_version, kind) in _OTHER_KINDS:
+        struct, group_of_set = _OTHER_KINDS[header.api_version, kind]
+        getattr(found, group_of_set).append(_decode(document, struct, header, file))
     elif not kind:
         raise InvalidObject(_subject("object", header, file).child("kind"), "is missing; is this a Kubernetes object?")
     else:

@@ -14,6 +14,7 @@ from bayplan.kube import (
     coordination_v1,
     coscheduling_v1alpha1,
     events_v1,
+    numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
     scheduling_v1alpha2,
@@ -23,6 +24,7 @@ from bayplan.kube import (
 )
 from bayplan.kube.core_v1 import Namespace, Node, Pod
 from bayplan.kube.meta_v1 import T
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 
@@ -97,6 +99,13 @@ NODE_RESOURCE_TOPOLOGIES_V1ALPHA1 = Resource(
     "noderesourcetopologies",
     "NodeResourceTopology",
     NodeResourceTopology,
+    namespaced=False,
+)
+NUMATOPOLOGIES = Resource(
+    numatopology_v1alpha1.API_VERSION,
+    numatopology_v1alpha1.PLURAL,
+    numatopology_v1alpha1.KIND,
+    Numatopology,
     namespaced=False,
 )
 KUEUE_TOPOLOGIES = tuple(

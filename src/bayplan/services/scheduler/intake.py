@@ -17,6 +17,7 @@ from bayplan.kube.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.decoding import Broken, Changes, Listed
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.meta_v1 import WireObject
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
     KAI_TOPOLOGIES,
@@ -24,6 +25,7 @@ from bayplan.kube.resources import (
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
+    NUMATOPOLOGIES,
     PODS,
     Resource,
 )
@@ -144,6 +146,7 @@ class Intake:
             Entry(NAMESPACES, self._put_namespace, state.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
             Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._dispatcher.reports.topology_gone),
+            Entry(NUMATOPOLOGIES, self._put_numatopology, self._dispatcher.reports.numatopology_gone),
             *(
                 Entry(resource, self._put_group, partial(self._drop_group, resource))
                 for resource in ALL_POD_GROUPS.values()
@@ -165,6 +168,9 @@ class Intake:
 
     def _put_report(self, report: NodeResourceTopology) -> None:
         self._dispatcher.set_report(report, self._now)
+
+    def _put_numatopology(self, report: Numatopology) -> None:
+        self._dispatcher.reports.numatopology(report, self._now)
 
     def _put_group(self, written: AnyPodGroup) -> None:
         self._dispatcher.set_group(written, self._now)
