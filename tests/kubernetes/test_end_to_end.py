@@ -117,8 +117,8 @@ def assert_gangs_share_a_rack(plane: ControlPlane, namespace: str, gangs: list[s
         own = [pod for pod in pods_in(plane, namespace) if pod["metadata"]["name"].startswith(f"{gang}-")]
         assert len({rack_of[pod["spec"]["nodeName"]] for pod in own}) == 1
         assert sorted(int(pod["metadata"]["annotations"]["bayplan.io/rank"]) for pod in own) == list(range(GANG_SIZE))
-        written = plane.get(f"/apis/bayplan.io/v1alpha1/namespaces/{namespace}/podgroups/{gang}")
-        assert written["status"] == {"phase": "Scheduled", "scheduled": GANG_SIZE}
+        status = plane.get(f"/apis/bayplan.io/v1alpha1/namespaces/{namespace}/podgroups/{gang}")["status"]
+        assert (status["phase"], status["scheduled"]) == ("Scheduled", GANG_SIZE)
 
 
 def assert_those_that_wait_are_told_why(plane: ControlPlane, namespace: str) -> None:
