@@ -9,60 +9,27 @@ In comes all that is known at one moment (`Evidence`: the machine, the kubelet's
 * the kubelet's state files know what finished init containers still hold, and count where they agree with what pods hold;
 * what pods hold is never more than there is, and what names a zone or CPU that does not exist is left aside as a problem.
 
-Nothing is read here. `report.py` writes the account down; `compat_nfd.py` and `compat_rte.py` count as other agents do.
+Devices and memory are counted in `device_accounting.py` and `memory_accounting.py`. Nothing is read here. `report.py` writes the account down; `compat_nfd.py` and `compat_rte.py` count as other agents do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from bayplan.cluster.inventory import FREE, USED, ListedDevice, cpu_list
-from bayplan.cluster.pod_request import CPU, MEMORY
-from bayplan.services.agent.kubelet_config import KubeletSetup, reserved_cpus_on
-from bayplan.services.agent.pod_resources import (
-    Allocatable,
-    DeviceGroup,
-    MemoryBlock,
-    PodName,
-    PodResources,
-    cpus_of,
-    without_cpus,
-)
-from bayplan.services.agent.state_files import CpuState, MemoryState
-from bayplan.services.agent.sysfs import Hardware, HardwareZone
+from bayplan.cluster.inventory import ListedDevice
+from bayplan.cluster.pod_request import CPU
+from bayplan.services.agent.device_accounting import Device, device_amounts, devices_by_resource
+from bayplan.services.agent.evidence import Amounts, Evidence, Oddities
+from bayplan.services.agent.kubelet_config import reserved_cpus_on
+from bayplan.services.agent.memory_accounting import memory_by_zone, memory_groups, notes_cover
+from bayplan.services.agent.pod_resources import PodName, PodResources, cpus_of, without_cpus
+from bayplan.services.agent.sysfs import Hardware
 
 ALL_NODES = "*"
 
 Holdings = dict[str, dict[int, int]]
 """Resource to zone id to amount; CPUs in milli, as `cluster/inventory.py` has it."""
-
-
-class Amounts(NamedTuple):
-    """One resource in one zone, CPUs in whole ones: all there is, what pods may use, what is left."""
-
-    capacity: int
-    allocatable: int
-    available: int
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """All that is known about a node at one moment.
-
-    Without `allocatable` nobody could ask the kubelet, and the machine less reservations is what pods may use. `pods` holds no pod that has
-    ended; `ended` are UIDs of such pods, which the state files may still name.
-    """
-
-    hardware: Hardware
-    setup: KubeletSetup | None = None
-    allocatable: Allocatable | None = None
-    pods: Sequence[PodResources] = ()
-    shared_cpus: frozenset[int] = frozenset()
-    cpu_state: CpuState | None = None
-    memory_state: MemoryState | None = None
-    ended: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +44,16 @@ class ZoneAccount:
 
 @dataclass(frozen=True, slots=True)
 class NodeAccount:
-    """Zones in ascending id; CPUs and devices by name; what each pod holds; and what could not be taken at its word."""
+    """Zones in ascending id; CPUs and devices by name; what each pod holds; and what could not be taken at its word.
+
+    `pods` are those that count, with no other CPUs than their own.
+    """
 
     zones: tuple[ZoneAccount, ...]
     free_cpus: frozenset[int]
     reserved_cpus: frozenset[int]
     devices: Mapping[str, tuple[ListedDevice, ...]]
+    pods: tuple[PodResources, ...]
     holdings: Mapping[PodName, Holdings]
     problems: tuple[str, ...] = ()
 
@@ -90,23 +61,23 @@ class NodeAccount:
 def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
     """Count everything once; resources in `exclude` are left out of zones, lists and holdings."""
     hardware = evidence.hardware
-    problems = _Problems(hardware)
+    oddities = Oddities(hardware)
     usable = _usable_cpus(evidence)
     pods = exclusive_pods(evidence)
-    listed = frozenset(cpu for _, container in cpus_of(pods) for cpu in problems.known_cpus(container.cpus, "pods"))
+    listed = frozenset(cpu for _, container in cpus_of(pods) for cpu in oddities.known_cpus(container.cpus, "pods"))
     free = usable - listed - _cpus_in_notes(evidence, listed)
-    devices = _devices(evidence.allocatable, pods, problems)
+    devices = devices_by_resource(evidence, pods, oddities)
     blocks = [block for pod in pods for container in pod.containers for block in container.memory]
-    noted = evidence.memory_state if _notes_cover(evidence, blocks) else None
-    memory = _memory(evidence, noted, [problems.placed_block(block) for block in blocks])
-    groups = _memory_groups(hardware, noted, blocks)
+    noted = evidence.memory_state if notes_cover(evidence, blocks) else None
+    memory = memory_by_zone(evidence, noted, [oddities.placed_block(block) for block in blocks])
+    groups = memory_groups(hardware, noted, blocks)
     zones = []
     for zone in hardware.zones:
         amounts: dict[str, Amounts] = {}
         if zone.cpus:
             amounts[CPU] = Amounts(len(zone.cpus), len(zone.cpus & usable), len(zone.cpus & free))
         amounts.update(memory.get(zone.id, {}))
-        amounts.update(_device_amounts(zone.id, devices))
+        amounts.update(device_amounts(zone.id, devices))
         kept = {name: each for name, each in amounts.items() if name not in exclude}
         zones.append(ZoneAccount(zone.id, zone.distances, kept, groups.get(zone.id)))
     in_zones = frozenset(cpu for zone in hardware.zones for cpu in zone.cpus)
@@ -115,8 +86,9 @@ def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
         free_cpus=free,
         reserved_cpus=in_zones - usable,
         devices={name: tuple(each.listed for each in found) for name, found in devices.items() if name not in exclude},
+        pods=tuple(pods),
         holdings={pod.key: _holdings(pod, hardware, devices, exclude) for pod in pods},
-        problems=tuple(problems.found),
+        problems=tuple(oddities.found),
     )
 
 
@@ -179,159 +151,11 @@ def _cpus_in_notes(evidence: Evidence, listed: frozenset[int]) -> frozenset[int]
     )
 
 
-# -- devices -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Device:
-    listed: ListedDevice
-    allocatable: bool
-
-
-def _devices(
-    allocatable: Allocatable | None, pods: Iterable[PodResources], problems: _Problems
-) -> dict[str, tuple[_Device, ...]]:
-    """Every device by resource, in the order of ids. One that is held and not allocatable is broken, or its plugin is gone: it still counts."""
-    offered = _zones_of_devices(allocatable.devices if allocatable else (), problems)
-    used = _zones_of_devices(
-        (group for pod in pods for container in pod.containers for group in container.devices), problems
-    )
-    return {
-        resource: tuple(
-            _Device(
-                ListedDevice(
-                    device,
-                    tuple(sorted(offered.get(resource, {}).get(device) or used.get(resource, {}).get(device) or ())),
-                    USED if device in used.get(resource, {}) else FREE,
-                ),
-                allocatable=device in offered.get(resource, {}),
-            )
-            for device in sorted({*offered.get(resource, {}), *used.get(resource, {})})
-        )
-        for resource in sorted({*offered, *used})
-    }
-
-
-def _zones_of_devices(groups: Iterable[DeviceGroup], problems: _Problems) -> dict[str, dict[str, set[int]]]:
-    """Zones by resource and device; a device that is listed once per zone is one device."""
-    found: dict[str, dict[str, set[int]]] = {}
-    for group in groups:
-        zones = problems.known_zones(group.zones, f"device {group.resource}")
-        for device in group.ids:
-            found.setdefault(group.resource, {}).setdefault(device, set()).update(zones)
-    return found
-
-
-def _device_amounts(zone: int, devices: Mapping[str, tuple[_Device, ...]]) -> dict[str, Amounts]:
-    amounts = {}
-    for resource, found in devices.items():
-        here = [device for device in found if zone in device.listed.zones]
-        if here:
-            usable = [device for device in here if device.allocatable]
-            amounts[resource] = Amounts(len(here), len(usable), sum(each.listed.state == FREE for each in usable))
-    return amounts
-
-
-# -- memory ------------------------------------------------------------------------------------------------------------
-
-
-def _notes_cover(evidence: Evidence, blocks: Iterable[MemoryBlock]) -> bool:
-    """True if the Memory Manager's state file is as new as the list of pods, and speaks of no pod that has ended."""
-    notes = evidence.memory_state
-    if notes is None or not notes.zones or not evidence.ended.isdisjoint(notes.entries):
-        return False
-    noted: dict[str, int] = {}
-    for zone in notes.zones.values():
-        for name, each in zone.amounts.items():
-            noted[name] = noted.get(name, 0) + each.allocatable - each.free
-    for block in blocks:
-        noted[block.type] = noted.get(block.type, 0) - block.size
-    return all(amount >= 0 for amount in noted.values())
-
-
-def _memory(
-    evidence: Evidence, noted: MemoryState | None, held: Sequence[MemoryBlock]
-) -> dict[int, dict[str, Amounts]]:
-    """Memory and huge pages by zone: nothing where no Memory Manager runs, because then nobody has memory in a zone."""
-    allocatable = _allocatable_memory(evidence)
-    available = {zone: dict(amounts) for zone, amounts in allocatable.items()}
-    if noted is not None:
-        for zone, notes in noted.zones.items():
-            for name, each in notes.amounts.items():
-                if name in available.get(zone, {}):
-                    available[zone][name] = min(each.free, available[zone][name])
-    else:
-        # Zones that are used together are used by nobody else, so the order of blocks does not matter.
-        for block in held:
-            _take(available, block)
-    capacity = {zone.id: zone.capacity for zone in evidence.hardware.zones}
-    return {
-        zone: {
-            name: Amounts(max(capacity[zone].get(name, 0), amount), amount, available[zone][name])
-            for name, amount in amounts.items()
-            if amount or capacity[zone].get(name)
-        }
-        for zone, amounts in allocatable.items()
-    }
-
-
-def _allocatable_memory(evidence: Evidence) -> dict[int, dict[str, int]]:
-    hardware = evidence.hardware
-    if evidence.allocatable is not None:
-        ids = hardware.zone_ids
-        found: dict[int, dict[str, int]] = {}
-        for block in evidence.allocatable.memory:
-            zones = sorted(zone for zone in block.zones if zone in ids)
-            for position, zone in enumerate(zones):
-                # The kubelet lists one zone per block. If it ever lists several, the block is still there only once.
-                share = block.size // len(zones) + (block.size % len(zones) if position == 0 else 0)
-                of_zone = found.setdefault(zone, {})
-                of_zone[block.type] = of_zone.get(block.type, 0) + share
-        return found
-    if evidence.memory_state is not None and evidence.memory_state.zones:
-        return {
-            zone: {name: each.allocatable for name, each in noted.amounts.items()}
-            for zone, noted in evidence.memory_state.zones.items()
-            if zone in hardware.zone_ids
-        }
-    reserved = evidence.setup.reserved_memory if evidence.setup else {}
-    return {zone.id: _less_reserved(zone, reserved.get(zone.id, {})) for zone in hardware.zones}
-
-
-def _less_reserved(zone: HardwareZone, reserved: Mapping[str, int]) -> dict[str, int]:
-    """Memory that is not in huge pages and not reserved, and huge pages that are not reserved."""
-    whole = {MEMORY: zone.memory - sum(zone.huge_pages.values()), **zone.huge_pages}
-    return {name: max(0, amount - reserved.get(name, 0)) for name, amount in whole.items()}
-
-
-def _take(available: dict[int, dict[str, int]], block: MemoryBlock) -> None:
-    left = block.size
-    for zone in sorted(block.zones):
-        taken = min(left, available.get(zone, {}).get(block.type, 0))
-        if taken:
-            available[zone][block.type] -= taken
-            left -= taken
-
-
-def _memory_groups(
-    hardware: Hardware, noted: MemoryState | None, blocks: Iterable[MemoryBlock]
-) -> dict[int, tuple[int, ...]]:
-    """Of zones whose memory somebody holds: which zones are held together."""
-    if noted is not None:
-        return {zone: notes.group for zone, notes in noted.zones.items() if notes.assignments}
-    groups: dict[int, tuple[int, ...]] = {}
-    for block in blocks:
-        group = tuple(sorted(zone for zone in block.zones if zone in hardware.zone_ids))
-        if block.size:
-            groups.update(dict.fromkeys(group, group))
-    return groups
-
-
 # -- pods --------------------------------------------------------------------------------------------------------------
 
 
 def _holdings(
-    pod: PodResources, hardware: Hardware, devices: Mapping[str, tuple[_Device, ...]], exclude: Collection[str]
+    pod: PodResources, hardware: Hardware, devices: Mapping[str, tuple[Device, ...]], exclude: Collection[str]
 ) -> Holdings:
     """What a pod holds in zones. Of memory that spans zones only the sum is known; it is shown in even shares."""
     held: Holdings = {}
@@ -357,40 +181,3 @@ def _holdings(
             share, rest = divmod(block.size, len(zones))
             add(block.type, zone, share + (rest if position == 0 else 0))
     return {resource: in_zones for resource, in_zones in held.items() if resource not in exclude}
-
-
-class _Problems:
-    """What was said about zones and CPUs that do not exist, each thing once."""
-
-    def __init__(self, hardware: Hardware) -> None:
-        self._hardware = hardware
-        self._zones = cpu_list(hardware.zone_ids)
-        self.found: list[str] = list(hardware.problems)
-
-    def _tell(self, text: str) -> None:
-        if text not in self.found:
-            self.found.append(text)
-
-    def known_zones(self, zones: Iterable[int], what: str) -> list[int]:
-        """Those that exist; -1 is how some device plugins say that they do not know."""
-        known = []
-        for zone in zones:
-            if zone in self._hardware.zone_ids:
-                known.append(zone)
-            elif zone >= 0:
-                self._tell(f"{what}: NUMA node {zone} does not exist (there are {self._zones}): left aside")
-        return known
-
-    def known_cpus(self, cpus: Iterable[int], whose: str) -> list[int]:
-        """Those that exist and are online."""
-        known = []
-        for cpu in cpus:
-            if cpu in self._hardware.cpus:
-                known.append(cpu)
-            else:
-                self._tell(f"{whose}: CPU {cpu} is not online: left aside")
-        return known
-
-    def placed_block(self, block: MemoryBlock) -> MemoryBlock:
-        """The block in zones that exist."""
-        return MemoryBlock(block.type, block.size, tuple(self.known_zones(block.zones, block.type)))

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from bayplan.cluster.fingerprint import ATTRIBUTE, fingerprint_of
 from bayplan.cluster.pod_request import CPU, PodRequest, effective_request, is_memory
 from bayplan.kube.core_v1 import Pod
-from bayplan.services.agent.accounting import Amounts, ZoneAccount
+from bayplan.services.agent.accounting import ZoneAccount
 from bayplan.services.agent.compat_rte import ListedZone, MemoryCapacity
+from bayplan.services.agent.evidence import Amounts
 from bayplan.services.agent.pod_resources import Allocatable, ContainerResources, PodName, PodResources
 
 ALL_NAMESPACES = ("", "*")

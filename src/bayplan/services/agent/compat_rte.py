@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from bayplan.cluster.fingerprint import ANNOTATION, ATTRIBUTE, METHOD_ATTRIBUTE, fingerprint_of
 from bayplan.cluster.pod_request import CPU, MEMORY
-from bayplan.services.agent.accounting import Amounts, ZoneAccount
+from bayplan.services.agent.accounting import ZoneAccount
+from bayplan.services.agent.evidence import Amounts
 from bayplan.services.agent.pod_resources import (
     Allocatable,
     ContainerResources,

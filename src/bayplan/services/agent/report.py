@@ -1,4 +1,4 @@
-"""The agent's account as objects of the API server: a NodeResourceTopology, or Volcano's Numatopology beside it (`volcano_exporter.py`).
+"""The agent's account as objects of the API server: a NodeResourceTopology, or Volcano's Numatopology instead (`volcano_exporter.py`).
 
 In come a `NodeAccount`, the kubelet's setup and a moment; out goes a document without nulls, ready to be printed or applied. Zones are in id order.
 Attributes say what every agent says (policy, scope, fingerprint of the pods) and what the scheduler would otherwise have to guess: options, managers,
@@ -22,6 +22,7 @@ from bayplan.kube.topology_v1alpha2 import GROUP
 from bayplan.services.agent.accounting import NodeAccount, ZoneAccount
 from bayplan.services.agent.kubelet_config import KubeletSetup
 from bayplan.services.agent.sysfs import Hardware
+from bayplan.services.agent.volcano_exporter import CpuUse, cpus_in_list, numatopology_document, places_on, policies_of
 
 KIND = "NodeResourceTopology"
 METHOD_ALL = "all"
@@ -57,6 +58,8 @@ def topology_document(
     version: ReportFormat = ReportFormat.V1ALPHA2,
 ) -> Document:
     """The node's report. With `all_pods` the fingerprint stands for those, else for pods that hold something in a zone."""
+    if version is ReportFormat.NUMATOPOLOGY:
+        return _numatopology(node, account, hardware, setup, made_at)
     document: Document = {"apiVersion": f"{GROUP}/{version.value}", "kind": KIND, "metadata": {"name": node}}
     if version is ReportFormat.V1ALPHA1:
         # It has no attributes, and wants the word that they replaced.
@@ -72,6 +75,17 @@ def topology_document(
         )
     document["zones"] = [_zone(zone) for zone in account.zones]
     return document
+
+
+def _numatopology(
+    node: str, account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None, made_at: float
+) -> Document:
+    """Volcano's object. Its free CPUs are all that nobody has, reserved ones among them."""
+    free = tuple(sorted(account.free_cpus | account.reserved_cpus))
+    use = CpuUse(free, cpus_in_list(hardware.cpus, account.pods).pods)
+    policies = policies_of(_settings(setup.settings) if setup else None)
+    reserved = str(len(account.reserved_cpus))
+    return numatopology_document(node, places_on(hardware), use, policies, reserved, now=made_at)
 
 
 def substance(document: Mapping[str, Any]) -> bytes:

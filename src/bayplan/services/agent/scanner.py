@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from bayplan.cluster import fingerprint, inventory
 from bayplan.kube.errors import InvalidObject
-from bayplan.services.agent.accounting import Evidence, account
+from bayplan.services.agent.accounting import account
+from bayplan.services.agent.evidence import Evidence
 from bayplan.services.agent.kubelet_config import KubeletSetup
 from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
 from bayplan.services.agent.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of

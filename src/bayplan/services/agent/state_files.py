@@ -1,7 +1,7 @@
-"""The kubelet's own notes: `cpu_manager_state` and `memory_manager_state`, which it writes with every change.
+"""The kubelet's own notes: `cpu_manager_state`, `memory_manager_state` and the device plugins' `kubelet_internal_checkpoint`.
 
 In comes the text of a file, out goes what it says. The notes know more than the podresources socket (init containers, and what is free in each
-zone where memory spans zones) and less (pods only by UID, no devices). They stand in for the socket where that is absent
+zone where memory spans zones) and less (pods only by UID, and devices also of pods that have ended). They stand in for the socket where that is absent
 (`pods_in_notes`), and complete it where it is there (`with_init_containers`). A file that is cut off or means nothing raises `InvalidObject`.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 
 from bayplan.cluster.inventory import NotUnderstood, cpu_set
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
-from bayplan.services.agent.pod_resources import ContainerResources, MemoryBlock, PodName, PodResources
+from bayplan.services.agent.pod_resources import ContainerResources, DeviceGroup, MemoryBlock, PodName, PodResources
 from bayplan.services.agent.sysfs_files import members
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
@@ -56,6 +56,13 @@ class MemoryState:
     entries: Mapping[str, Mapping[str, tuple[MemoryBlock, ...]]]
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """The devices of each container by pod UID."""
+
+    entries: Mapping[str, Mapping[str, tuple[DeviceGroup, ...]]]
+
+
 class _CpuFile(msgspec.Struct, rename="camel", frozen=True):
     policy_name: str
     default_cpu_set: str = ""
@@ -83,6 +90,23 @@ class _MemoryFile(msgspec.Struct, rename="camel", frozen=True):
     policy_name: str
     machine_state: dict[int, _MemoryZoneFile] | None = None
     entries: dict[str, dict[str, list[_Block]]] | None = None
+
+
+class _DeviceEntry(msgspec.Struct, frozen=True, rename="pascal"):
+    """Devices by NUMA id, -1 if it is unknown; kubelets before 1.20 wrote a plain list."""
+
+    pod_uid: str = msgspec.field(name="PodUID")
+    container_name: str
+    resource_name: str
+    device_ids: dict[int, list[str]] | list[str] | None = msgspec.field(default=None, name="DeviceIDs")
+
+
+class _DeviceData(msgspec.Struct, frozen=True):
+    entries: list[_DeviceEntry] | None = msgspec.field(default=None, name="PodDeviceEntries")
+
+
+class _DeviceFile(msgspec.Struct, frozen=True):
+    data: _DeviceData = msgspec.field(name="Data")
 
 
 def cpu_state_of(text: bytes, source: str) -> CpuState:
@@ -120,6 +144,21 @@ def memory_state_of(text: bytes, source: str) -> MemoryState:
             for uid, containers in (said.entries or {}).items()
         },
     )
+
+
+def device_state_of(text: bytes, source: str) -> DeviceState:
+    """Read `kubelet_internal_checkpoint`."""
+    said = _decoded(text, _DeviceFile, source)
+    found: dict[str, dict[str, tuple[DeviceGroup, ...]]] = {}
+    for entry in said.data.entries or ():
+        listed = entry.device_ids or {}
+        by_zone = {-1: listed} if isinstance(listed, list) else listed
+        groups = tuple(
+            DeviceGroup(entry.resource_name, tuple(ids), (zone,) if zone >= 0 else ()) for zone, ids in by_zone.items()
+        )
+        of_pod = found.setdefault(entry.pod_uid, {})
+        of_pod[entry.container_name] = of_pod.get(entry.container_name, ()) + groups
+    return DeviceState(found)
 
 
 def pods_in_notes(

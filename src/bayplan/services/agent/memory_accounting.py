@@ -1,0 +1,108 @@
+"""Memory and huge pages by zone: what pods may hold, what is left, and which zones are held together.
+
+In come the evidence and the blocks that pods hold. The kubelet takes a block that spans zones from the lowest of them first and gives it back
+lowest first, so after a while only it knows what is left in each: its state file says, and counts if it covers all that pods hold. Without it
+blocks are taken one after the other, and the sum over zones that are held together is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from bayplan.cluster.pod_request import MEMORY
+from bayplan.services.agent.evidence import Amounts, Evidence
+from bayplan.services.agent.pod_resources import MemoryBlock
+from bayplan.services.agent.state_files import MemoryState
+from bayplan.services.agent.sysfs import Hardware, HardwareZone
+
+
+def notes_cover(evidence: Evidence, blocks: Iterable[MemoryBlock]) -> bool:
+    """True if the Memory Manager's state file is as new as the list of pods, and speaks of no pod that has ended."""
+    notes = evidence.memory_state
+    if notes is None or not notes.zones or not evidence.ended.isdisjoint(notes.entries):
+        return False
+    noted: dict[str, int] = {}
+    for zone in notes.zones.values():
+        for name, each in zone.amounts.items():
+            noted[name] = noted.get(name, 0) + each.allocatable - each.free
+    for block in blocks:
+        noted[block.type] = noted.get(block.type, 0) - block.size
+    return all(amount >= 0 for amount in noted.values())
+
+
+def memory_by_zone(
+    evidence: Evidence, noted: MemoryState | None, held: Sequence[MemoryBlock]
+) -> dict[int, dict[str, Amounts]]:
+    """Memory and huge pages by zone: nothing where no Memory Manager runs, because then nobody has memory in a zone."""
+    allocatable = _allocatable_memory(evidence)
+    available = {zone: dict(amounts) for zone, amounts in allocatable.items()}
+    if noted is not None:
+        for zone, notes in noted.zones.items():
+            for name, each in notes.amounts.items():
+                if name in available.get(zone, {}):
+                    available[zone][name] = min(each.free, available[zone][name])
+    else:
+        # Zones that are used together are used by nobody else, so the order of blocks does not matter.
+        for block in held:
+            _take(available, block)
+    capacity = {zone.id: zone.capacity for zone in evidence.hardware.zones}
+    return {
+        zone: {
+            name: Amounts(max(capacity[zone].get(name, 0), amount), amount, available[zone][name])
+            for name, amount in amounts.items()
+            if amount or capacity[zone].get(name)
+        }
+        for zone, amounts in allocatable.items()
+    }
+
+
+def _allocatable_memory(evidence: Evidence) -> dict[int, dict[str, int]]:
+    hardware = evidence.hardware
+    if evidence.allocatable is not None:
+        ids = hardware.zone_ids
+        found: dict[int, dict[str, int]] = {}
+        for block in evidence.allocatable.memory:
+            zones = sorted(zone for zone in block.zones if zone in ids)
+            for position, zone in enumerate(zones):
+                # The kubelet lists one zone per block. If it ever lists several, the block is still there only once.
+                share = block.size // len(zones) + (block.size % len(zones) if position == 0 else 0)
+                of_zone = found.setdefault(zone, {})
+                of_zone[block.type] = of_zone.get(block.type, 0) + share
+        return found
+    if evidence.memory_state is not None and evidence.memory_state.zones:
+        return {
+            zone: {name: each.allocatable for name, each in noted.amounts.items()}
+            for zone, noted in evidence.memory_state.zones.items()
+            if zone in hardware.zone_ids
+        }
+    reserved = evidence.setup.reserved_memory if evidence.setup else {}
+    return {zone.id: _less_reserved(zone, reserved.get(zone.id, {})) for zone in hardware.zones}
+
+
+def _less_reserved(zone: HardwareZone, reserved: Mapping[str, int]) -> dict[str, int]:
+    """Memory that is not in huge pages and not reserved, and huge pages that are not reserved."""
+    whole = {MEMORY: zone.memory - sum(zone.huge_pages.values()), **zone.huge_pages}
+    return {name: max(0, amount - reserved.get(name, 0)) for name, amount in whole.items()}
+
+
+def _take(available: dict[int, dict[str, int]], block: MemoryBlock) -> None:
+    left = block.size
+    for zone in sorted(block.zones):
+        taken = min(left, available.get(zone, {}).get(block.type, 0))
+        if taken:
+            available[zone][block.type] -= taken
+            left -= taken
+
+
+def memory_groups(
+    hardware: Hardware, noted: MemoryState | None, blocks: Iterable[MemoryBlock]
+) -> dict[int, tuple[int, ...]]:
+    """Of zones whose memory somebody holds: which zones are held together."""
+    if noted is not None:
+        return {zone: notes.group for zone, notes in noted.zones.items() if notes.assignments}
+    groups: dict[int, tuple[int, ...]] = {}
+    for block in blocks:
+        group = tuple(sorted(zone for zone in block.zones if zone in hardware.zone_ids))
+        if block.size:
+            groups.update(dict.fromkeys(group, group))
+    return groups
