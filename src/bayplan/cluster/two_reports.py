@@ -26,7 +26,7 @@ NUMATOPOLOGY = "Numatopology"
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The last report of one kind, when it came and when it first showed the use that it shows."""
+    """The last report of one kind, when it came, and when use last changed in such reports; None if it never did."""
 
     report: TopologyReport
     at: float | None
@@ -45,8 +45,10 @@ class TwoReports:
         others = [other for other in known if other != kind]
         counted_before = self._counts(known) if others else None
         before = known.get(kind)
-        unchanged = before is not None and same_use(before.report, report)
-        known[kind] = Heard(report, at, before.changed_at if before is not None and unchanged else at)
+        changed_at = None if before is None else before.changed_at
+        if before is not None and not same_use(before.report, report):
+            changed_at = at
+        known[kind] = Heard(report, at, changed_at)
         counts = self._counts(known)
         return None if others and counts is counted_before else counts
 
