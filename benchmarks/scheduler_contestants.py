@@ -1,4 +1,4 @@
-"""Who is measured: the stock kube-scheduler in two modes, and bayplan without and with NUMA; each a program of its own.
+"""Who is measured: the stock kube-scheduler in two modes, bayplan without and with NUMA; each a program of its own.
 
 All of them serve pods that ask for the scheduler `measured`, under a user with no more rights than it needs, without leader
 election; they write events and may send as many requests as they like. What a program costs is read from the kernel.
@@ -57,7 +57,7 @@ def _stock(percentage: int | None, plane: ControlPlane) -> Iterator[Program]:
 
 
 @contextmanager
-def _bayplan(plugins: dict[str, Any], plane: ControlPlane, kubeconfig: Path) -> Iterator[Program]:
+def _bayplan(plane: ControlPlane, kubeconfig: Path, plugins: dict[str, Any], *options: str) -> Iterator[Program]:
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -67,12 +67,18 @@ def _bayplan(plugins: dict[str, Any], plane: ControlPlane, kubeconfig: Path) -> 
     }
     file = plane.folder / "bayplan.configuration.json"
     file.write_text(json.dumps(configuration), encoding="utf-8")
-    with running_scheduler(plane, "--config", str(file), kubeconfig=kubeconfig) as scheduler:
+    with running_scheduler(plane, "--config", str(file), *options, kubeconfig=kubeconfig) as scheduler:
         yield Program(scheduler.process.pid)
 
 
 WITHOUT_NUMA = {"multiPoint": {"disabled": [{"name": "NodeResourceTopologyMatch"}]}}
 STOCK = Contestant("stock", lambda plane, _: _stock(None, plane))
 STOCK_ALL = Contestant("stock-all-nodes", lambda plane, _: _stock(100, plane))
-BAYPLAN = Contestant("bayplan", lambda plane, account: _bayplan(WITHOUT_NUMA, plane, account))
-BAYPLAN_NUMA = Contestant("bayplan-numa", lambda plane, account: _bayplan({}, plane, account), reads_reports=True)
+BAYPLAN = Contestant("bayplan", lambda plane, account: _bayplan(plane, account, WITHOUT_NUMA))
+BAYPLAN_NUMA = Contestant("bayplan-numa", lambda plane, account: _bayplan(plane, account, {}), reads_reports=True)
+# By default bayplan writes 50 events a second and lets the others wait; the stock scheduler writes as many as it binds pods.
+BAYPLAN_ALL_EVENTS = Contestant(
+    "bayplan-numa-all-events",
+    lambda plane, account: _bayplan(plane, account, {}, "--events-per-second", str(QPS)),
+    reads_reports=True,
+)

@@ -58,6 +58,14 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="After how long the pods of a gang that began and cannot be completed are released.",
 )
+@click.option(
+    "--events-per-second",
+    type=click.FloatRange(0, min_open=True),
+    default=50.0,
+    show_default=True,
+    metavar="NUMBER",
+    help="How many events are written at most. Those that cannot be written yet wait; binds never wait for them.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 def scheduler(
@@ -71,6 +79,7 @@ def scheduler(
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     gangs_complete_in: float,
+    events_per_second: float,
     log_format: str,
     verbose: int,
 ) -> None:
@@ -103,7 +112,7 @@ def scheduler(
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     set_up_logs("json" if log_format == "json" else "text", verbose)
-    options = Options(health_address, certificate, gangs_complete_in)
+    options = Options(health_address, certificate, gangs_complete_in, events_per_second)
     try:
         asyncio.run(run_scheduler(access, configuration, options))
     except (LeadershipLost, AddressError) as error:

@@ -33,6 +33,9 @@ SECONDS_PER_SENTENCE = 300.0
 SWEEP_EVERY = 15.0
 SWEPT_AT_ONCE = 500
 MOST_SERIES = 20_000
+# A worker waits for each answer, and a busy API server takes 20 ms.
+SENT_BY_ONE_WORKER = 50.0
+FEWEST_WORKERS, MOST_WORKERS = 2, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ class EventRecorder:
         most_waiting: int = 10_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.outbox = Outbox(self._send, rate=rate, most=most_waiting)
+        workers = min(max(round(rate / SENT_BY_ONE_WORKER), FEWEST_WORKERS), MOST_WORKERS)
+        self.outbox = Outbox(self._send, workers=workers, rate=rate, most=most_waiting)
         self._client = client
         self._component = component
         self._instance = instance[:128]

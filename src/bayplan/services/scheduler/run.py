@@ -50,6 +50,7 @@ class Options:
     health_address: str
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
+    events_per_second: float = 50.0
 
 
 async def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
@@ -69,7 +70,9 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         client = await stack.enter_async_context(
             KubeClient(access, qps=settings.client.qps, burst=settings.client.burst, connections=64)
         )
-        events = await stack.enter_async_context(EventRecorder(client, instance=identity))
+        events = await stack.enter_async_context(
+            EventRecorder(client, instance=identity, rate=options.events_per_second)
+        )
         conditions = await stack.enter_async_context(ConditionWriter(client))
         gangs = await stack.enter_async_context(GangStatusWriter(client))
         service = SchedulerService(
