@@ -1,6 +1,7 @@
 """Start an agent and stop it: connection, health, signals; the parts themselves are told about in `agent.py`.
 
-`run_agent` looks and publishes until SIGTERM or SIGINT. `look_once` is `--oneshot`: one look, one write, and an error if either fails.
+`run_agent` looks and publishes until SIGTERM or SIGINT. `publish_once` is `--oneshot`: one look, one write, and an error if either fails;
+`look_once` and `print_reports` are the same for people who want to see a report and have no API server.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import logging
 import signal
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -17,6 +19,7 @@ from bayplan.kube.client import KubeClient
 from bayplan.services.agent.agent import Agent
 from bayplan.services.agent.metrics import AgentMetrics
 from bayplan.services.agent.publisher import Publisher
+from bayplan.services.agent.report import Document, substance
 from bayplan.services.agent.scanner import Scan, Scanner
 from bayplan.services.agent.settings import AgentSettings
 from bayplan.services.agent.troubles import Troubles
@@ -45,6 +48,30 @@ class HealthSettings:
 async def look_once(settings: AgentSettings) -> Scan:
     """One look, without an API server; raises `CannotSee`."""
     return await Scanner(settings).scan()
+
+
+async def print_reports(settings: AgentSettings, show: Callable[[Document], None]) -> None:
+    """Look until a signal comes and show every report that says something new."""
+    troubles = Troubles()
+    shown = _Shown(show)
+    agent = Agent(Scanner(settings), shown, troubles, AgentMetrics(troubles))
+    async with Wakers(settings.state_folder, interval=settings.timer) as wakers:
+        await _until_a_signal(asyncio.create_task(agent.run(wakers)))
+
+
+class _Shown:
+    """Takes reports in place of a publisher."""
+
+    def __init__(self, show: Callable[[Document], None]) -> None:
+        self._show = show
+        self._last: bytes | None = None
+
+    def offer(self, document: Document) -> None:
+        """Show it if it is new."""
+        says = substance(document)
+        if says != self._last:
+            self._last = says
+            self._show(document)
 
 
 async def publish_once(access: Access, settings: AgentSettings) -> Scan:

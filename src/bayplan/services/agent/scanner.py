@@ -90,7 +90,7 @@ class Scanner:
             self._hardware = self._read_hardware()
         if anew or (self._setup is None and self._settings.kubelet_config):
             await self._read_setup()
-        if self._settings.kubelet_config and self._setup is None:
+        if self._settings.kubelet_config and self._setup is None and not self._settings.no_kubelet:
             raise CannotSee("kubelet-config", "unreadable", str(self._setup_problem))
         return await self._report(self._hardware)
 
@@ -170,6 +170,8 @@ class Scanner:
 
     def _notes_stand_in(self, error: KubeletSilent, notes: _Notes) -> bool:
         """Whether the notes may speak for a kubelet that cannot be asked: only if there never was a socket, and they say who has which CPU."""
+        if self._settings.no_kubelet:
+            return True
         if error.kind != "missing" or self._socket_seen or notes.cpu is None:
             return False
         return self._settings.socket is None or self._clock() - self._started >= SOCKET_GRACE

@@ -32,7 +32,10 @@ class ReferenceContainer:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Where an agent reads and what it tells. Times in seconds; `interval` 0: no timer but the heartbeat."""
+    """Where an agent reads and what it tells. Times in seconds; `interval` 0: no timer but the heartbeat.
+
+    `no_kubelet` shows a machine as if no pod ran; what comes of it is for people to look at, not to be published.
+    """
 
     node: str
     sysfs: Path = Path("/sys")
@@ -50,6 +53,7 @@ class AgentSettings:
     interval: float = INTERVAL
     heartbeat: float = HEARTBEAT
     patience: float = 10.0
+    no_kubelet: bool = False
 
     @property
     def timer(self) -> float:
