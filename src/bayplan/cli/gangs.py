@@ -28,7 +28,7 @@ from bayplan.kube.files import ObjectSet
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.dialects.dialect import Topologies
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, gang_named, key_of
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, gang_named, key_of
 from bayplan.scheduling.dialects.volcano_job import pod_group_of, pods_of
 from bayplan.scheduling.gang import Gang, GangDecision, LevelRoom
 from bayplan.scheduling.gang_checks import problem_of
@@ -72,7 +72,9 @@ def naming_the_file(objects: ObjectSet, written: PodGroup | Job) -> Iterator[Non
         raise objects.naming_the_file(error, written) from None
 
 
-def gang_in(written: PodGroup, pods: Sequence[Pod], topologies: Topologies, namespace: str | None = None) -> Gang:
+def gang_in(
+    written: PodGroup, pods: Sequence[Pod], topologies: Topologies, namespace: str | None = None
+) -> Gang | Incomplete:
     """The gang of a PodGroup, in the namespace given if it names none; its members are looked for among `pods`.
 
     bayplan's own PodGroup may do without any: then its pods are made from its shapes.
@@ -84,10 +86,23 @@ def gang_in(written: PodGroup, pods: Sequence[Pod], topologies: Topologies, name
     members = [pod for pod in pods if gang_named(pod) == key]
     if isinstance(in_namespace, podgroup_v1alpha1.PodGroup) and not members:
         return gang_of(in_namespace)
-    gang = dialect_of(in_namespace).gang_of(in_namespace, members, topologies)
-    if isinstance(gang, Incomplete):
-        raise InvalidObject(ObjectPath.of(in_namespace), gang.reason)
-    return gang
+    return dialect_of(in_namespace).gang_of(in_namespace, members, topologies)
+
+
+def gangs_without_an_object(pods: Sequence[Pod], topologies: Topologies) -> Iterator[Gang | Incomplete]:
+    """Gangs that their pods alone make: Kueue's pod groups."""
+    by_gang: dict[str, list[Pod]] = {}
+    for pod in pods:
+        key = gang_named(pod)
+        if key and dialect_of_gang(key).written_as is None:
+            by_gang.setdefault(key, []).append(pod)
+    for key, members in by_gang.items():
+        yield dialect_of_gang(key).gang_of(None, members, topologies)
+
+
+def gang_of_pod(pod: Pod) -> str:
+    """`namespace/name` of the gang that a pod names; empty if it names none."""
+    return gang_named(pod).rpartition(" ")[2]
 
 
 class GangPlacer:
@@ -98,9 +113,12 @@ class GangPlacer:
         self._answers = answers
         self._schedulers: dict[str, GangScheduler] = {}
 
-    def place(self, gang: Gang, waited: float = 0.0) -> GangOutcome:
+    def place(self, gang: Gang | Incomplete, waited: float = 0.0) -> GangOutcome:
         """Decide about a gang and take its seats. Raises `InvalidObject` if it is wrong in itself."""
         session = self._session
+        if isinstance(gang, Incomplete):
+            decision = GangDecision(gang.gang, Status.INFEASIBLE, gang.reason, problem=gang.reason)
+            return GangOutcome(decision, "", (), len(session.state.rows), ())
         topology = session.trees.name_for(gang)
         tree = session.trees.get(topology)
         wrong = problem_of(gang, tree, session.trees.names)

@@ -13,7 +13,15 @@ from time import monotonic
 import click
 import msgspec
 
-from bayplan.cli.gangs import GangPlacer, gang_in, naming_the_file, pod_groups, with_volcano_jobs
+from bayplan.cli.gangs import (
+    GangPlacer,
+    gang_in,
+    gang_of_pod,
+    gangs_without_an_object,
+    naming_the_file,
+    pod_groups,
+    with_volcano_jobs,
+)
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cluster.state import pod_key
@@ -26,6 +34,8 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.files import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.gang import Gang
+from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
 from bayplan.scheduling.remedies import remedies
 
@@ -87,17 +97,21 @@ def place_gangs(
     """
     known = {pod_key(pod) for pod in work.pods}
     pods = [*work.pods, *(pod for pod in session.objects.pods if pod_key(pod) not in known)]
+    levels = session.trees.levels
     placer = GangPlacer(session, answers)
     outcomes: list[GangOutcome] = []
-    members: set[str] = set()
     with working("placing gangs"):
         for written in pod_groups(work):
             with naming_the_file(work, written):
-                gang = gang_in(written, pods, session.trees.levels, namespace)
-                gang = gang if objective is None else replace(gang, objective=objective)
-                outcomes.append(placer.place(gang))
-            members |= {pod_key(pod) for pod in gang.pods}
-    return outcomes, [pod for pod in work.pods if pod_key(pod) not in members]
+                outcomes.append(placer.place(_aiming_at(objective, gang_in(written, pods, levels, namespace))))
+        by_themselves = gangs_without_an_object(work.pods, levels)
+        outcomes += [placer.place(_aiming_at(objective, gang)) for gang in by_themselves]
+    placed = {outcome.name for outcome in outcomes}
+    return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in placed]
+
+
+def _aiming_at(objective: Objective | None, gang: Gang | Incomplete) -> Gang | Incomplete:
+    return gang if objective is None or isinstance(gang, Incomplete) else replace(gang, objective=objective)
 
 
 def place_in_turn(

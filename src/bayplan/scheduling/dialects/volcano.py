@@ -44,9 +44,9 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     name, missing = full_name(written.metadata), arrived(len(members), written.spec.min_member)
     if missing:
         return Incomplete(name, missing)
-    parts, rest = _by_policy(written, members, tiers, at)
+    sub_groups, rest = _by_policy(written, members, tiers, at)
     divided = {_task(pod) for pod in members} - {_task(pod) for pod in rest}
-    parts += _by_task(written, rest, sum(part.least for part in parts), divided)
+    parts = [*_by_task(written, rest, sum(part.least for part in sub_groups), divided), *sub_groups]
     missing = next((part.missing for part in parts if part.missing), "")
     if missing:
         return Incomplete(name, missing)

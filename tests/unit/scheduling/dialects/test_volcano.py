@@ -118,7 +118,7 @@ class TestSubGroups:
     def test_other_tasks_stand_beside_them(self) -> None:
         written = pod_group(minMember=5, minTaskMember={"ps": 1, "worker": 4}, subGroupPolicy=[PARTITIONS])
         found = gang(DIALECT, written, [*workers(4, size=2), task("ps", 0)])
-        assert [group.name for group in found.whole.groups] == ["worker", "ps"]
+        assert [group.name for group in found.whole.groups] == ["ps", "worker"]
         assert {name: least for name, (_, least) in outline(found.whole).items()} == {
             "worker-0": 2,
             "worker-1": 2,

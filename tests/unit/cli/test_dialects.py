@@ -1,0 +1,76 @@
+"""`bayplan place` and `bayplan why` for gangs as other systems write them, on the cluster of examples/gangs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
+from tests.unit.cli.gang_files import CLUSTER
+
+DIALECTS = EXAMPLES / "dialects"
+
+
+ANSWERS = {
+    "coscheduling-podgroup": "ml/train fits: 2 nodes (optimal)",
+    "kai-podgroup": "ml/train fits: block b1, 2 racks, 3 nodes (optimal)",
+    "kubernetes-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
+    "kueue-pods": "ml/train fits: block b1, rack r1, 2 nodes (optimal)",
+    "volcano-job": "ml/train fits: block b2, rack r1, 5 nodes (optimal)",
+    "volcano-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
+}
+
+
+@pytest.mark.parametrize("file, answer", ANSWERS.items())
+def test_every_example_is_one_gang(bayplan: Bayplan, file: str, answer: str) -> None:
+    result = bayplan("place", "-f", DIALECTS / f"{file}.yaml", cluster=CLUSTER)
+    assert (result.code, result.answer, result.err) == (0, answer, "")
+    assert "pods fit" not in result.out
+
+
+def test_every_file_is_an_example() -> None:
+    assert {file.stem for file in DIALECTS.iterdir()} == set(ANSWERS)
+
+
+def test_ranks_follow_tasks_and_partitions(bayplan: Bayplan) -> None:
+    result = bayplan("place", "-f", DIALECTS / "volcano-job.yaml", "-o", "json", cluster=CLUSTER)
+    (gang,) = json.loads(result.out)["gangs"]
+    assert [(seat["rank"], seat["group"]) for seat in gang["seats"]][:6] == [
+        (0, "ps"),
+        (1, "worker-0"),
+        (2, "worker-0"),
+        (3, "worker-0"),
+        (4, "worker-0"),
+        (5, "worker-1"),
+    ]
+
+
+def test_why_answers_for_a_gang_of_the_dump(bayplan: Bayplan) -> None:
+    gang = DIALECTS / "kubernetes-podgroup.yaml"
+    result = bayplan("why", "podgroup/train", "-n", "ml", "--cluster", gang, cluster=CLUSTER)
+    told = "ml/train is Pending: it fits now: block b1, rack r4, 2 nodes (optimal)"
+    assert (result.code, result.answer) == (0, told)
+
+
+def with_less(tmp_path: Path, file: str) -> Path:
+    """An example without its last pod."""
+    documents = (DIALECTS / file).read_text().split("---\n")
+    cut = tmp_path / file
+    cut.write_text("---\n".join(documents[:-1]))
+    return cut
+
+
+@pytest.mark.parametrize("file", ["kubernetes-podgroup.yaml", "kueue-pods.yaml", "volcano-podgroup.yaml"])
+def test_a_gang_whose_pods_are_missing_is_not_placed(bayplan: Bayplan, tmp_path: Path, file: str) -> None:
+    result = bayplan("place", "-f", with_less(tmp_path, file), cluster=CLUSTER)
+    told = "ml/train is not placed: waits for pods: 3 of 4 have arrived."
+    assert (result.code, result.answer, result.err) == (1, told, "")
+
+
+def test_what_is_wrong_is_named_with_its_file(bayplan: Bayplan, tmp_path: Path) -> None:
+    wrong = tmp_path / "job.yaml"
+    wrong.write_text((DIALECTS / "volcano-job.yaml").read_text().replace("totalPartitions: 2", "totalPartitions: 3"))
+    result = bayplan("place", "-f", wrong, cluster=CLUSTER)
+    told = "'Replicas' are not equal to TotalPartitions*PartitionSize in task: worker, job: train"
+    assert result.code == 2
+    assert f"Job ml/train ({wrong}): {told}" in result.err
