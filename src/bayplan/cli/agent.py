@@ -130,6 +130,12 @@ def _idle(settings: AgentSettings) -> tuple[Document, list[str]]:
         raise click.ClickException(str(error)) from None
     found = account(Evidence(hardware, setup))
     document = topology_document(
-        settings.node, found, hardware, setup, made_at=time.time(), version=settings.report_format
+        settings.node,
+        found,
+        hardware,
+        setup,
+        made_at=time.time(),
+        version=settings.report_format,
+        pods_known=False,
     )
     return document, list(found.problems)

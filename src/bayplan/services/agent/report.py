@@ -56,8 +56,12 @@ def topology_document(
     made_at: float,
     all_pods: Iterable[fingerprint.PodName] | None = None,
     version: ReportFormat = ReportFormat.V1ALPHA2,
+    pods_known: bool = True,
 ) -> Document:
-    """The node's report. With `all_pods` the fingerprint stands for those, else for pods that hold something in a zone."""
+    """The node's report. With `all_pods` the fingerprint stands for those, else for pods that hold something in a zone.
+
+    If nobody could be asked about pods, the report says nothing about them: not that there are none.
+    """
     if version is ReportFormat.NUMATOPOLOGY:
         return _numatopology(node, account, hardware, setup, made_at)
     document: Document = {"apiVersion": f"{GROUP}/{version.value}", "kind": KIND, "metadata": {"name": node}}
@@ -70,7 +74,7 @@ def topology_document(
         document["attributes"] = attribute_list(
             _settings(setup.settings) if setup else {},
             _names(account, hardware),
-            _fingerprint(account, all_pods),
+            _pods(account, all_pods) if pods_known else {},
             {inventory.MADE_AT: f"{made_at:.6f}"},
         )
     document["zones"] = [_zone(zone) for zone in account.zones]
@@ -131,7 +135,7 @@ def _settings(settings: KubeletSettings) -> dict[str, str]:
 
 
 def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
-    """CPUs, devices and pods by name. CPUs are left out where there are no columns of them, or columns with gaps, which no reader takes."""
+    """CPUs and devices by name. CPUs are left out where there are no columns of them, or columns with gaps, which no reader takes."""
     values: dict[str, str] = {}
     layout = hardware.layout
     if layout is not None and layout.count == len(layout.core):
@@ -146,17 +150,17 @@ def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
             for resource, devices in account.devices.items()
         }
         values[inventory.DEVICES] = _json(listed)
-    values[inventory.PODS] = _json(
-        {f"{namespace}/{name}": held for (namespace, name), held in account.holdings.items()}
-    )
     values.update({kind: cpu_list(cpus) for kind, cpus in (hardware.kinds or {}).items()})
     return values
 
 
-def _fingerprint(account: NodeAccount, all_pods: Iterable[fingerprint.PodName] | None) -> dict[str, str]:
+def _pods(account: NodeAccount, all_pods: Iterable[fingerprint.PodName] | None) -> dict[str, str]:
+    """Which pods the report shows: by name with what they hold, and as a fingerprint for readers who only know that."""
+    listed = {f"{namespace}/{name}": held for (namespace, name), held in account.holdings.items()}
     holders = [pod for pod, held in account.holdings.items() if held]
     method = FingerprintMethod.EXCLUSIVE if all_pods is None else FingerprintMethod.ALL
     return {
+        inventory.PODS: _json(listed),
         fingerprint.ATTRIBUTE: fingerprint.fingerprint_of(holders if all_pods is None else all_pods),
         fingerprint.METHOD_ATTRIBUTE: method.value,
     }
