@@ -28,7 +28,7 @@ from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of, pod_group, spec_of
 from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, metadata_of, raw_pod
-from bayplan.scheduling.grouping.rules import Rule, Rules, rules_by_kind
+from bayplan.scheduling.grouping.rules import ASKED, Rule, Rules, rules_by_kind
 from bayplan.scheduling.grouping.workload import Workload, gang_rule, index_of, part_of, workload_of
 from bayplan.scheduling.ranks import RANK
 
@@ -101,7 +101,7 @@ def _judged(pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: 
         return _gang(pod, loose_pods.spark_workload(pod, owners))
     if not owners or any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
         return Grouping()
-    if gang_rule(owners, rules).gang == "asked" and not any(asks(annotations_of(thing)) for thing in (pod, *owners)):
+    if gang_rule(owners, rules).gang == ASKED and not any(asks(annotations_of(thing)) for thing in (pod, *owners)):
         return Grouping()  # before anything is counted: what nobody asks about may say what it likes
     return _gang(pod, workload_of(owners, rules))
 
@@ -109,7 +109,7 @@ def _judged(pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: 
 def _gang(pod: RawObject, workload: Workload) -> Grouping:
     """The gang of a workload, if it is one."""
     asked = asked_of(workload, pod)
-    if asked.gang is False or (asked.gang is None and workload.rule.gang == "asked"):
+    if asked.gang is False or (asked.gang is None and workload.rule.gang == ASKED):
         return Grouping(problems=asked.problems)
     if any(problem.holds for problem in asked.problems):
         return Grouping(owner=workload.about, problems=asked.problems)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayplan.scheduling.grouping.rules import Condition, Rank, Role, Rule, rules_by_kind
+from bayplan.scheduling.grouping.rules import ASKED, Condition, Rank, Role, Rule, rules_by_kind
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 KUBEFLOW_ROLE = ["training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"]
@@ -50,32 +50,30 @@ KINDS = (
     Rule(
         group="batch",
         kind="Job",
-        gang="asked",
+        gang=ASKED,
         # Without completions it is a work queue; the last completions need fewer pods than ran in parallel before.
         replicas=["spec.parallelism|1", "spec.completions"],
         remaining="spec.completions - status.succeeded",
         template="spec.template",
         rank=[Rank(label=COMPLETION_INDEX)],
     ),
-    Rule(group="apps", kind="ReplicaSet", gang="asked", replicas="spec.replicas|1", template="spec.template"),
+    Rule(group="apps", kind="ReplicaSet", gang=ASKED, replicas="spec.replicas|1", template="spec.template"),
     # A rollout replaces a few pods at a time: each may start alone, all in the domain of the others.
-    Rule(
-        group="apps", kind="Deployment", gang="asked", replicas="spec.replicas|1", minimum=1, template="spec.template"
-    ),
+    Rule(group="apps", kind="Deployment", gang=ASKED, replicas="spec.replicas|1", minimum=1, template="spec.template"),
     Rule(
         group="apps",
         kind="StatefulSet",
-        gang="asked",
+        gang=ASKED,
         replicas="spec.replicas|1",
         template="spec.template",
         rank=[Rank(label="apps.kubernetes.io/pod-index")],
         one_by_one=Condition(at="spec.podManagementPolicy", value="OrderedReady", otherwise="OrderedReady"),
     ),
-    Rule(group="kubeflow.org", kind="Notebook", gang="asked", template="spec.template"),
+    Rule(group="kubeflow.org", kind="Notebook", gang=ASKED, template="spec.template"),
     Rule(
         group="serving.knative.dev",
         kind="Revision",
-        gang="asked",
+        gang=ASKED,
         replicas='metadata.annotations["autoscaling.knative.dev/min-scale"]|1',
         minimum=1,
     ),

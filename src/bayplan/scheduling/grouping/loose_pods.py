@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.scheduling.grouping.raw import RawObject, Reference, labels_of
-from bayplan.scheduling.grouping.rules import Rank, Rule
+from bayplan.scheduling.grouping.rules import ASKED, Rank, Rule
 from bayplan.scheduling.grouping.workload import Workload, described
 
 SPARK_APPLICATION = "spark-app-selector"
-SPARK = Rule(kind="Pod", gang="asked", replicas=1, rank=[Rank(label="spark-exec-id")])
+SPARK = Rule(kind="Pod", gang=ASKED, replicas=1, rank=[Rank(label="spark-exec-id")])
 
 
 def spark_application(pod: RawObject) -> str:

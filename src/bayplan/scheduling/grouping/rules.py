@@ -21,7 +21,6 @@ The kinds that bayplan knows are written in this form (`kinds.py`), and so are u
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +29,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.scheduling.grouping.expressions import amount_of, path_of
 from bayplan.scheduling.grouping.raw import Reference
 
+ALWAYS, ASKED = "always", "asked"
 # One amount, or several: of replicas the smallest counts, of minima the first that is there.
 Amounts = int | str | list[str]
 
@@ -92,7 +92,7 @@ class Rule(_Written, frozen=True):
 
     kind: str
     group: str = ""
-    gang: Literal["always", "asked"] = "always"
+    gang: str = ALWAYS
     replicas: Amounts | None = None
     minimum: Amounts | None = None
     remaining: str | None = None
@@ -154,6 +154,8 @@ def rules_of(document: object, file: str) -> list[Rule]:
 def _check(rule: Rule, at: ObjectPath) -> None:
     if not rule.kind:
         raise InvalidObject(at.child("kind"), '"" must be the name of a kind')
+    if rule.gang not in (ALWAYS, ASKED):
+        raise InvalidObject(at.child("gang"), f'"{rule.gang}" must be one of {ALWAYS}, {ASKED}')
     for field, amounts in (("replicas", rule.replicas), ("minimum", rule.minimum), ("remaining", rule.remaining)):
         _check_amounts(amounts, at.child(field))
     _check_path(rule.template, at.child("template"))

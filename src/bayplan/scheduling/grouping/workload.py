@@ -23,10 +23,10 @@ from bayplan.scheduling.grouping.raw import (
     metadata_of,
     text_at,
 )
-from bayplan.scheduling.grouping.rules import Condition, Role, Rule, Rules, first, rule_for, smallest
+from bayplan.scheduling.grouping.rules import ASKED, Condition, Role, Rule, Rules, first, rule_for, smallest
 
 # A kind without a rule: how many pods it has is unknown, so each may start alone, in the domain of the others.
-UNKNOWN = Rule(kind="*", gang="asked", replicas=1, minimum=1)
+UNKNOWN = Rule(kind="*", gang=ASKED, replicas=1, minimum=1)
 EVERYBODY_ELSE = "*"
 
 

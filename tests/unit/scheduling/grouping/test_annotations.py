@@ -1,0 +1,128 @@
+"""What users ask for by annotations, and the sentence for each that cannot be meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.kube.podgroup_v1alpha1 import Segment
+from bayplan.scheduling.grouping.annotations import Wishes, WishReader
+from bayplan.scheduling.grouping.raw import Reference
+
+JOB = Reference("batch/v1", "Job", "ml", "train")
+RACK, BLOCK = "example.com/rack", "example.com/block"
+
+
+def read(annotations: dict[str, str], segment: int | None = None) -> tuple[Wishes, list[str]]:
+    reader = WishReader()
+    wishes = reader.read(JOB, annotations, segment=segment)
+    return wishes, [str(problem) for problem in reader.problems]
+
+
+@pytest.mark.parametrize(
+    "annotations, expected",
+    [
+        ({}, Wishes()),
+        ({"example.com/mine": "x"}, Wishes()),
+        ({"bayplan.io/gang": "true"}, Wishes(gang=True)),
+        ({"kai.scheduler/topology": "network"}, Wishes(gang=True, topology="network")),
+        ({"bayplan.io/topology": "network"}, Wishes(gang=True, topology="network")),
+        ({"kai.scheduler/topology-required-placement": BLOCK}, Wishes(gang=True, required=BLOCK)),
+        ({"kai.scheduler/topology-preferred-placement": "rack"}, Wishes(gang=True, preferred="rack")),
+        (
+            {
+                "kai.scheduler/segment-size": "4",
+                "kai.scheduler/segment-topology-required-placement": BLOCK,
+                "kai.scheduler/segment-topology-preferred-placement": RACK,
+            },
+            Wishes(gang=True, segments=(Segment(size=4, level=BLOCK), Segment(size=4, level=RACK, preferred=True))),
+        ),
+        ({"kueue.x-k8s.io/podset-required-topology": BLOCK}, Wishes(gang=True, required=BLOCK)),
+        ({"kueue.x-k8s.io/podset-preferred-topology": BLOCK}, Wishes(gang=True, preferred=BLOCK)),
+        ({"kueue.x-k8s.io/podset-unconstrained-topology": "true"}, Wishes(gang=True)),
+        (
+            {"kueue.x-k8s.io/podset-slice-required-topology": RACK, "kueue.x-k8s.io/podset-slice-size": "8"},
+            Wishes(gang=True, segments=(Segment(size=8, level=RACK),)),
+        ),
+        (
+            {
+                "kueue.x-k8s.io/podset-slice-required-topology-constraints": '[{"topology": "example.com/block", "size": 8},'
+                ' {"topology": "example.com/rack", "size": 4}]'
+            },
+            Wishes(gang=True, segments=(Segment(size=8, level=BLOCK), Segment(size=4, level=RACK))),
+        ),
+    ],
+)
+def test_wishes(annotations: dict[str, str], expected: Wishes) -> None:
+    assert read(annotations) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    "annotations, key, complaint",
+    [
+        ({"bayplan.io/gang": "yes"}, "bayplan.io/gang", '"yes" must be true or false'),
+        ({"kai.scheduler/topology": "My Tree"}, "kai.scheduler/topology", '"My Tree" must be the name of a Topology'),
+        (
+            {"kai.scheduler/topology-required-placement": ""},
+            "kai.scheduler/topology-required-placement",
+            '"" must be a node label, such as topology.kubernetes.io/zone',
+        ),
+        (
+            {"kai.scheduler/segment-size": "two", "kai.scheduler/segment-topology-required-placement": RACK},
+            "kai.scheduler/segment-size",
+            '"two" must be a whole number from 1 to 100000',
+        ),
+        (
+            {"kai.scheduler/segment-size": "0", "kai.scheduler/segment-topology-required-placement": RACK},
+            "kai.scheduler/segment-size",
+            '"0" must be a whole number from 1 to 100000',
+        ),
+        (
+            {"kai.scheduler/segment-size": "2"},
+            "kai.scheduler/segment-size",
+            (
+                '"2" needs kai.scheduler/segment-topology-required-placement or '
+                "kai.scheduler/segment-topology-preferred-placement beside it"
+            ),
+        ),
+        (
+            {"kai.scheduler/segment-topology-required-placement": RACK},
+            "kai.scheduler/segment-topology-required-placement",
+            '"example.com/rack" needs kai.scheduler/segment-size beside it',
+        ),
+        (
+            {"kueue.x-k8s.io/podset-required-topology": RACK, "kueue.x-k8s.io/podset-preferred-topology": RACK},
+            "kueue.x-k8s.io/podset-preferred-topology",
+            "cannot stand beside kueue.x-k8s.io/podset-required-topology: only one of them may be given",
+        ),
+        (
+            {"kueue.x-k8s.io/podset-slice-size": "2"},
+            "kueue.x-k8s.io/podset-slice-size",
+            "needs kueue.x-k8s.io/podset-slice-required-topology",
+        ),
+        (
+            {"kueue.x-k8s.io/podset-group-name": "7"},
+            "kueue.x-k8s.io/podset-group-name",
+            '"7" must not be a number',
+        ),
+    ],
+)
+def test_what_cannot_be_meant(annotations: dict[str, str], key: str, complaint: str) -> None:
+    _, problems = read(annotations)
+    assert problems == [f'Job ml/train: metadata.annotations["{key}"]: {complaint}']
+
+
+def test_a_key_that_nobody_knows_is_not_lost_in_silence() -> None:
+    _, problems = read({"kueue.x-k8s.io/podset-required-topologie": RACK})
+    assert problems[0].startswith(
+        'Job ml/train: metadata.annotations["kueue.x-k8s.io/podset-required-topologie"]: "example.com/rack" is not known; there are '
+    )
+
+
+def test_a_kind_may_know_the_size_of_segments() -> None:
+    wishes, problems = read({"kai.scheduler/segment-topology-required-placement": RACK}, segment=4)
+    assert (wishes.segments, problems) == ((Segment(size=4, level=RACK),), [])
+
+
+def test_the_nearer_place_wins_and_the_farther_fills_in() -> None:
+    near, far = Wishes(required=RACK), Wishes(gang=True, topology="network", required=BLOCK, preferred=RACK)
+    assert near.over(far) == Wishes(gang=True, topology="network", required=RACK)

@@ -1,0 +1,201 @@
+"""Which gang a pod belongs to: the Job that a user annotates, pods that stand alone, and owners above owners."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group, settings_with
+from bayplan.scheduling.grouping.rules import Rule
+from tests.unit.scheduling.grouping.workloads import (
+    BLOCK,
+    IN_ONE_BLOCK,
+    RACK,
+    Raw,
+    grouped,
+    job,
+    pod,
+    problems,
+    spec_of,
+    thing,
+)
+
+
+def test_a_job_with_topology_annotations_is_one_gang() -> None:
+    annotated = job(
+        {
+            "kai.scheduler/topology": "network",
+            "kai.scheduler/topology-required-placement": "zone",
+            "kai.scheduler/topology-preferred-placement": "rack",
+        },
+        parallelism=8,
+        completions=6,
+    )
+    outcome = grouped(pod({"batch.kubernetes.io/job-completion-index": "3"}), annotated)
+    assert outcome.manifest == {
+        "apiVersion": "bayplan.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "train-1b4e28ba",
+            "namespace": "ml",
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1b4e28ba-2fa1-11d2"}
+            ],
+        },
+        "spec": {"topology": "network", "required": "zone", "preferred": "rack", "size": 6},
+    }
+    assert outcome.labels == {"bayplan.io/pod-group": "train-1b4e28ba", "bayplan.io/rank": "3"}
+    assert not outcome.problems
+
+
+def test_the_manifest_is_a_pod_group_that_bayplan_reads() -> None:
+    outcome = grouped(pod(), job(IN_ONE_BLOCK))
+    assert msgspec.convert(outcome.manifest, PodGroup) == outcome.wanted
+
+
+@pytest.mark.parametrize(
+    "parallelism, completions, succeeded, expected",
+    [
+        (4, 8, 0, {"size": 4}),
+        (4, 8, 6, {"size": 4, "minimum": 2}),
+        (4, None, 3, {"size": 4}),
+        (None, None, 0, {"size": 1}),
+        (8, 2, 0, {"size": 2}),
+    ],
+)
+def test_a_job_waits_for_no_more_pods_than_are_left_to_complete(
+    parallelism: int | None, completions: int | None, succeeded: int, expected: dict[str, int]
+) -> None:
+    annotated = job(IN_ONE_BLOCK, parallelism=parallelism, completions=completions) | {
+        "status": {"succeeded": succeeded}
+    }
+    spec = spec_of(grouped(pod(), annotated))
+    assert {key: spec[key] for key in ("size", "minimum") if key in spec} == expected
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        (),
+        (job(),),
+        (thing("apps/v1", "ReplicaSet", {"replicas": 3}), thing("apps/v1", "Deployment", {"replicas": 3})),
+        (thing("apps/v1", "DaemonSet", {}, IN_ONE_BLOCK),),
+        (thing("example.com/v1", "Unheard", {"replicas": "a lot"}),),
+        (job(IN_ONE_BLOCK | {"bayplan.io/gang": "false"}),),
+    ],
+    ids=["nobody's", "plain job", "plain deployment", "daemon", "unknown kind", "gang: false"],
+)
+def test_stands_alone(owners: tuple[Raw, ...]) -> None:
+    outcome = grouped(pod(), *owners)
+    assert outcome.alone, problems(outcome)
+
+
+def test_a_gang_can_be_asked_for_without_a_topology() -> None:
+    assert spec_of(grouped(pod(), job({"bayplan.io/gang": "true"}))) == {"size": 4}
+
+
+def test_annotations_on_the_template_or_above_the_job_count_too() -> None:
+    template = {"metadata": {"annotations": {"kai.scheduler/topology-required-placement": RACK}}}
+    above = thing("batch/v1", "CronJob", {}, {"kai.scheduler/topology": "network"})
+    spec = spec_of(grouped(pod(annotations=IN_ONE_BLOCK), job(template=template), above))
+    assert spec == {"topology": "network", "required": RACK, "size": 4}
+
+
+def test_the_group_belongs_to_the_cron_jobs_job() -> None:
+    outcome = grouped(pod(), job(), thing("batch/v1", "CronJob", {}, IN_ONE_BLOCK))
+    assert outcome.owner is not None
+    assert outcome.owner.kind == "Job"
+
+
+def test_pods_of_an_unknown_kind_follow_each_other_into_the_domain() -> None:
+    outcome = grouped(pod(), thing("example.com/v1", "Unheard", {"workers": 9}, IN_ONE_BLOCK))
+    assert spec_of(outcome) == {"topology": "network", "required": BLOCK, "size": 1}
+
+
+def test_a_users_rule_counts_before_what_bayplan_knows() -> None:
+    settings = settings_with([Rule(group="example.com", kind="Unheard", replicas="spec.workers")])
+    outcome = grouped(pod(), thing("example.com/v1", "Unheard", {"workers": 9}), settings=settings)
+    assert spec_of(outcome) == {"size": 9}
+
+
+@pytest.mark.parametrize(
+    "labels, annotations",
+    [
+        ({"scheduling.x-k8s.io/pod-group": "mine"}, {}),
+        ({}, {"pod-group-name": "mine"}),
+        ({}, {"scheduling.k8s.io/group-name": "mine"}),
+        ({"kueue.x-k8s.io/pod-group-name": "mine"}, {}),
+        ({"bayplan.io/pod-group": "mine"}, {}),
+    ],
+)
+def test_a_pod_that_names_a_group_itself_is_left_there(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    member = pod(labels, annotations)
+    assert grouped(member, job(IN_ONE_BLOCK)).alone
+    assert not may_have_group(member)
+
+
+def test_a_pod_in_its_group_stays_there() -> None:
+    member = pod({"bayplan.io/pod-group": "train-1b4e28ba"})
+    assert grouped(member, job(IN_ONE_BLOCK)).name == "train-1b4e28ba"
+
+
+def test_a_pod_may_come_as_a_wire_struct() -> None:
+    member = msgspec.convert(pod({"batch.kubernetes.io/job-completion-index": "1"}), Pod)
+    outcome = grouped(member, job(IN_ONE_BLOCK))  # type: ignore[arg-type]
+    assert (outcome.name, outcome.rank) == ("train-1b4e28ba", 1)
+
+
+@pytest.mark.parametrize(
+    "owner, expected",
+    [
+        ({"apiVersion": "batch/v1", "kind": "Job"}, True),
+        ({"apiVersion": "apps/v1", "kind": "DaemonSet"}, False),
+        ({"apiVersion": "v1", "kind": "Node"}, False),
+    ],
+)
+def test_who_waits_for_the_grouper_to_look(owner: dict[str, str], expected: bool) -> None:
+    member = pod()
+    member["metadata"]["ownerReferences"] = [owner]
+    assert may_have_group(member) is expected
+
+
+def test_a_pod_without_owner_waits_for_nobody() -> None:
+    member = pod()
+    del member["metadata"]["ownerReferences"]
+    assert not may_have_group(member)
+
+
+def test_a_wrong_annotation_keeps_the_pods_waiting_and_says_why() -> None:
+    outcome = grouped(pod(), job({"kai.scheduler/topology-required-placment": BLOCK}))
+    assert outcome.held
+    assert outcome.manifest is None
+    assert problems(outcome) == [
+        (
+            'Job ml/train: metadata.annotations["kai.scheduler/topology-required-placment"]: "example.com/block" is not known; there are '
+            "kai.scheduler/topology, kai.scheduler/topology-required-placement, kai.scheduler/topology-preferred-placement, "
+            "kai.scheduler/segment-size, kai.scheduler/segment-topology-required-placement, "
+            "kai.scheduler/segment-topology-preferred-placement"
+        )
+    ]
+
+
+def test_long_names_are_cut_but_stay_different() -> None:
+    long = job(IN_ONE_BLOCK)
+    long["metadata"]["name"] = "a" * 80
+    name = grouped(pod(), long).name
+    assert name == "a" * 54 + "-1b4e28ba"
+
+
+def test_kai_mode_makes_a_group_of_each_pod_of_a_job() -> None:
+    settings = GroupingSettings(mode="kai")
+    outcome = grouped(pod(), job(IN_ONE_BLOCK), settings=settings)
+    assert outcome.name == "pg-train-x-1b4e28ba-2fa1-11d2"
+    assert outcome.annotations == {"pod-group-name": outcome.name}
+    assert spec_of(outcome) == {
+        "minMember": 1,
+        "queue": "default-queue",
+        "priorityClassName": "train",
+        "topologyConstraint": {"topology": "network", "requiredTopologyLevel": BLOCK},
+    }

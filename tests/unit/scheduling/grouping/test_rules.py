@@ -1,0 +1,124 @@
+"""Rule files: how users describe their own kinds, and what they are told when something is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from bayplan.kube.errors import InvalidObject
+from bayplan.scheduling.grouping.expressions import amount_of, path_of
+from bayplan.scheduling.grouping.group import settings_with
+from bayplan.scheduling.grouping.raw import WrongValue
+from bayplan.scheduling.grouping.rules import first, rules_of, smallest
+from tests.unit.scheduling.grouping.workloads import grouped, pod, spec_of, thing
+
+WRITTEN = """
+kinds:
+- kind: TrainingRun
+  group: example.com
+  roles:
+  - {name: driver, replicas: 1}
+  - name: worker
+    replicas: spec.workers.count
+    minimum: spec.workers.atLeast
+    template: spec.workers.template
+    rank: [{label: example.com/worker-index}]
+  roleLabel: [example.com/role]
+"""
+
+
+def test_a_rule_file_makes_gangs_of_a_kind_that_bayplan_never_heard_of() -> None:
+    settings = settings_with(rules_of(yaml.safe_load(WRITTEN), "rules.yaml"))
+    run = thing("example.com/v7", "TrainingRun", {"workers": {"count": 6, "atLeast": 4}})
+    member = pod({"example.com/role": "worker", "example.com/worker-index": "2"})
+    outcome = grouped(member, run, settings=settings)
+    assert spec_of(outcome) == {"groups": [{"name": "driver", "size": 1}, {"name": "worker", "size": 6, "minimum": 4}]}
+    assert (outcome.group, outcome.rank) == ("worker", 3)
+
+
+def rule(**fields: Any) -> dict[str, Any]:
+    return {"kinds": [{"kind": "Run", **fields}]}
+
+
+@pytest.mark.parametrize(
+    "document, expected",
+    [
+        ([], "Expected `object`, got `array`"),
+        ({}, "Object missing required field `kinds`"),
+        (rule(replica=3), "kinds[0]: Object contains unknown field `replica`"),
+        (rule(gang="sometimes"), 'kinds[0].gang: "sometimes" must be one of always, asked'),
+        (rule(kind=""), 'kinds[0].kind: "" must be the name of a kind'),
+        (rule(replicas=-1), "kinds[0].replicas: -1 must be 0 or more"),
+        (rule(replicas="spec.a + spec.b"), 'kinds[0].replicas: "spec.a + spec.b" must be paths like spec.replicas or '),
+        (rule(minimum=["spec.a", "spec..b"]), 'kinds[0].minimum: "spec..b" must be paths like '),
+        (rule(template="spec/template"), 'kinds[0].template: "spec/template" must be paths like '),
+        (rule(roles=[{"replicas": 1}]), "kinds[0].roles[0].name: needs one of name and each"),
+        (rule(roles=[{"each": "spec.tasks"}]), "kinds[0].roles[0].nameAt: goes with each"),
+        (
+            rule(roles=[{"name": "a"}, {"name": "b"}]),
+            "kinds[0].roleLabel: is missing: by which label do pods tell their role?",
+        ),
+        (
+            rule(roles=[{"name": "a"}], replicas=3),
+            "kinds[0].roles: a kind with roles says replicas, remaining, template and rank",
+        ),
+        (rule(staged={"at": "", "is": "x"}), 'kinds[0].staged.at: "" must be paths like '),
+        (
+            rule(rank=[{"label": "a", "times": "two"}, {"label": "b", "times": "2 2"}]),
+            'kinds[0].rank[1].times: "2 2" must be ',
+        ),
+        ({"kinds": [{"kind": "Run"}, {"kind": "Run"}]}, 'kinds[1].kind: "Run" of group "" has a rule already'),
+    ],
+)
+def test_what_is_wrong_names_file_and_field(document: object, expected: str) -> None:
+    with pytest.raises(InvalidObject) as raised:
+        rules_of(document, "rules.yaml")
+    assert str(raised.value).startswith(f"rule file rules.yaml: {expected}")
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("3", 3),
+        ("spec.replicas", 4),
+        ("spec.absent", None),
+        ("spec.absent|2", 2),
+        ("spec.replicas * spec.hosts", 8),
+        ("spec.replicas * spec.absent", 4),
+        ("spec.replicas - 1", 3),
+        ("spec.hosts - spec.replicas", 0),
+        ('metadata.annotations["example.com/size"]', 5),
+    ],
+)
+def test_amounts(text: str, expected: int | None) -> None:
+    written = {"spec": {"replicas": 4, "hosts": 2}, "metadata": {"annotations": {"example.com/size": "5"}}}
+    assert amount_of(text).value(written) == expected
+
+
+def test_of_replicas_the_smallest_counts_and_of_minima_the_first() -> None:
+    amounts = ["spec.absent", "spec.parallelism", "spec.completions"]
+    written = {"spec": {"parallelism": 8, "completions": 6}}
+    assert (smallest(amounts, written), first(amounts, written)) == (6, 8)
+
+
+@pytest.mark.parametrize("text", ["", ".", ".spec", "spec.", "spec..a", "spec a", '["open', "a-b.c d"])
+def test_what_is_no_path(text: str) -> None:
+    with pytest.raises(ValueError, match="must be paths like"):
+        path_of(text)
+
+
+@pytest.mark.parametrize(
+    "written, expected",
+    [
+        ({"spec": {"replicas": True}}, "spec.replicas: true must be a whole number"),
+        ({"spec": {"replicas": 1.5}}, "spec.replicas: 1.5 must be a whole number"),
+        ({"spec": {"replicas": -2}}, "spec.replicas: -2 must be 0 or more"),
+        ({"spec": ["replicas"]}, 'spec: ["replicas"] must be a map'),
+    ],
+)
+def test_a_path_that_leads_to_no_number(written: object, expected: str) -> None:
+    with pytest.raises(WrongValue) as raised:
+        amount_of("spec.replicas").value(written)
+    assert str(raised.value) == expected
