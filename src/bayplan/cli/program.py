@@ -24,7 +24,8 @@ SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, an
 EXIT_ERROR = 2
 DEBUG = "BAYPLAN_DEBUG"
 
-# Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name.
+# Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name,
+# with an underscore for a dash.
 COMMANDS = {
     "place": "Where would these pods and gangs go? A dry run.",
     "why": "Why does a pod or a gang wait, or why is it where it is?",
@@ -33,6 +34,8 @@ COMMANDS = {
     "slots": "How many gangs of equal pods fit now, and where?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "scheduler": "Schedule the pods of a real cluster.",
+    "agent": "Report this node's NUMA zones, what is in them and what is free.",
+    "agent-gc": "Remove the reports of nodes that are gone, mark those that are stale.",
     "kubelets": "Stand for nodes of a real API server, NUMA zones included.",
     "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
     "replay": "Decide everything again that a snapshot recorded.",
@@ -50,7 +53,8 @@ class LazyGroup(click.Group):
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(import_module(f"bayplan.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"bayplan.cli.{name}"), name)
         return command
 
     def resolve_command(

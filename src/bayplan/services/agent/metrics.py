@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 import bayplan
+from bayplan.services.agent.gc import Round
 from bayplan.services.agent.publisher import Written
 from bayplan.services.agent.scanner import Scan
 from bayplan.services.agent.troubles import Troubles
@@ -78,6 +79,35 @@ class AgentMetrics:
         self._writes.labels(written.reason).inc()
         self._bytes.inc(written.bytes)
         self._standing.written_at = written.at
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+
+class CollectorMetrics:
+    """What `bayplan agent-gc` counts."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._deleted = Counter(
+            "bayplan_agent_gc_reports_deleted_total", "Reports of nodes that are gone.", registry=registry
+        )
+        self._stale = Gauge(
+            "bayplan_agent_gc_stale_reports", "Reports of nodes whose agent fell silent.", registry=registry
+        )
+        self._failures = Counter(
+            "bayplan_agent_gc_failures_total", "Deletes and marks that did not work.", registry=registry
+        )
+
+    def round(self, done: Round) -> None:
+        """A round is over."""
+        self._deleted.inc(len(done.deleted))
+        self._failures.inc(len(done.failures))
+        if done.stale is not None:
+            self._stale.set(done.stale)
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""

@@ -56,7 +56,7 @@ async def print_reports(settings: AgentSettings, show: Callable[[Document], None
     shown = _Shown(show)
     agent = Agent(Scanner(settings), shown, troubles, AgentMetrics(troubles))
     async with Wakers(settings.state_folder, interval=settings.timer) as wakers:
-        await _until_a_signal(asyncio.create_task(agent.run(wakers)))
+        await until_a_signal(asyncio.create_task(agent.run(wakers)))
 
 
 class _Shown:
@@ -105,10 +105,11 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
         )
         wakers = await stack.enter_async_context(Wakers(settings.state_folder, interval=settings.timer))
         logger.info("at work", extra={"node": settings.node, "server": access.server, "health_port": port})
-        await _until_a_signal(asyncio.create_task(agent.run(wakers)), asyncio.create_task(publisher.run()))
+        await until_a_signal(asyncio.create_task(agent.run(wakers)), asyncio.create_task(publisher.run()))
 
 
-async def _until_a_signal(*tasks: asyncio.Task[None]) -> None:
+async def until_a_signal(*tasks: asyncio.Task[None]) -> None:
+    """Wait for SIGTERM or SIGINT, or for the bug that ends one of the tasks; then cancel them all."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,0 +1,236 @@
+"""Reports that nobody stands behind: those of nodes that are gone are deleted, those that no agent renews are marked.
+
+In come the names of all nodes (followed) and, every few minutes, all reports; out go deletes and marks. A report names its node as owner, so the API
+server usually removes it by itself; this is for reports of other agents, and for those that were written without an owner. Before a delete the node is
+asked for once more by name, and the delete holds only for the very object that was seen.
+
+A report is stale if its moment (`bayplan.io/made-at`) is longer ago than several heartbeats: the agent or its kubelet is in trouble. It keeps its
+amounts, which are the best that is known, and gets the annotation `bayplan.io/stale-since`; once it is fresh again the annotation goes. Reports without
+a moment (other agents write none) are never called stale: nobody can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from bayplan.cluster import inventory
+from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.core_v1 import Metadata, WireStruct
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
+from bayplan.kube.topology_v1alpha2 import Attribute
+from bayplan.kube.watch import Changes, follow
+
+logger = logging.getLogger(__name__)
+
+STALE_SINCE = "bayplan.io/stale-since"
+FIELD_MANAGER = "bayplan-agent-gc"
+INTERVAL = 600.0
+STALE_AFTER = 900.0
+GRACE = 30.0  # seconds after a node went in which it may be registered anew
+
+
+class _NodeName(WireStruct, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+class _ReportHead(WireStruct, frozen=True):
+    """What matters of a report here; zones are not looked at."""
+
+    metadata: Metadata = Metadata()
+    attributes: list[Attribute] | None = None
+
+
+_NODE_NAMES: Resource[_NodeName] = Resource(NODES.api_version, NODES.plural, NODES.kind, _NodeName, namespaced=False)
+REPORTS: Resource[_ReportHead] = Resource(
+    NODE_RESOURCE_TOPOLOGIES.api_version,
+    NODE_RESOURCE_TOPOLOGIES.plural,
+    NODE_RESOURCE_TOPOLOGIES.kind,
+    _ReportHead,
+    namespaced=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report as far as it matters here; `made_at` None: it does not say when it was true."""
+
+    name: str
+    uid: str
+    made_at: float | None
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a round would do, as names."""
+
+    delete: tuple[Report, ...]
+    mark: tuple[Report, ...]
+    unmark: tuple[Report, ...]
+    stale: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round did, and how many reports are stale after it; None: not all of them were looked at."""
+
+    deleted: tuple[str, ...]
+    marked: tuple[str, ...]
+    unmarked: tuple[str, ...]
+    stale: int | None
+    failures: tuple[str, ...]
+
+
+def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_after: float) -> Plan:
+    """Who has to go and who is stale."""
+    delete, mark, unmark, stale = [], [], [], 0
+    for report in reports:
+        is_stale = report.made_at is not None and now - report.made_at > stale_after
+        if report.name not in nodes:
+            delete.append(report)
+            continue
+        stale += is_stale
+        if is_stale and not report.marked:
+            mark.append(report)
+        elif report.marked and not is_stale:
+            unmark.append(report)
+    return Plan(tuple(delete), tuple(mark), tuple(unmark), stale)
+
+
+class Collector:
+    """Goes its rounds. `now` counts from 1970, in seconds."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        interval: float = INTERVAL,
+        stale_after: float = STALE_AFTER,
+        grace: float = GRACE,
+        page: int = 200,
+        now: Callable[[], float] = time.time,
+        on_round: Callable[[Round], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._interval = interval
+        self._stale_after = stale_after
+        self._grace = grace
+        self._page = page
+        self._now = now
+        self._on_round = on_round
+        self.problem: str | None = "no round has been made yet"
+
+    async def run(self) -> None:
+        """Rounds for ever, at once and then every interval; the report of a node that goes is looked after soon."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_nodes(group))
+            while True:
+                await self._round_or_trouble()
+                await asyncio.sleep(self._interval)
+
+    async def round(self) -> Round:
+        """One round; raises ApiError or Unreachable if nodes or reports cannot be listed."""
+        nodes = await self._client.list(_NODE_NAMES, page=self._page)
+        names = frozenset([each.metadata.name for each in nodes.items] + [each.name for each in nodes.broken])
+        listed = await self._client.list(REPORTS, page=self._page)
+        planned = plan([_report(each) for each in listed.items], names, now=self._now(), stale_after=self._stale_after)
+        failures: list[str] = []
+        deleted = [each.name for each in planned.delete if await self._tried(self._delete(each), failures)]
+        marked = [each.name for each in planned.mark if await self._tried(self._mark(each), failures)]
+        unmarked = [each.name for each in planned.unmark if await self._tried(self._unmark(each), failures)]
+        done = Round(tuple(deleted), tuple(marked), tuple(unmarked), planned.stale, tuple(failures))
+        self._on_round(done)
+        return done
+
+    async def _round_or_trouble(self) -> None:
+        try:
+            done = await self.round()
+        except (ApiError, Unreachable) as error:
+            if self.problem != str(error):
+                logger.warning("no round: %s", error)
+            self.problem = str(error)
+            return
+        self.problem = "; ".join(done.failures) or None
+        facts = {"deleted": list(done.deleted), "stale": list(done.marked), "fresh_again": list(done.unmarked)}
+        if any(facts.values()):
+            logger.info("a round", extra={name: ",".join(names) for name, names in facts.items() if names})
+        for failure in done.failures:
+            logger.warning(failure)
+
+    async def _follow_nodes(self, group: asyncio.TaskGroup) -> None:
+        async for news in follow(self._client, _NODE_NAMES):
+            if isinstance(news, Changes):
+                for change in news.changes:
+                    if change.kind == "DELETED":
+                        group.create_task(self._node_gone(change.object.metadata.name))
+
+    async def _node_gone(self, name: str) -> None:
+        """Remove the report of one node, once it had time to be registered anew or to take its report with it."""
+        await asyncio.sleep(self._grace)
+        try:
+            if await self._delete(_report(await self._client.get(REPORTS, name))):
+                self._on_round(Round((name,), (), (), None, ()))
+                logger.info("deleted the report of a node that is gone", extra={"node": name})
+        except ApiError as error:
+            if error.status != 404:
+                logger.warning("not deleted: %s", error)
+        except (Unreachable, msgspec.ValidationError) as error:
+            logger.warning("not deleted: %s", error)  # the next round tries again
+
+    async def _tried(self, attempt: Awaitable[bool], failures: list[str]) -> bool:
+        try:
+            return await attempt
+        except (ApiError, Unreachable) as error:
+            failures.append(str(error))
+            return False
+
+    async def _delete(self, report: Report) -> bool:
+        """Delete a report unless its node is there after all, or somebody was faster."""
+        try:
+            await self._client.get(_NODE_NAMES, report.name)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        else:
+            return False
+        try:
+            await self._client.delete(REPORTS, report.name, uid=report.uid)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+            return False
+        return True
+
+    async def _mark(self, report: Report) -> bool:
+        since = datetime.fromtimestamp(report.made_at or 0.0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return await self._annotate(report, since)
+
+    async def _unmark(self, report: Report) -> bool:
+        return await self._annotate(report, None)
+
+    async def _annotate(self, report: Report, value: str | None) -> bool:
+        body = {"metadata": {"uid": report.uid, "annotations": {STALE_SINCE: value}}}
+        try:
+            await self._client.patch(REPORTS, report.name, body, kind="merge", field_manager=FIELD_MANAGER)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+            return False
+        return True
+
+
+def _report(head: _ReportHead) -> Report:
+    attributes = {each.name: each.value for each in head.attributes or ()}
+    try:
+        made_at = inventory.read_moment(attributes)
+    except inventory.NotUnderstood:
+        made_at = None
+    metadata = head.metadata
+    return Report(metadata.name, metadata.uid, made_at, STALE_SINCE in (metadata.annotations or {}))
