@@ -23,6 +23,7 @@ from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import PlacedPod, ZoneCharge
 from bayplan.cluster.left_aside import LeftAside
 from bayplan.cluster.neighbours import Neighbours
+from bayplan.cluster.numa_policy import policy_problems
 from bayplan.cluster.numatopology import read_numatopology
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import PODS, amounts_of
@@ -262,6 +263,8 @@ class ClusterState:
             return
         if not node:
             self.waiting[key] = pod
+            for problem in policy_problems(pod, self.classes.request_of):
+                self.note(problem)
             return
         request = self.classes.request_of(pod)
         self.waiting.pop(key, None)

@@ -1,0 +1,41 @@
+"""What is wrong with the policy that a pod asks for in Volcano's annotation.
+
+Volcano takes any text and looks only at Guaranteed pods with whole CPUs; to all others a policy is without effect, and nobody is told. Here it
+becomes a problem of the pod, which `cluster/state.py` notes as soon as the pod waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.topology_report import Problem
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.volcano_annotations import POLICIES, POLICY, policy_in
+
+
+def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[Problem]:
+    """Why a pod will not get what its annotation asks for; nothing if all is well, or it asks for nothing."""
+    policy = policy_in(pod.metadata.annotations)
+    if policy in ("", "none"):
+        return []
+    try:
+        text = _problem(policy, request_of(pod))
+    except InvalidObject:
+        return []  # whoever places the pod will say what is wrong with it
+    at = ObjectPath.of(pod).child("metadata").child("annotations").key(POLICY)
+    return [Problem(at, text)] if text else []
+
+
+def _problem(policy: str, request: PodRequest) -> str:
+    if policy not in POLICIES:
+        return f'"{policy}" is no policy, so no node has it; expected {", ".join(POLICIES)}'
+    if not request.guaranteed:
+        why = f"the pod is {request.qos.value}, and kubelets align CPUs of Guaranteed pods only"
+        return f'"{policy}" has no effect: {why} (limits equal to requests for cpu and memory)'
+    shared = [each.name for each in request.containers if not request.exclusive_cpus(each)]
+    if shared:
+        why = f"container {shared[0]} asks for no whole number of CPUs, and only those are aligned"
+        return f'"{policy}" has no effect on the CPUs of all containers: {why}'
+    return ""
