@@ -130,7 +130,7 @@ def assert_those_that_wait_are_told_why(plane: ControlPlane, namespace: str) -> 
     assert why_it_waits(plane, namespace, "too-large").partition(".")[0] in answer.stdout.splitlines()[0]
     gang = why(plane, f"podgroup/{namespace}/too-wide")
     assert gang.returncode == 1
-    assert "does not fit" in gang.stdout.splitlines()[0]
+    assert "needs 90 slots in one rack" in gang.stdout.splitlines()[0]
 
 
 def why(plane: ControlPlane, name: str) -> subprocess.CompletedProcess[str]:
