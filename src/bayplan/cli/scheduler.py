@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.output import warn
 
@@ -66,6 +67,14 @@ if TYPE_CHECKING:
     metavar="NUMBER",
     help="How many events are written at most. Those that cannot be written yet wait; binds never wait for them.",
 )
+@click.option(
+    "--pod-grouper/--no-pod-grouper",
+    "groups_pods",
+    default=True,
+    show_default=True,
+    help="Whether it makes gangs of workloads itself, or leaves that to `bayplan pod-grouper`.",
+)
+@grouping_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 def scheduler(
@@ -80,6 +89,9 @@ def scheduler(
     tls_private_key_file: str | None,
     gangs_complete_in: float,
     events_per_second: float,
+    groups_pods: bool,
+    grouping: str,
+    grouping_rules: Path | None,
     log_format: str,
     verbose: int,
 ) -> None:
@@ -96,6 +108,7 @@ def scheduler(
     from bayplan.services.scheduler.run import Options, run_scheduler
 
     configuration = _configuration(config, leader_elect=leader_elect)
+    groups = grouping_settings(grouping, grouping_rules) if groups_pods else None
     warn(configuration.services.notices)
     if check_config:
         _say_what_it_means(configuration)
@@ -112,7 +125,7 @@ def scheduler(
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     set_up_logs("json" if log_format == "json" else "text", verbose)
-    options = Options(health_address, certificate, gangs_complete_in, events_per_second)
+    options = Options(health_address, certificate, gangs_complete_in, events_per_second, groups)
     try:
         asyncio.run(run_scheduler(access, configuration, options))
     except (LeadershipLost, AddressError) as error:

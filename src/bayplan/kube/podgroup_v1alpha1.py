@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bayplan.kube.core_v1 import Metadata, PodSpec, Quantities, WireStruct
+from bayplan.kube.core_v1 import Metadata, PodCondition, PodSpec, Quantities, WireStruct
 
 API_VERSION = "bayplan.io/v1alpha1"
 KIND = "PodGroup"
@@ -92,7 +92,9 @@ class PodGroupStatus(WireStruct, frozen=True):
     """How far a gang has come; `SCHEDULED` once all that it needs had nodes."""
 
     phase: str = ""
+    members: int = 0
     scheduled: int = 0
+    conditions: list[PodCondition] | None = None
 
 
 class PodGroup(WireStruct, frozen=True):

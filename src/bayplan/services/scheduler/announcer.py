@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.resources import ALL_POD_GROUPS, NODES
+from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
 from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import GANG, Dispatcher
@@ -25,7 +25,7 @@ from bayplan.services.scheduler.words import Sentences
 
 logger = logging.getLogger(__name__)
 
-NODE_REPORT = "NodeResourceTopology "
+NODE_REPORTS = (NODE_RESOURCE_TOPOLOGIES.kind, NUMATOPOLOGIES.kind)
 # So long a refusal stands before it is told.
 STANDS_FOR = 0.3
 
@@ -57,6 +57,10 @@ class Announcer:
         since, _ = self._refused.get(refusal.unit, (now, None))
         self._refused[refusal.unit] = (since, refusal)
 
+    def withdraw(self, unit: str) -> None:
+        """What was to be said about a unit is no longer true."""
+        self._refused.pop(unit, None)
+
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""
         self._refused.pop(unit, None)
@@ -79,14 +83,14 @@ class Announcer:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
         written = self._group_of(GANG + todo.gang)
         if written is not None:
-            self._gangs.complete(written, todo.running)
+            self._gangs.complete(written, todo.running, self._members(GANG + todo.gang))
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)
         written = self._group_of(refusal.unit)
         if written is not None:
             self._remark(refusal.unit)
-            self._gangs.waits(written, text, invalid=refusal.invalid)
+            self._gangs.waits(written, text, self._members(refusal.unit), invalid=refusal.invalid)
             self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
             text = f"gang {full_name(written.metadata)}: {text}"
         for pod in refusal.pods:
@@ -104,11 +108,15 @@ class Announcer:
             for remark in remarks:
                 self.events.record(_subject(written), "Warning", "NotSupported", "Reading", remark)
 
+    def _members(self, unit: str) -> int:
+        roster, name = self._dispatcher.roster, unit.removeprefix(GANG)
+        return len(roster.waiting(name)) + len(roster.running(name))
+
     def _group_of(self, unit: str) -> AnyPodGroup | None:
         return self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
 
     def tell_problems(self, by_object: Mapping[str, str], noted: list[Problem]) -> None:
-        """Problems with objects, each told once: in the log, and on the node that a report is about."""
+        """Problems with objects, each told once: in the log, on the node that a report is about, and on the pod."""
         now: dict[str, str] = {**by_object, **{str(problem.at): problem.text for problem in noted}}
         if now == self._told:
             return
@@ -118,12 +126,21 @@ class Announcer:
         for problem in noted:
             if self._told.get(str(problem.at)) != problem.text:
                 self._tell_node(problem)
+                self._tell_pod(problem)
         self._told = now
 
+    def _tell_pod(self, problem: Problem) -> None:
+        kind, _, key = problem.at.subject.partition(" ")
+        pod = self._dispatcher.waiting.get(key) if kind == PODS.kind else None
+        if pod is not None:
+            metadata = pod.metadata
+            subject = Subject(PODS.api_version, PODS.kind, metadata.namespace or "default", metadata.name, metadata.uid)
+            self.events.record(subject, "Warning", "NotSupported", "Reading", f"{problem.at.field}: {problem.text}")
+
     def _tell_node(self, problem: Problem) -> None:
-        name = problem.at.subject.removeprefix(NODE_REPORT)
-        row = self._dispatcher.state.rows.get(name)
-        node = None if row is None or name == problem.at.subject else self._dispatcher.state.nodes[row]
+        kind, _, name = problem.at.subject.partition(" ")
+        row = self._dispatcher.state.rows.get(name) if kind in NODE_REPORTS else None
+        node = None if row is None else self._dispatcher.state.nodes[row]
         if node is not None:
             subject = Subject(NODES.api_version, NODES.kind, "default", name, node.metadata.uid)
             self.events.record(subject, "Warning", "InvalidTopology", "Reading", f"{problem.at}: {problem.text}")

@@ -28,11 +28,12 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a gang has come: `running` members have nodes if it is complete; else `message` says why it waits, `since` when."""
+    """How far a gang has come: `members` have arrived, and `running` of them have nodes if it is complete; else `message` says why it waits, `since` when."""
 
     complete: bool
     since: str
     message: str
+    members: int = 0
     running: int = 0
     invalid: bool = False
 
@@ -53,7 +54,8 @@ class Progress:
 
 
 def _own(progress: Progress) -> Document:
-    status = {"message": progress.message, "conditions": [progress.condition("Scheduled")]}
+    conditions = [progress.condition("Scheduled")]
+    status = {"message": progress.message, "members": progress.members, "conditions": conditions}
     if progress.complete:
         return {"phase": podgroup_v1alpha1.SCHEDULED, "scheduled": progress.running, **status}
     return {"phase": podgroup_v1alpha1.WAITING, **status}

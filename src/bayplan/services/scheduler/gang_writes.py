@@ -47,16 +47,18 @@ class GangStatusWriter:
         # What was last written about each gang, by the uid of its PodGroup.
         self._told: dict[str, Progress] = {}
 
-    def waits(self, written: AnyPodGroup, message: str, *, invalid: bool = False) -> None:
+    def waits(self, written: AnyPodGroup, message: str, members: int, *, invalid: bool = False) -> None:
         """A gang has no place. One that was complete stays so: late members have conditions of their own."""
         told = self._told.get(written.metadata.uid)
         if not dialect_of(written).was_complete(written) and not (told is not None and told.complete):
-            self._put(written, Progress(complete=False, since=self._since(told), message=message, invalid=invalid))
+            since = self._since(told)
+            self._put(written, Progress(complete=False, since=since, message=message, members=members, invalid=invalid))
 
-    def complete(self, written: AnyPodGroup, running: int) -> None:
+    def complete(self, written: AnyPodGroup, running: int, members: int) -> None:
         """All pods that a gang needs have nodes; whoever schedules later knows by it that the gang was whole once."""
         message = f"{running} pods have nodes"
-        self._put(written, Progress(complete=True, since=self._since(None), message=message, running=running))
+        since = self._since(None)
+        self._put(written, Progress(complete=True, since=since, message=message, members=members, running=running))
 
     def _since(self, told: Progress | None) -> str:
         """When the present state began: a new message is not a new state."""

@@ -22,14 +22,20 @@ from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.scheduling.configuration import Configuration
 from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.grouping.expecting import asks_for_group
+from bayplan.scheduling.grouping.group import GroupingSettings
 from bayplan.scheduling.unit import Place
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.leader import run_while_leading
+from bayplan.services.edges.leader import Holds, run_while_leading
 from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.grouper import PodGrouper
+from bayplan.services.pod_grouper.metrics import GrouperMetrics
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.garbage import search_rarely
+from bayplan.services.scheduler.grouped_elsewhere import GroupedElsewhere
 from bayplan.services.scheduler.service import SchedulerService
 
 logger = logging.getLogger(__name__)
@@ -51,17 +57,21 @@ class Options:
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
     events_per_second: float = 50.0
+    # How pods are put into gangs; None: somebody else does that, or nobody.
+    grouping: GroupingSettings | None = None
 
 
 async def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
     search_rarely()
     settings = configuration.services
+    books = None if options.grouping is None else Books(options.grouping, configuration.profiles)
     dispatcher = Dispatcher(
         configuration.profiles,
         initial_backoff=settings.initial_backoff,
         max_backoff=settings.max_backoff,
         completes_in=options.gangs_complete_in,
+        expects_group=asks_for_group if books is None else books.expects_group,
         stopwatch=time.perf_counter,
     )
     identity = f"{socket.gethostname()}_{os.getpid()}"
@@ -93,11 +103,21 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
             )
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
-        await _until_a_signal(service, configuration, identity, metrics)
+        grouper = None
+        if books is None:
+            service.also_tell = GroupedElsewhere(configuration.profiles, service.is_held).take
+        else:
+            grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
+            service.also_tell = books.take
+        await _until_a_signal(service, grouper, configuration, identity, metrics)
 
 
 async def _until_a_signal(
-    service: SchedulerService, configuration: Configuration, identity: str, metrics: SchedulerMetrics
+    service: SchedulerService,
+    grouper: PodGrouper | None,
+    configuration: Configuration,
+    identity: str,
+    metrics: SchedulerMetrics,
 ) -> None:
     election = configuration.services.leader_election
     stop = asyncio.Event()
@@ -109,6 +129,12 @@ async def _until_a_signal(
         if not leads:
             service.step_down()
 
+    async def lead(holds_lease: Holds) -> None:
+        async with asyncio.TaskGroup() as work:
+            work.create_task(service.lead(holds_lease))
+            if grouper is not None:
+                work.create_task(grouper.work(holds_lease))
+
     tasks = {
         asyncio.create_task(service.follow()),
         asyncio.create_task(
@@ -116,7 +142,7 @@ async def _until_a_signal(
                 service.client,
                 election,
                 identity,
-                service.lead,
+                lead,
                 on_change=on_change,
                 finish=lambda: service.finish(BINDS_END_WITHIN),
             )

@@ -28,7 +28,7 @@ from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, Ending, Outcome
 from bayplan.services.scheduler.gang_writes import GangStatusWriter, release
 from bayplan.services.scheduler.garbage import keep_what_is_here
-from bayplan.services.scheduler.intake import Entry, Intake
+from bayplan.services.scheduler.intake import Entry, Intake, News
 from bayplan.services.scheduler.words import annotations_of
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,8 @@ class SchedulerService:
         self.leading = False
         self._announcer = Announcer(dispatcher, events, conditions, gangs)
         self._metrics = metrics
+        # Somebody else who wants the same news, before they are taken over here.
+        self.also_tell: Callable[[Resource[Any], News], None] = lambda *_: None
         self._watching = watching
         self._clock = clock
         self._last_now = 0.0
@@ -115,11 +117,25 @@ class SchedulerService:
         )
         async with aclosing(news):
             async for each in news:
+                self.also_tell(entry.resource, each)
                 self.intake.take(entry.resource, each, self.now)
                 listed.set()
                 if self.intake.ready:
                     self._listed.set()
                 self._something_happened.set()
+
+    # -- what the pod grouper found out ---------------------------------------------------------------------------
+
+    def stands_alone(self, pod: Pod) -> None:
+        """A pod is in no gang: it is placed by itself."""
+        self._announcer.withdraw(pod_key(pod))
+        self.dispatcher.stands_alone(pod_key(pod), self.now)
+        self._something_happened.set()
+
+    def is_held(self, pod: Pod, why: str) -> None:
+        """A pod waits because nobody can tell its gang."""
+        self._announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
+        self._something_happened.set()
 
     # -- leading --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,40 @@
+"""How pods are put into gangs, as options: shared by the scheduler, which has a pod grouper built in, and the pod grouper by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from bayplan.scheduling.grouping.group import GroupingSettings
+
+
+def grouping_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--grouping` and `--grouping-rules`."""
+    mode = click.option(
+        "--grouping",
+        type=click.Choice(["bayplan", "kai"]),
+        default="bayplan",
+        show_default=True,
+        help="Whose way of making gangs of workloads is followed.",
+    )
+    rules = click.option(
+        "--grouping-rules",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Rules for further kinds of workloads, or others for known ones.",
+    )
+    return mode(rules(command))
+
+
+def grouping_settings(mode: str, rules: Path | None) -> GroupingSettings:
+    """What the options mean; what is wrong with the file is one sentence."""
+    from bayplan.kube.files import read_document
+    from bayplan.scheduling.grouping.group import settings_with
+    from bayplan.scheduling.grouping.rules import rules_of
+
+    written = rules_of(read_document(rules), str(rules)) if rules else []
+    return settings_with(written, "kai" if mode == "kai" else "bayplan")

@@ -1,0 +1,91 @@
+"""`bayplan pod-grouper`: make gangs of the workloads that users have, for schedulers that run elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from bayplan.cli.grouping_options import grouping_options, grouping_settings
+from bayplan.cli.options import ExampleCommand
+
+
+@click.command(
+    "pod-grouper",
+    cls=ExampleCommand,
+    examples=(
+        "pod-grouper",
+        "pod-grouper --scheduler-name bayplan --scheduler-name batch",
+        "pod-grouper --grouping-rules kinds.yaml --kubeconfig admin.conf",
+    ),
+)
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    default=("bayplan",),
+    show_default=True,
+    metavar="NAME",
+    help="Whose pods are grouped, by spec.schedulerName; may be given several times.",
+)
+@grouping_options
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
+)
+@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=True,
+    show_default=True,
+    help="Whether a Lease says which of several instances works.",
+)
+@click.option(
+    "--health-address",
+    default="127.0.0.1:10260",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+def pod_grouper(
+    *,
+    scheduler_names: tuple[str, ...],
+    grouping: str,
+    grouping_rules: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+    leader_elect: bool,
+    health_address: str,
+    log_format: str,
+    verbose: int,
+) -> None:
+    """Make a PodGroup for each workload whose pods are a gang, and label its pods.
+
+    `bayplan scheduler` does this by itself; start it with --no-pod-grouper where this command runs. Ctrl-C or SIGTERM ends it.
+    """
+    from bayplan.kube.access import find_access
+    from bayplan.kube.credentials import AccessError
+    from bayplan.services.edges.health import AddressError, host_and_port
+    from bayplan.services.edges.leader import LeadershipLost
+    from bayplan.services.edges.logs import set_up_logs
+    from bayplan.services.pod_grouper.run import GrouperOptions, run_pod_grouper
+
+    settings = grouping_settings(grouping, grouping_rules)
+    try:
+        host_and_port(health_address)
+    except AddressError as error:
+        raise click.UsageError(f"--health-address: {error}") from None
+    try:
+        access = find_access(kubeconfig, context)
+    except AccessError as error:
+        raise click.ClickException(str(error)) from None
+    set_up_logs("json" if log_format == "json" else "text", verbose)
+    options = GrouperOptions(settings, scheduler_names, health_address, leader_elect=leader_elect)
+    try:
+        asyncio.run(run_pod_grouper(access, options))
+    except (LeadershipLost, AddressError) as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,219 @@
+"""What the pod grouper knows: the pods that wait for a look, those that stand alone, the gangs and their members. No I/O, no clock.
+
+News come in with `take`, from watches of one's own or from the scheduler's (which has them already). The grouper asks `to_look_at`; the scheduler asks
+`expects_group` before it places a pod by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from bayplan.cluster.state import pod_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.decoding import Changes, Listed
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.resources import KAI_POD_GROUPS, POD_GROUPS, PODS, Resource
+from bayplan.kube.watch import Absent
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
+from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group
+
+News = Listed[Any] | Changes[Any] | Absent
+
+# On every PodGroup that the grouper made; only those are ever changed or deleted by it.
+MANAGED_BY = "app.kubernetes.io/managed-by"
+POD_GROUPER = "bayplan-pod-grouper"
+
+
+class Books:
+    """Pods of some schedulers, and PodGroups of the kind that is written in this mode."""
+
+    def __init__(self, settings: GroupingSettings, scheduler_names: Collection[str]) -> None:
+        self.settings = settings
+        self.resource: Resource[Any] = KAI_POD_GROUPS if settings.mode == "kai" else POD_GROUPS
+        self.pods: dict[str, Pod] = {}
+        self.groups: dict[str, AnyPodGroup] = {}
+        self.on_news: Callable[[], None] = lambda: None
+        self._scheduler_names = frozenset(scheduler_names)
+        self._dialect = dialect_written_as(self.resource.type)
+        self._listed: set[Resource[Any]] = set()
+        # Pods that nobody has judged since they came or changed, in the order of their arrival.
+        self._unjudged: dict[str, None] = {}
+        self._alone: set[str] = set()
+        self._gang_of: dict[str, str] = {}
+        self._members: dict[str, dict[str, None]] = {}
+        # PodGroups that changed or went since the last look at them.
+        self._disturbed: dict[str, None] = {}
+
+    @property
+    def ready(self) -> bool:
+        """True once pods and PodGroups have been listed, or PodGroups are known not to be installed."""
+        return {PODS, self.resource} <= self._listed
+
+    # -- news -----------------------------------------------------------------------------------------------------
+
+    def take(self, resource: Resource[Any], news: News) -> None:
+        """Take news over; those about other resources are nothing to us."""
+        put: Callable[[Any], None]
+        if resource == PODS:
+            put, drop, known = self._put_pod, self._drop_pod, list(self.pods)
+        elif resource == self.resource:
+            put, drop, known = self._put_group, self._drop_group, list(self.groups)
+        else:
+            return
+        if isinstance(news, Changes):
+            for change in news.changes:
+                if change.kind == "DELETED":
+                    drop(self._key(change.object))
+                else:
+                    put(change.object)
+        else:
+            items = news.items if isinstance(news, Listed) else []
+            here = {self._key(item) for item in items}
+            for key in known:
+                if key not in here:
+                    drop(key)
+            for item in items:
+                put(item)
+            self._listed.add(resource)
+        self.on_news()
+
+    def _key(self, thing: Pod | AnyPodGroup) -> str:
+        return pod_key(thing) if isinstance(thing, Pod) else key_of(thing)
+
+    def _put_pod(self, pod: Pod) -> None:
+        key = pod_key(pod)
+        known = self.pods.get(key)
+        if known is not None and known.metadata.uid != pod.metadata.uid:
+            self._drop_pod(key)
+            known = None
+        if pod.spec.scheduler_name not in self._scheduler_names:
+            return
+        self.pods[key] = pod
+        gang = gang_named(pod)
+        if self._gang_of.get(key, "") != gang:
+            self._leave_gang(key)
+        if gang:
+            self._gang_of[key] = gang
+            self._members.setdefault(gang, {})[key] = None
+        if not waits(pod):
+            self._unjudged.pop(key, None)
+        elif known is None or _looks_different(known, pod) or (self._is_ours(gang) and gang not in self.groups):
+            self._alone.discard(pod.metadata.uid)
+            self._unjudged[key] = None
+
+    def _drop_pod(self, key: str) -> None:
+        pod = self.pods.pop(key, None)
+        self._unjudged.pop(key, None)
+        self._leave_gang(key)
+        if pod is not None:
+            self._alone.discard(pod.metadata.uid)
+
+    def _leave_gang(self, key: str) -> None:
+        gang = self._gang_of.pop(key, "")
+        members = self._members.get(gang, {})
+        members.pop(key, None)
+        if gang and not members:
+            self._members.pop(gang, None)
+
+    def _put_group(self, written: AnyPodGroup) -> None:
+        key = key_of(written)
+        self.groups[key] = written
+        if is_managed(written):
+            self._disturbed[key] = None
+
+    def _drop_group(self, key: str) -> None:
+        if self.groups.pop(key, None) is not None:
+            self._disturbed[key] = None
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    def expects_group(self, pod: Pod) -> bool:
+        """Whether a pod must not be placed by itself: it may belong to a gang, and nobody has said yet that it does not."""
+        return pod.metadata.uid not in self._alone and self._may_have_group(pod)
+
+    def _may_have_group(self, pod: Pod) -> bool:
+        if self.settings.mode == "kai":
+            return not gang_named(pod)
+        # Most pods have nothing that could lead to a gang; those cost nothing.
+        return bool(pod.metadata.owner_references or pod.metadata.labels) and may_have_group(pod)
+
+    def to_look_at(self) -> Iterator[Pod]:
+        """Pods that somebody has to judge, each named once."""
+        while self._unjudged:
+            pod = self.pods.get(next(iter(self._unjudged)))
+            self._unjudged.pop(next(iter(self._unjudged)))
+            if pod is not None and (self._is_ours(self.gang_of(pod)) or self.expects_group(pod)):
+                yield pod
+
+    def disturbed(self) -> Iterator[str]:
+        """Gangs whose PodGroup of the grouper's making changed or went, each named once."""
+        while self._disturbed:
+            key = next(iter(self._disturbed))
+            del self._disturbed[key]
+            yield key
+
+    def stands_alone(self, pod: Pod) -> None:
+        """A pod was judged to be in no gang."""
+        if pod_key(pod) in self.pods:
+            self._alone.add(pod.metadata.uid)
+
+    def judge_again(self, key: str) -> None:
+        """Something that a pod's gang depends on has changed."""
+        if key in self.pods and waits(self.pods[key]):
+            self._unjudged[key] = None
+
+    def gang_of(self, pod: Pod) -> str:
+        """The gang that a pod names; empty if it names none."""
+        return self._gang_of.get(pod_key(pod), "")
+
+    def members(self, gang: str) -> list[Pod]:
+        """The pods that name a gang."""
+        return [self.pods[key] for key in self._members.get(gang, ())]
+
+    def gangs_that_wait(self) -> Iterator[Pod]:
+        """One pod that waits of each gang of the grouper's making that has some."""
+        for gang in self._members:
+            if is_managed(self.groups.get(gang)):
+                yield from [pod for pod in self.members(gang) if waits(pod)][:1]
+
+    def made(self) -> int:
+        """How many PodGroups are of the grouper's making."""
+        return sum(is_managed(written) for written in self.groups.values())
+
+    def made_and_unused(self) -> Iterator[tuple[str, AnyPodGroup]]:
+        """PodGroups of the grouper's making that no pod names."""
+        for key, written in list(self.groups.items()):
+            if key not in self._members and is_managed(written):
+                yield key, written
+
+    def groups_owned_by(self, uid: str) -> Iterator[PodGroup]:
+        """bayplan's own PodGroups that were made for an owner."""
+        for written in self.groups.values():
+            owners = written.metadata.owner_references or ()
+            if isinstance(written, PodGroup) and is_managed(written) and any(each.uid == uid for each in owners):
+                yield written
+
+    def _is_ours(self, gang: str) -> bool:
+        """Whether a gang's PodGroup could be of the grouper's making."""
+        return bool(gang) and self._dialect.key(gang.rpartition(" ")[2]) == gang
+
+
+def waits(pod: Pod) -> bool:
+    """Whether a pod has no node and still wants one."""
+    return not pod.spec.node_name and not pod.metadata.deletion_timestamp
+
+
+def is_managed(written: AnyPodGroup | None) -> bool:
+    """Whether a PodGroup is of the grouper's making."""
+    return written is not None and (written.metadata.labels or {}).get(MANAGED_BY) == POD_GROUPER
+
+
+def _looks_different(known: Pod, pod: Pod) -> bool:
+    """True if a pod has changed in something that its gang depends on."""
+    before, after = known.metadata, pod.metadata
+    return (before.labels, before.annotations, before.owner_references) != (
+        after.labels,
+        after.annotations,
+        after.owner_references,
+    )

@@ -1,0 +1,80 @@
+"""Where objects of any kind are kept: the API server's own table of kinds, asked for one API version at a time.
+
+Owners may be of kinds that nobody here has heard of. An owner reference names `apiVersion` and `kind`; out comes a `Place`, whose path leads to the object. A
+kind that is not installed has none: that is no error, and it is asked for again after a while, because it may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import quote
+
+import msgspec
+
+from bayplan.kube.client import ApiError, KubeClient
+from bayplan.kube.core_v1 import WireStruct
+
+# Seconds after which a kind that was not there is asked for again.
+ABSENT_FOR = 30.0
+
+
+class _Served(WireStruct, frozen=True):
+    """One resource of an API version; a `/` in the name makes it a part of another one."""
+
+    name: str = ""
+    kind: str = ""
+    namespaced: bool = False
+
+
+class _ServedList(WireStruct, frozen=True):
+    resources: list[_Served] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where objects of a kind are kept."""
+
+    api_version: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """The path of an object, or of all objects; `namespace` is left out for kinds that belong to the whole cluster."""
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        inside = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        return f"{root}{inside}/{self.plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+class Discovery:
+    """Places by API version and kind, each version asked for once; `clock` in seconds."""
+
+    def __init__(self, client: KubeClient, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._versions: dict[str, tuple[float, dict[str, Place]]] = {}
+
+    async def place(self, api_version: str, kind: str) -> Place | None:
+        """Where objects of this kind are kept; None if the kind is not installed. Raises what the client raises."""
+        asked_at, places = self._versions.get(api_version, (-ABSENT_FOR, {}))
+        if kind not in places and self._clock() - asked_at >= ABSENT_FOR:
+            places = await self._ask(api_version)
+            self._versions[api_version] = (self._clock(), places)
+        return places.get(kind)
+
+    def forget(self, api_version: str) -> None:
+        """An object was not where its kind should be: the kind may have gone."""
+        self._versions.pop(api_version, None)
+
+    async def _ask(self, api_version: str) -> dict[str, Place]:
+        root = "apis" if "/" in api_version else "api"
+        path = "/".join(quote(part, safe="") for part in api_version.split("/"))
+        try:
+            answer = await self._client.request("GET", f"/{root}/{path}")
+        except ApiError as error:
+            if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                return {}
+            raise
+        served = msgspec.json.decode(answer, type=_ServedList).resources or ()
+        return {each.kind: Place(api_version, each.name, each.namespaced) for each in served if "/" not in each.name}

@@ -1,0 +1,293 @@
+"""The pod grouper at work: for each pod that waits, find its owners, judge, write.
+
+    pod -> owners (`owners.py`) -> which gang? (`scheduling/grouping/`) -> PodGroup, labels on the pod (`writer.py`)
+
+The group is written before its pods are labelled, so that whoever is stopped in between leaves nothing but a group that the next one finds as it should be. What is
+wrong with an owner is said once, as an event on it, and its pods wait. Now and then owners of gangs that still wait are looked at again, because they
+change (a Job is scaled, an annotation mended), and groups of its own making that nobody needs are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Protocol
+
+from bayplan.cluster.state import pod_key
+from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.dialects.table import AnyPodGroup
+from bayplan.scheduling.grouping.group import group_for
+from bayplan.scheduling.grouping.grouping import Grouping, Problem
+from bayplan.scheduling.grouping.questions import Question
+from bayplan.scheduling.grouping.raw import RawObject, Reference
+from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.pod_grouper.books import Books, waits
+from bayplan.services.pod_grouper.discovery import Discovery
+from bayplan.services.pod_grouper.looks import Looks
+from bayplan.services.pod_grouper.metrics import GrouperMetrics
+from bayplan.services.pod_grouper.owners import Chain, Owners, Unreadable
+from bayplan.services.pod_grouper.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 16
+# Seconds: how old an owner may be for a pod that is new; how often owners of those that wait are looked at again, and how many at once.
+OWNERS_STAY_FRESH = 2.0
+LOOK_AGAIN = 10.0
+MOST_LOOKED_AT_AGAIN = 200
+# A group that nobody names is deleted when its owner is gone, or after so many seconds: its pods may be between two attempts.
+UNUSED_AT_LEAST = 5.0
+UNUSED_AT_MOST = 600.0
+MOST_REMEMBERED = 10_000
+# Pods often come a moment before their owner can be read.
+TOLD_AFTER_FAILURES = 4
+MOST_QUESTIONS = 20
+
+
+class Hears(Protocol):
+    """Who is told what came of a look; the scheduler, where the grouper is embedded in it."""
+
+    def stands_alone(self, pod: Pod) -> None:
+        """The pod is in no gang and may be placed by itself."""
+
+    def is_held(self, pod: Pod, why: str) -> None:
+        """The pod waits until somebody mends what is wrong."""
+
+
+class NobodyHears:
+    """A grouper by itself: what it says is in labels, events and conditions."""
+
+    def stands_alone(self, pod: Pod) -> None:
+        """Nothing to say."""
+
+    def is_held(self, pod: Pod, why: str) -> None:
+        """The owner has its event."""
+
+
+class PodGrouper:
+    """Works off what the books say; `clock` is seconds since 1970."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        books: Books,
+        *,
+        events: EventRecorder,
+        metrics: GrouperMetrics,
+        hears: Hears | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.books = books
+        self._events = events
+        self._metrics = metrics
+        self._hears: Hears = hears or NobodyHears()
+        self._clock = clock
+        self._owners = Owners(client, Discovery(client, clock), clock)
+        self._writer = Writer(client, books, clock)
+        self._looks = Looks()
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+        self._told: dict[tuple[str, str], None] = {}
+        self._unused_since: dict[str, float] = {}
+        self._rounds = 0
+        self._holds_lease: Callable[[], bool] = lambda: True
+        books.on_news = self._news.set
+
+    async def work(self, holds_lease: Callable[[], bool] = lambda: True) -> None:
+        """Look at pods until cancelled; only while the lease is held."""
+        self._holds_lease = holds_lease
+        next_round = self._clock() + LOOK_AGAIN
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._news.clear()
+                now = self._clock()
+                if self.books.ready and holds_lease():
+                    self._take_news(tasks, now)
+                    if now >= next_round:
+                        next_round = now + LOOK_AGAIN
+                        self._look_round(tasks, now)
+                    self._begin_looks(tasks, now)
+                await self._rest(next_round)
+
+    def _take_news(self, tasks: asyncio.TaskGroup, now: float) -> None:
+        for pod in self.books.to_look_at():
+            self._looks.put(pod_key(pod), now)
+        for gang in self.books.disturbed():
+            if self._writer.knows(gang):
+                tasks.create_task(self._safely(self._writer.mend(gang), gang))
+            elif gang not in self.books.groups:
+                # Made by an instance before this one: the pods tell what it has to say.
+                for pod in self.books.members(gang):
+                    self.books.judge_again(pod_key(pod))
+                    self._news.set()
+
+    def _begin_looks(self, tasks: asyncio.TaskGroup, now: float) -> None:
+        while len(self._under_way) < AT_ONCE and (key := self._looks.pop(now)) is not None:
+            if key in self._under_way:
+                # It changed while somebody was looking: once more when that look has ended.
+                self._looks.put(key, now + 0.05)
+                break
+            self._under_way[key] = tasks.create_task(self._look_safely(key))
+        self._metrics.waiting(len(self._looks))
+
+    async def _rest(self, next_round: float) -> None:
+        """Until there is news, a look has ended, or one is due."""
+        due = self._looks.next_time() if len(self._under_way) < AT_ONCE and self.books.ready else None
+        moments = [moment for moment in (due, next_round) if moment is not None]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(max(min(moments) - self._clock(), 0.01), 1.0)):
+                await self._news.wait()
+
+    # -- one look -------------------------------------------------------------------------------------------------
+
+    async def _look_safely(self, key: str) -> None:
+        try:
+            await self._look(key)
+        except (ApiError, Unreachable) as error:
+            self._trouble(key, str(error))
+        except Exception as error:
+            # A bug of ours that one pod brings to light must not stop the grouper for all others.
+            logger.exception("cannot judge a pod", extra={"pod": key})
+            self._trouble(key, f"internal error: {type(error).__name__}: {error} (please report)")
+        finally:
+            del self._under_way[key]
+            self._news.set()
+
+    async def _look(self, key: str) -> None:
+        pod = self.books.pods.get(key)
+        if pod is None or not waits(pod):
+            self._looks.drop(key)
+            return
+        chain = await self._owners.chain(pod, no_older_than=OWNERS_STAY_FRESH)
+        if chain.missing is not None:
+            self._trouble(key, f"its owner {chain.missing} does not exist; either it comes, or the pod is about to go")
+            return
+        self._tell_unreadable(pod, chain)
+        outcome = await self._judge(pod, chain)
+        self._tell(outcome.problems)
+        if outcome.held:
+            await self._hold(pod, outcome)
+        elif outcome.manifest is None:
+            self._metrics.looked("alone")
+            self.books.stands_alone(pod)
+            self._hears.stands_alone(pod)
+        else:
+            await self._group(pod, outcome, outcome.manifest)
+        self._looks.done(key)
+
+    async def _judge(self, pod: Pod, chain: Chain) -> Grouping:
+        answers: dict[Question, list[RawObject]] = {}
+        for _ in range(MOST_QUESTIONS):
+            outcome = group_for(pod, chain.owners, self.books.settings, answers)
+            if isinstance(outcome, Grouping):
+                return outcome
+            answers[outcome] = await self._owners.answer(outcome)
+        raise RuntimeError(f"more than {MOST_QUESTIONS} questions about one pod")
+
+    async def _group(self, pod: Pod, outcome: Grouping, manifest: RawObject) -> None:
+        if not self._holds_lease():
+            return
+        changed = await self._writer.ensure(manifest)
+        gang = self._writer.key_of(manifest)
+        self._unused_since.pop(gang, None)
+        if self._holds_lease():
+            await self._writer.label(pod, outcome.labels, outcome.annotations)
+        if changed:
+            # Whoever waits may have another place in the gang now.
+            for member in self.books.members(gang):
+                if member.metadata.uid != pod.metadata.uid:
+                    self.books.judge_again(pod_key(member))
+        written = self.books.groups.get(gang)
+        if isinstance(written, PodGroup) and outcome.owner is not None and self._holds_lease():
+            await self._writer.note(written, f"made for {outcome.owner}", holds=True)
+        self._metrics.looked("grouped")
+
+    async def _hold(self, pod: Pod, outcome: Grouping) -> None:
+        """What is wrong was said; the pod waits, and a group that exists says that it is no longer what its owner means."""
+        why = "; ".join(str(problem) for problem in outcome.problems if problem.holds)
+        self._metrics.looked("held")
+        self._hears.is_held(pod, f"the pod grouper cannot tell its gang: {why}")
+        self._looks.put(pod_key(pod), self._clock() + LOOK_AGAIN)
+        if outcome.owner is not None and self._holds_lease():
+            for written in self.books.groups_owned_by(outcome.owner.uid):
+                await self._writer.note(written, why, holds=False)
+
+    def _trouble(self, key: str, why: str) -> None:
+        """Time may heal it; the pod hears of it if it lasts."""
+        self._metrics.looked("trouble")
+        failures = self._looks.after_trouble(key, self._clock())
+        logger.debug("a pod cannot be grouped yet", extra={"pod": key, "problem": why})
+        pod = self.books.pods.get(key)
+        if pod is not None and failures >= TOLD_AFTER_FAILURES:
+            self._hears.is_held(pod, f"the pod grouper cannot tell its gang yet: {why}")
+
+    # -- saying ---------------------------------------------------------------------------------------------------
+
+    def _tell(self, problems: tuple[Problem, ...]) -> None:
+        """Each problem once, on the object that it is about."""
+        for problem in problems:
+            self._tell_once(problem.about, "InvalidGroup", str(problem))
+
+    def _tell_unreadable(self, pod: Pod, chain: Chain) -> None:
+        if chain.unreadable:
+            about = Reference("v1", "Pod", pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid)
+            nearest = Reference.of(chain.owners[-1]) if chain.owners else about
+            text = f"owners above {nearest} are left out of account: {chain.unreadable}"
+            self._tell_once(nearest, "OwnerUnreadable", text)
+
+    def _tell_once(self, about: Reference, reason: str, text: str) -> None:
+        key = (about.uid, text)
+        if key in self._told:
+            return
+        self._told[key] = None
+        if len(self._told) > MOST_REMEMBERED:
+            self._told.pop(next(iter(self._told)))
+        subject = Subject(about.api_version, about.kind, about.namespace, about.name, about.uid)
+        self._events.record(subject, "Warning", reason, "Grouping", text)
+        logger.warning("said about an owner", extra={"object": str(about), "problem": text})
+
+    # -- now and then ---------------------------------------------------------------------------------------------
+
+    def _look_round(self, tasks: asyncio.TaskGroup, now: float) -> None:
+        """Owners of those that wait may have changed; groups may have lost their last pod."""
+        waiting = list(self.books.gangs_that_wait())
+        # Where there are very many, each has its turn in one of the next rounds.
+        first = self._rounds * MOST_LOOKED_AT_AGAIN % max(len(waiting), 1)
+        self._rounds += 1
+        for pod in (waiting + waiting)[first : first + min(MOST_LOOKED_AT_AGAIN, len(waiting))]:
+            self._looks.put(pod_key(pod), now)
+        unused = dict(self.books.made_and_unused())
+        self._unused_since = {key: self._unused_since.get(key, now) for key in unused}
+        for key, written in unused.items():
+            if now - self._unused_since[key] >= UNUSED_AT_LEAST:
+                tasks.create_task(self._safely(self._clean_up(key, written, now), key))
+        self._metrics.groups(self.books.made())
+
+    async def _clean_up(self, key: str, written: AnyPodGroup, now: float) -> None:
+        """Delete a group that nobody names, if its owner is gone or it has been so for long."""
+        owner = next(iter(written.metadata.owner_references or ()), None)
+        there = None
+        if owner is not None and now - self._unused_since.get(key, now) < UNUSED_AT_MOST:
+            namespace = written.metadata.namespace or "default"
+            about = Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
+            try:
+                there = await self._owners.fetch(about, no_older_than=0.0)
+            except Unreadable:
+                return
+        if there is None and not self.books.members(key) and self._holds_lease():
+            logger.info("deleting a PodGroup that nobody needs", extra={"gang": key})
+            await self._writer.delete(key, written)
+
+    async def _safely(self, work: Coroutine[None, None, None], about: str) -> None:
+        """A write that the next round makes good if it fails."""
+        try:
+            await work
+        except (ApiError, Unreachable) as error:
+            logger.warning("a write about a gang failed", extra={"gang": about, "problem": str(error)})
+        except Exception:
+            logger.exception("a write about a gang failed", extra={"gang": about})

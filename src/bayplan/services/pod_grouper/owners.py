@@ -1,0 +1,141 @@
+"""Who owns a pod, up to the top: each owner fetched when it is needed, and kept for a moment.
+
+A thousand pods of one Job ask for the same Job, so answers are shared while they are on their way and for some seconds after. Nothing is watched: the kinds
+may be any, and only owners of pods that wait are of interest.
+
+An owner that does not exist (yet, or any more) makes the chain *missing*: the pod is too early, or about to be collected. One that cannot be read, because its
+kind is not installed or reading it is forbidden, ends the chain before it: what is known of the others counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import msgspec
+
+from bayplan.kube.client import ApiError, KubeClient
+from bayplan.kube.core_v1 import OwnerReference, Pod
+from bayplan.scheduling.grouping.questions import Question
+from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
+from bayplan.services.pod_grouper.discovery import Discovery
+
+MOST_KEPT = 10_000
+# A chain of owners is three or four long; more is a circle.
+LONGEST_CHAIN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The owners, the nearest first. `missing` is one that does not exist, `unreadable` says why the chain ends before the top."""
+
+    owners: tuple[RawObject, ...] = ()
+    missing: Reference | None = None
+    unreadable: str = ""
+
+
+class Unreadable(Exception):
+    """An object that may exist and cannot be seen; the message says why."""
+
+
+class Owners:
+    """Fetches owners and other objects by name, sharing and keeping the answers."""
+
+    def __init__(self, client: KubeClient, discovery: Discovery, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._clock = clock
+        self._kept: dict[Reference, tuple[float, RawObject | None]] = {}
+        self._asking: dict[Reference, asyncio.Task[RawObject | None]] = {}
+
+    async def chain(self, pod: Pod, *, no_older_than: float) -> Chain:
+        """A pod's owners as they are now, or were at most so many seconds ago. Raises what the client raises."""
+        namespace = pod.metadata.namespace or "default"
+        owners: list[RawObject] = []
+        above = _owner_of([_as_written(each) for each in pod.metadata.owner_references or ()], namespace)
+        while above is not None and len(owners) < LONGEST_CHAIN:
+            try:
+                found = await self.fetch(above, no_older_than=no_older_than)
+            except Unreadable as unreadable:
+                return Chain(tuple(owners), unreadable=str(unreadable))
+            if found is None:
+                return Chain(tuple(owners), missing=above)
+            owners.append(found)
+            above = _owner_of(metadata_of(found).get("ownerReferences") or [], namespace)
+        return Chain(tuple(owners))
+
+    async def fetch(self, about: Reference, *, no_older_than: float) -> RawObject | None:
+        """One object; None if it does not exist, or another one has its name. Raises `Unreadable`, and what the client raises."""
+        at, found = self._kept.get(about, (0.0, None))
+        if found is not None and self._clock() - at < no_older_than:
+            return found
+        asking = self._asking.get(about)
+        if asking is None:
+            asking = self._asking[about] = asyncio.create_task(self._fetch(about))
+            asking.add_done_callback(lambda _: self._asking.pop(about, None))
+        # Others may wait for the same answer: whoever is cancelled does not take it from them.
+        return await asyncio.shield(asking)
+
+    async def answer(self, question: Question) -> list[RawObject]:
+        """What the pure core asks for: one object by name, or those with some labels."""
+        if question.name:
+            about = Reference(question.api_version, question.kind, question.namespace, question.name)
+            try:
+                found = await self.fetch(about, no_older_than=0.0)
+            except Unreadable:
+                return []
+            return [] if found is None else [found]
+        place = await self._discovery.place(question.api_version, question.kind)
+        if place is None:
+            return []
+        selector = ",".join(f"{key}={value}" for key, value in question.labels)
+        answer = await self._client.request("GET", place.path(question.namespace), query={"labelSelector": selector})
+        listed: list[RawObject] = msgspec.json.decode(answer).get("items") or []
+        return [{"apiVersion": question.api_version, "kind": question.kind, **each} for each in listed]
+
+    async def _fetch(self, about: Reference) -> RawObject | None:
+        place = await self._discovery.place(about.api_version, about.kind)
+        if place is None:
+            raise Unreadable(f"{about.kind} ({about.api_version}) is not installed")
+        found: RawObject | None
+        try:
+            found = msgspec.json.decode(await self._client.request("GET", place.path(about.namespace, about.name)))
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                raise Unreadable(f"reading {place.plural} ({about.api_version}) is forbidden") from None
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            self._discovery.forget(about.api_version)
+            found = None
+        if found is not None and about.uid and metadata_of(found).get("uid") != about.uid:
+            found = None
+        self._keep(about, found)
+        return found
+
+    def _keep(self, about: Reference, found: RawObject | None) -> None:
+        self._kept.pop(about, None)
+        if found is not None:
+            self._kept[about] = (self._clock(), found)
+            if len(self._kept) > MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+
+
+def _owner_of(references: Sequence[RawObject], namespace: str) -> Reference | None:
+    """The owner that manages an object; the first one if none says that it does."""
+    managing = [each for each in references if each.get("controller")] or list(references)
+    if not managing:
+        return None
+    first = managing[0]
+    return Reference(first["apiVersion"], first["kind"], namespace, first["name"], first.get("uid") or "")
+
+
+def _as_written(reference: OwnerReference) -> RawObject:
+    return {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "name": reference.name,
+        "uid": reference.uid,
+        "controller": reference.controller,
+    }

@@ -1,0 +1,114 @@
+"""A pod grouper as a program of its own: connection, lease, health, signals.
+
+    follow pods and PodGroups -> hold the lease -> look at pods -> (a signal) release the lease
+
+The scheduler has a grouper built in, which needs none of this: it has the watches and the lease already (`services/scheduler/run.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Collection
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+from bayplan.kube.access import Access
+from bayplan.kube.client import KubeClient
+from bayplan.kube.resources import PODS, Resource
+from bayplan.kube.watch import follow
+from bayplan.scheduling.grouping.group import GroupingSettings
+from bayplan.scheduling.service_settings import DEFAULT_BURST, DEFAULT_QPS, LeaderElection
+from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.health import Certificate, serve_health
+from bayplan.services.edges.leader import run_while_leading
+from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.grouper import PodGrouper
+from bayplan.services.pod_grouper.metrics import GrouperMetrics
+from bayplan.services.scheduler.intake import ALIVE
+
+logger = logging.getLogger(__name__)
+
+LEASE = "bayplan-pod-grouper"
+
+
+@dataclass(frozen=True, slots=True)
+class GrouperOptions:
+    """What the command line says."""
+
+    grouping: GroupingSettings
+    scheduler_names: Collection[str]
+    health_address: str
+    certificate: Certificate | None = None
+    leader_elect: bool = True
+
+
+async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
+    """Run until a signal; raises `LeadershipLost` if the lease is lost."""
+    identity = f"{socket.gethostname()}_{os.getpid()}"
+    books = Books(options.grouping, options.scheduler_names)
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    leading = Gauge("leader_election_master_status", "Whether this instance leads.", ["name"], registry=registry)
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(KubeClient(access, qps=DEFAULT_QPS, burst=DEFAULT_BURST))
+        events = await stack.enter_async_context(
+            EventRecorder(client, component="bayplan-pod-grouper", instance=identity)
+        )
+        grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(registry))
+        port = await stack.enter_async_context(
+            serve_health(
+                options.health_address,
+                live={},
+                ready={"lists": lambda: None if books.ready else "waiting for pods and PodGroups"},
+                metrics=lambda: generate_latest(registry),
+                certificate=options.certificate,
+            )
+        )
+        logger.info("serving health", extra={"port": port, "server": access.server})
+        await _until_a_signal(client, grouper, options, identity, leading)
+
+
+async def _until_a_signal(
+    client: KubeClient, grouper: PodGrouper, options: GrouperOptions, identity: str, leading: Gauge
+) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+    def on_change(*, leads: bool) -> None:
+        leading.labels(LEASE).set(int(leads))
+
+    election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, "")
+    tasks = {
+        *(asyncio.create_task(_follow(client, each, grouper.books)) for each in (PODS, grouper.books.resource)),
+        asyncio.create_task(run_while_leading(client, election, identity, grouper.work, on_change=on_change)),
+    }
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {stopping}:
+            task.result()  # Raises what ended it.
+        logger.info("stopping")
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+
+async def _follow(client: KubeClient, resource: Resource[Any], books: Books) -> None:
+    def on_trouble(text: str) -> None:
+        logger.warning("watch in trouble", extra={"resource": str(resource), "problem": text})
+
+    selector = ALIVE if resource == PODS else ""
+    async with aclosing(follow(client, resource, field_selector=selector, on_trouble=on_trouble)) as news:
+        async for each in news:
+            books.take(resource, each)

@@ -1,0 +1,139 @@
+"""What the grouper writes: PodGroups (server-side apply), labels on pods, the condition `Grouped`, and deletions of its own groups.
+
+Every write may be repeated without harm, by this instance or the next: names follow from the owner, `apply` creates what does not exist and changes nothing that is
+as it should be, and a patch of a pod carries the pod's uid, so that a successor of the same name never gets it. Whatever was written last by this instance
+is remembered, so that a thousand pods of a gang cost one apply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from bayplan.kube.client import ApiError, KubeClient
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.resources import POD_GROUPS, PODS
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
+from bayplan.scheduling.grouping.raw import RawObject
+from bayplan.services.pod_grouper.books import POD_GROUPER, Books
+from bayplan.services.pod_grouper.contents import condition, condition_of, says, with_mark
+
+logger = logging.getLogger(__name__)
+
+GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+
+
+class Writer:
+    """Writes, and knows what it has written. All methods raise what the client raises."""
+
+    def __init__(self, client: KubeClient, books: Books, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._books = books
+        self._clock = clock
+        self._applied: dict[str, RawObject] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def key_of(self, manifest: RawObject) -> str:
+        """The gang that a manifest describes, as pods' labels lead to it."""
+        metadata = manifest["metadata"]
+        name = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+        return dialect_written_as(self._books.resource.type).key(name)
+
+    async def ensure(self, manifest: RawObject) -> bool:
+        """See to it that the PodGroup says this; True if it said something else before."""
+        key, manifest = self.key_of(manifest), with_mark(manifest)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            before, written = self._applied.get(key), self._books.groups.get(key)
+            if before == manifest and (written is None or says(written, manifest)):
+                return False
+            await self._apply(key, manifest)
+            return before != manifest
+
+    async def mend(self, key: str) -> None:
+        """Put back what somebody else changed in a PodGroup, or the PodGroup itself where pods still name it."""
+        written, manifest = self._books.groups.get(key), self._applied.get(key)
+        if written is None and manifest is not None and not self._books.members(key):
+            self.forget(key)
+        elif manifest is not None and (written is None or not says(written, manifest)):
+            async with self._locks.setdefault(key, asyncio.Lock()):
+                logger.info("putting a PodGroup back as its owner means it", extra={"gang": key})
+                await self._apply(key, manifest)
+
+    def forget(self, key: str) -> None:
+        """A PodGroup is gone, and nobody needs it."""
+        self._applied.pop(key, None)
+        self._locks.pop(key, None)
+
+    def knows(self, key: str) -> bool:
+        """Whether this instance has written the PodGroup of a gang."""
+        return key in self._applied
+
+    async def _apply(self, key: str, manifest: RawObject) -> None:
+        metadata = manifest["metadata"]
+        await self._client.patch(
+            self._books.resource,
+            metadata["name"],
+            manifest,
+            metadata.get("namespace"),
+            kind="apply",
+            field_manager=POD_GROUPER,
+            force=True,
+        )
+        self._applied[key] = manifest
+
+    async def label(self, pod: Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+        """Write a pod's place in its gang on the pod, if it is not there already; a pod that is gone needs none."""
+        metadata = pod.metadata
+        missing = not labels.items() <= (metadata.labels or {}).items()
+        if not missing and annotations.items() <= (metadata.annotations or {}).items():
+            return
+        patch = {"uid": metadata.uid, "labels": dict(labels), "annotations": dict(annotations)}
+        try:
+            await self._client.patch(
+                PODS, metadata.name, {"metadata": patch}, metadata.namespace, kind="merge", field_manager=POD_GROUPER
+            )
+        except ApiError as error:
+            if error.status not in GONE:
+                raise
+
+    async def note(self, written: PodGroup, message: str, *, holds: bool) -> None:
+        """Write the condition `Grouped`, unless it says so already."""
+        if condition_of(written) == ("True" if holds else "False", message):
+            return
+        metadata = written.metadata
+        since = datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": POD_GROUPS.kind,
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
+            "status": {"conditions": [condition(message, since, holds=holds)]},
+        }
+        try:
+            await self._client.patch(
+                POD_GROUPS,
+                metadata.name,
+                body,
+                metadata.namespace,
+                subresource="status",
+                kind="apply",
+                field_manager=POD_GROUPER,
+                force=True,
+            )
+        except ApiError as error:
+            if error.status not in GONE:
+                raise
+
+    async def delete(self, key: str, written: AnyPodGroup) -> None:
+        """Delete this very PodGroup."""
+        metadata = written.metadata
+        try:
+            await self._client.delete(self._books.resource, metadata.name, metadata.namespace, uid=metadata.uid)
+        except ApiError as error:
+            if error.status not in GONE:
+                raise
+        self.forget(key)
