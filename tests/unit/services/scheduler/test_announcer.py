@@ -22,6 +22,7 @@ from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler.announcer import STANDS_FOR, Announcer
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from tests.numatopologies import policy_pod
 from tests.unit.services.edges.small_server import pod_named
 
 A_WHILE = 10.0
@@ -177,3 +178,15 @@ class TestProblemsWithObjects:
         announces.tell_problems({}, [Problem(ObjectPath("NodeResourceTopology ghost"), "no zones")])
         assert heard.lines == []
         assert len(caplog.records) == 1
+
+    def test_what_is_wrong_with_a_waiting_pod_is_told_on_it(self) -> None:
+        announces, heard, dispatcher = announcer()
+        dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
+        announces.tell_problems({}, dispatcher.state.problems)
+        where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
+        assert heard.lines == [
+            (
+                f'event Pod pod, NotSupported: {where}: "Restricted" is no policy, so no node has it;'
+                " expected none, best-effort, restricted, single-numa-node"
+            )
+        ]
