@@ -54,6 +54,7 @@ class Dispatcher:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         completes_in: float = 60.0,
+        expects_group: Callable[[Pod], bool] = lambda _: False,
         stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.profiles = profiles
@@ -69,6 +70,8 @@ class Dispatcher:
         self.schedulers = {
             name: GangScheduler(self.state, self.trees, profile, self.answers) for name, profile in profiles.items()
         }
+        # Whether a pod that names no gang may still be put into one: it must not be placed by itself before that is known.
+        self._expects_group = expects_group
         self._waking = Waking(self.state, self.schedulers)
         self._woken_at: tuple[int, ...] = ()
         self.waiting: dict[str, Pod] = {}
@@ -165,9 +168,18 @@ class Dispatcher:
         elif pod.metadata.deletion_timestamp:
             self.queue.remove(key)
         else:
-            gated = bool(pod.spec.scheduling_gates)
-            created = self._created(key, now)
-            self.queue.put(key, priority=pod.spec.priority or 0, created=created, now=now, gated=gated)
+            self._put_pod(key, pod, now)
+
+    def stands_alone(self, key: str, now: float) -> None:
+        """It has become known that a pod belongs to no gang."""
+        pod = self.waiting.get(key)
+        if pod is not None and key not in self.state.pods and not self.roster.gang_of(key):
+            self._put_pod(key, pod, now)
+
+    def _put_pod(self, key: str, pod: Pod, now: float) -> None:
+        gated = bool(pod.spec.scheduling_gates) or self._expects_group(pod)
+        created = self._created(key, now)
+        self.queue.put(key, priority=pod.spec.priority or 0, created=created, now=now, gated=gated)
 
     def _queue_gangs(self, now: float) -> None:
         """Gangs that something happened to since the last decision: a thousand pods that arrive make one unit."""

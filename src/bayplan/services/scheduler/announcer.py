@@ -57,6 +57,10 @@ class Announcer:
         since, _ = self._refused.get(refusal.unit, (now, None))
         self._refused[refusal.unit] = (since, refusal)
 
+    def withdraw(self, unit: str) -> None:
+        """What was to be said about a unit is no longer true."""
+        self._refused.pop(unit, None)
+
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""
         self._refused.pop(unit, None)
@@ -79,14 +83,14 @@ class Announcer:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
         written = self._group_of(GANG + todo.gang)
         if written is not None:
-            self._gangs.complete(written, todo.running)
+            self._gangs.complete(written, todo.running, self._members(GANG + todo.gang))
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)
         written = self._group_of(refusal.unit)
         if written is not None:
             self._remark(refusal.unit)
-            self._gangs.waits(written, text, invalid=refusal.invalid)
+            self._gangs.waits(written, text, self._members(refusal.unit), invalid=refusal.invalid)
             self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
             text = f"gang {full_name(written.metadata)}: {text}"
         for pod in refusal.pods:
@@ -103,6 +107,10 @@ class Announcer:
             self._remarked[written.metadata.uid] = remarks
             for remark in remarks:
                 self.events.record(_subject(written), "Warning", "NotSupported", "Reading", remark)
+
+    def _members(self, unit: str) -> int:
+        roster, name = self._dispatcher.roster, unit.removeprefix(GANG)
+        return len(roster.waiting(name)) + len(roster.running(name))
 
     def _group_of(self, unit: str) -> AnyPodGroup | None:
         return self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
