@@ -43,11 +43,12 @@ class Heard:
     def unschedulable(self, pod: Pod, message: str, reason: str) -> None:
         self.lines.append(f"condition {pod.metadata.name}, {reason}: {message}")
 
-    def waits(self, written: AnyPodGroup, message: str, *, invalid: bool) -> None:
-        self.lines.append(f"status {written.metadata.name}, {'invalid' if invalid else 'waits'}: {message}")
+    def waits(self, written: AnyPodGroup, message: str, members: int, *, invalid: bool) -> None:
+        state = "invalid" if invalid else "waits"
+        self.lines.append(f"status {written.metadata.name}, {state} with {members} members: {message}")
 
-    def complete(self, written: AnyPodGroup, running: int) -> None:
-        self.lines.append(f"status {written.metadata.name}, complete: {running}")
+    def complete(self, written: AnyPodGroup, running: int, members: int) -> None:
+        self.lines.append(f"status {written.metadata.name}, complete: {running} of {members}")
 
     def forget(self, uid: str) -> None:
         self.lines.append(f"forget {uid}")
@@ -108,7 +109,7 @@ def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
     announces.refused(refusal("gang ml/train", "waits for pods", "a", "b"), 100.0)
     announces.explain_for(1.0, 100.0 + A_WHILE)
     assert heard.lines == [
-        "status train, waits: waits for pods",
+        "status train, waits with 0 members: waits for pods",
         "event PodGroup train, FailedScheduling: waits for pods",
         "event a: gang ml/train: waits for pods",
         "condition a, Unschedulable: gang ml/train: waits for pods",
@@ -123,7 +124,7 @@ def test_a_complete_gang_is_told_on_its_pod_group() -> None:
     dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
     announces.complete(Complete("volcano ml/train", 2))
     announces.complete(Complete("kueue ml/without-an-object", 2))
-    assert heard.lines == ["status train, complete: 2"]
+    assert heard.lines == ["status train, complete: 2 of 0"]
 
 
 def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
