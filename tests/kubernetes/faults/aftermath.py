@@ -102,7 +102,7 @@ def witness_of(plane: ControlPlane, namespace: str) -> Iterator[Witness]:
 
 
 def check_cluster(plane: ControlPlane, namespace: str, witness: Witness) -> None:
-    """Everything that can be seen from outside; the pods of gangs may have a moment to settle."""
+    """Everything that can be seen from outside."""
     assert witness.bound_twice() == {}
     assert half_bound_gangs(plane, namespace) == {}
     assert overcommitted_nodes(plane) == {}

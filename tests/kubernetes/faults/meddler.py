@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,8 @@ class Meddler:
         self._server = server
         self._tls = tls
         self.counts = dict.fromkeys(Kind, 0)
+        self.taken = dict.fromkeys(Kind, 0)
+        """Requests that the server has done."""
         self.problems: list[Exception] = []
         self._fates: dict[Kind, Callable[[int], Fate]] = {}
         self._cut_off = False
@@ -96,7 +99,7 @@ class Meddler:
 
     def decide(self, kind: Kind, fate_of: Callable[[int], Fate]) -> None:
         """What becomes of the requests of a kind from now on, which are counted anew."""
-        self.counts[kind] = 0
+        self.counts[kind] = self.taken[kind] = 0
         self._fates[kind] = fate_of
 
     def cut_off(self) -> None:
@@ -171,7 +174,9 @@ class Meddler:
         """Hand a request on, if it gets so far."""
         if self._cut_off or not fate.reaches:
             return web.Response()
-        return await (self._watch(request) if kind is Kind.WATCH else self._forward(request, body))
+        answer = await (self._watch(request) if kind is Kind.WATCH else self._forward(request, body))
+        self.taken[kind] += answer.status < HTTPStatus.BAD_REQUEST
+        return answer
 
     async def _forward(self, request: web.Request, body: bytes) -> web.StreamResponse:
         try:

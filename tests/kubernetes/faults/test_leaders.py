@@ -43,6 +43,10 @@ profiles:
         leader.wait_until_leading()
         with running_scheduler(plane, *options) as standby:
             yield leader, standby
+            for each in (leader, standby):
+                each.process.send_signal(
+                    signal.SIGCONT
+                )  # one that is frozen cannot end; one that has ended does not mind
 
 
 @contextmanager
@@ -94,7 +98,8 @@ def test_a_leader_that_was_frozen_and_wakes_up_behind_its_successor_binds_nothin
     add_pods(plane, namespace, (pod(f"q{count}") for count in range(PODS // 2)))
     leader.process.send_signal(signal.SIGCONT)
     wait_until(lambda: leader.process.poll() is not None, "the former leader has ended")
-    assert meddler.counts[Kind.BIND] == 0
+    # A bind that was on its way out when it froze may still be sent. It is about a pod that has its node by now.
+    assert meddler.taken[Kind.BIND] == 0
     assert "lease" in leader.log.splitlines()[-1]
     standby.process.send_signal(signal.SIGCONT)
     # The standby was frozen for a few seconds, too. It may have lost the lease for that, which is right: then somebody starts it again.
