@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ from bayplan.cluster.tree import Path
 from bayplan.engine.gangs.objective import USUAL, Objective
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.ranks import RANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,14 @@ class Gang:
     def pods(self) -> list[Pod]:
         """All pods that wait for a place, in the order of their ranks."""
         return [pod for group in self.whole.every_group() for pod in group.pods]
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """The numbers of the pods that wait, in their order: those that members which run have got are taken."""
+        running = (pod.metadata.annotations or {} for group in self.whole.every_group() for pod in group.running)
+        taken = {int(rank) for each in running if (rank := each.get(RANK, "")).isdecimal()}
+        free = (number for number in count() if number not in taken)
+        return {pod_key(pod): next(free) for pod in self.pods}
 
     @property
     def names_levels(self) -> bool:

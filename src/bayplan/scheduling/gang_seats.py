@@ -42,7 +42,7 @@ class Seats(Sequence[Seat]):
 def _seats(gang: Gang, tried: Tried) -> tuple[Seat, ...]:
     outline, tree = tried.outline, tried.problem.tree
     paths = tree.paths[tree.node_level]
-    ranks = {pod_key(pod): rank for rank, pod in enumerate(gang.pods)}
+    ranks = gang.ranks
     size = outline.layers[-1].size if outline.layers else None
     found: list[tuple[Seat, int, int]] = []
     for pods_of, placed in zip(outline.pods_of, tried.solution.placed, strict=True):

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.kube.core_v1 import Pod
-
-RANK_WRITTEN = "bayplan.io/rank"
+from bayplan.scheduling.ranks import RANK
 
 
 class HalfBound:
@@ -50,9 +49,7 @@ class HalfBound:
     def to_release(self, name: str, running: Sequence[Pod], now: float) -> tuple[Pod, ...]:
         """The pods that must make room, because their gang has been half bound for too long; nobody if it has not."""
         ours = tuple(
-            pod
-            for pod in running
-            if RANK_WRITTEN in (pod.metadata.annotations or {}) and not pod.metadata.deletion_timestamp
+            pod for pod in running if RANK in (pod.metadata.annotations or {}) and not pod.metadata.deletion_timestamp
         )
         if not ours or name in self._complete:
             self._since.pop(name, None)

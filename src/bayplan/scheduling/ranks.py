@@ -11,6 +11,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import natural_key
 from bayplan.kube.core_v1 import Pod
 
+# The label by which a user gives a pod its rank, and the annotation with which bayplan writes down which one it got.
 RANK = "bayplan.io/rank"
 
 # From the outside in; of each step the first label that a pod has counts.

@@ -9,17 +9,20 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_request import CPU
 from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.cluster.state import ClusterState
 from bayplan.explain.event import event_text
 from bayplan.explain.refusal import refusal_of
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.volcano_annotations import decision_annotations, policy_in
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision
+from bayplan.scheduling.ranks import RANK
 from bayplan.scheduling.todo import Assignment, Refusal
 
-RANK = "bayplan.io/rank"
 SEGMENT = "bayplan.io/segment"
 PATH = "bayplan.io/path"
 LONGEST = 1024
@@ -39,6 +42,20 @@ def annotations_of(assignment: Assignment) -> dict[str, str]:
         if seat.segment is not None:
             written[SEGMENT] = str(seat.segment)
     return written
+
+
+def topology_decision_of(assignment: Assignment, state: ClusterState) -> dict[str, str]:
+    """What is written beside that on a pod that asks for a policy in Volcano's way: the amounts that it takes in each zone."""
+    decision = assignment.decision
+    report = state.reports[decision.row] if decision.row >= 0 else None
+    if report is None or policy_in(assignment.pod.metadata.annotations) in ("", "none"):
+        return {}
+    decided: dict[int, dict[str, str]] = {}
+    for charge in decision.charges:
+        name, amount = state.columns.resource_names[charge.resource], int(charge.amount)
+        if charge.zone < len(report.zones):
+            decided.setdefault(report.zones[charge.zone].id, {})[name] = f"{amount}m" if name == CPU else str(amount)
+    return decision_annotations(decided)
 
 
 class Sentences:
