@@ -24,6 +24,7 @@ from bayplan.plugins.registry import (
     WEIGHTS_ON_REQUEST,
     build_plugin,
 )
+from bayplan.plugins.volcano_numa_aware import NumaAware
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.service_settings import (
     ServiceFields,
@@ -172,6 +173,7 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
             raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
     usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST}
     scoring = tuple((_scoring(plugins[name]), weight or usual[name]) for name, weight in scores.items())
+    _refuse_multiplied_weights(scoring, where)
     return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
 
 
@@ -204,6 +206,14 @@ def _refuse_absurd_weights(written: ProfileConfig, where: str) -> None:
             if not 0 <= entry.weight <= LARGEST_WEIGHT:
                 field = f"{where}.plugins.{point}.enabled[{index}].weight"
                 raise ConfigurationError(f"{field}: {entry.weight} is not allowed: must be 0 to {LARGEST_WEIGHT}")
+
+
+def _refuse_multiplied_weights(scoring: tuple[tuple[ScorePlugin, int], ...], where: str) -> None:
+    """numa-aware has a weight among its arguments, and the profile's counts on top of it."""
+    for plugin, weight in scoring:
+        if isinstance(plugin, NumaAware) and plugin.settings.weight * weight > LARGEST_WEIGHT:
+            product = f"weight {plugin.settings.weight} in its arguments times weight {weight}"
+            raise ConfigurationError(f"{where}: {plugin.name}: {product} is not allowed: must be 0 to {LARGEST_WEIGHT}")
 
 
 def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
