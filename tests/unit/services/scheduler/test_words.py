@@ -15,8 +15,9 @@ from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision, Seat
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.todo import Assignment, Refusal
-from bayplan.services.scheduler.words import LONGEST, Sentences, annotations_of
-from tests.helpers import simple_pod
+from bayplan.services.scheduler.words import LONGEST, Sentences, annotations_of, topology_decision_of
+from tests.helpers import decide, simple_pod
+from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
 
 
 def cluster_of(*cpus: int) -> Dispatcher:
@@ -52,6 +53,22 @@ class TestAnnotations:
     def test_a_gang_without_segments_has_none(self) -> None:
         seat = Seat("ml/a", "", "n1", ("r3",), 0)
         assert "bayplan.io/segment" not in annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat))
+
+    @pytest.mark.parametrize(
+        "policy, written",
+        [
+            ("restricted", {"volcano.sh/topology-decision": '{"numa":{"0":{"cpu":"4"},"1":{"cpu":"4"}}}'}),
+            ("none", {}),
+            (None, {}),
+        ],
+    )
+    def test_a_pod_that_asks_for_a_policy_gets_its_amounts_by_zone(
+        self, policy: str | None, written: dict[str, str]
+    ) -> None:
+        state = volcano_cluster(numatopology("n1", machine(2, 4), policy="restricted"))
+        waiting = policy_pod(policy, 8)
+        decision = decide(state, waiting, numa_aware_profile())
+        assert topology_decision_of(Assignment(waiting, decision), state) == written
 
 
 class TestSentences:
