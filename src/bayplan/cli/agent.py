@@ -1,141 +1,345 @@
-"""`bayplan agent`: what this node really has and who holds it, as the report that schedulers read."""
+"""`bayplan agent`: what this node really has and who holds it, as the report that schedulers read.
+
+In come flags: bayplan's own, and those of nfd-topology-updater and resource-topology-exporter under their names. Out goes an `AgentSettings`;
+`services/agent/` does the work.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.options import ExampleCommand
+from bayplan import __version__
+from bayplan.cli.go_flags import GoFlagsCommand
 from bayplan.cli.output import print_document, warn
 
 if TYPE_CHECKING:
+    from bayplan.services.agent.pod_resources import PodPattern
     from bayplan.services.agent.report import Document
     from bayplan.services.agent.settings import AgentSettings
 
-SOCKET = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
-STATE_FOLDER = Path("/var/lib/kubelet")
+# In a container the node's folders are usually mounted beside its own.
+SYSFS = ("/host-sys", "/sys")
+STATE_FOLDERS = ("/host-var/lib/kubelet", "/var/lib/kubelet")
+TOKEN_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - where it is, not what it is
+NFD_CONFIG = "/etc/kubernetes/node-feature-discovery/nfd-topology-updater.conf"
+FORMATS = ("v1alpha2", "v1alpha1", "numatopology")
+METHODS = ("with-exclusive-resources", "all")
 
 
 @click.command(
-    cls=ExampleCommand,
+    cls=GoFlagsCommand,
     examples=(
         "agent --oneshot --no-publish",
-        "agent --oneshot --no-publish --kubelet-config /var/lib/kubelet/config.yaml",
         "agent --oneshot --no-publish --sysfs-root copied/sys --format numatopology",
+        "agent --kubelet-config /var/lib/kubelet/config.yaml --health-address :8080 --log-format json",
+        "agent --pod telco/upf-0",
     ),
 )
-@click.option("--oneshot", is_flag=True, help="Look once, and end.")
-@click.option("--no-publish", is_flag=True, help="Print the report and write nothing to the API server.")
+@click.option(
+    "--node-name",
+    "--hostname",
+    envvar="NODE_NAME",
+    metavar="NAME",
+    help="Whose report it is. [default: $NODE_NAME, else the host's name]",
+)
+@click.option("--oneshot/--no-oneshot", help="Look once, and end.")
+@click.option("--no-publish/--publish", help="Print the report and write nothing to the API server.")
+@click.option("--pod", metavar="NAMESPACE/NAME", help="Only print what the kubelet says that one pod holds.")
 @click.option(
     "--sysfs-root",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path("/sys"),
-    show_default=True,
+    "--sysfs",
     metavar="FOLDER",
-    help="Where sysfs is mounted, or a copy of it.",
+    help=f"Where sysfs is mounted, or a copy of it. [default: {' or '.join(SYSFS)}]",
 )
 @click.option(
     "--podresources-socket",
-    type=click.Path(path_type=Path),
-    default=SOCKET,
-    show_default=True,
     metavar="FILE",
-    help="The kubelet's socket that tells who holds what. Without it the report is of an idle machine.",
+    help="The kubelet's socket that tells who holds what; empty: none. "
+    "[default: pod-resources/kubelet.sock in --kubelet-state-dir]",
 )
 @click.option(
     "--kubelet-config",
-    default="",
+    "--kubelet-config-uri",
+    "--kubelet-config-file",
     metavar="SOURCE",
-    help="The kubelet's configuration: a file, or https://HOST:10250/configz. [default: unknown]",
+    help="The kubelet's configuration: a path, file:///PATH or https://HOST:10250/configz; empty: not read. "
+    "[default: configz at $NODE_ADDRESS if that is set, else config.yaml in --kubelet-state-dir]",
 )
-@click.option("--node-name", metavar="NAME", help="Whose report it is. [default: $NODE_NAME, else the host's name]")
+@click.option(
+    "--kubelet-flags",
+    metavar="FILE",
+    help="The kubelet's flags, such as kubeadm-flags.env; they overrule its file.",
+)
+@click.option(
+    "--kubelet-state-dir",
+    metavar="FOLDER",
+    help=f"Where the kubelet keeps its state files; empty: not watched. [default: {' or '.join(STATE_FOLDERS)}]",
+)
+@click.option("--api-auth-token-file", metavar="FILE", help=f"Shown to the kubelet at configz. [default: {TOKEN_FILE}]")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help=f"Resources and pods to leave out: excludeList, resourceExclude, podExclude. [default: {NFD_CONFIG}, if it exists]",
+)
+@click.option(
+    "--watch-namespace", default="*", show_default=True, metavar="NAME", help="Count only pods of this namespace."
+)
+@click.option(
+    "--reference-container",
+    default="",
+    metavar="NAMESPACE/POD/CONTAINER",
+    help="A container that is known to use the shared CPUs, for kubelets that list these as its own.",
+)
+@click.option(
+    "--interval",
+    "--sleep-interval",
+    default="60s",
+    show_default=True,
+    metavar="DURATION",
+    help="Look at least this often; 0: only when something happens.",
+)
+@click.option(
+    "--heartbeat",
+    default="5m",
+    show_default=True,
+    metavar="DURATION",
+    help="Write at least this often, as a sign of life; 0: only what is new.",
+)
 @click.option(
     "--format",
     "report_format",
-    type=click.Choice(["v1alpha2", "v1alpha1", "numatopology"]),
-    default="v1alpha2",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
     show_default=True,
     help="A NodeResourceTopology in one of its versions, or Volcano's Numatopology.",
 )
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
-def agent(
-    *,
-    oneshot: bool,
-    no_publish: bool,
-    sysfs_root: Path,
-    podresources_socket: Path,
-    kubelet_config: str,
-    node_name: str | None,
-    report_format: str,
-    output: str,
-) -> int:
+@click.option(
+    "--pods-fingerprint/--no-pods-fingerprint",
+    default=True,
+    show_default=True,
+    help="Say which pods the report shows, as a fingerprint.",
+)
+@click.option(
+    "--pods-fingerprint-method",
+    type=click.Choice(METHODS),
+    default=METHODS[0],
+    show_default=True,
+    help="Which pods the fingerprint stands for.",
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
+)
+@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option(
+    "--health-address",
+    default="127.0.0.1:10260",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="NUMBER",
+    help="The same on all addresses: --health-address :NUMBER.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="How what is printed is written.",
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+@click.version_option(__version__, prog_name="bayplan", message="%(prog)s %(version)s")
+def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> None:
     """Report this node's NUMA zones: what there is, what pods may use, what is left.
 
-    Exit code: 0 the report was made, 2 error.
+    It reads sysfs, the kubelet's podresources socket, configuration and state files, and writes a NodeResourceTopology when something has
+    changed. SIGHUP makes it look at once. Ctrl-C or SIGTERM ends it.
     """
-    from bayplan.services.agent.report import ReportFormat
-    from bayplan.services.agent.settings import AgentSettings
-
-    if not (oneshot and no_publish):
-        raise click.UsageError("so far it can look once and print: give --oneshot --no-publish")
-    settings = AgentSettings(
-        node=node_name or os.environ.get("NODE_NAME") or socket.gethostname(),
-        sysfs=sysfs_root,
-        socket=podresources_socket,
-        state_folder=STATE_FOLDER if podresources_socket == SOCKET else None,
-        kubelet_config=kubelet_config,
-        report_format=ReportFormat(report_format),
-    )
-    if podresources_socket.exists():
-        document, problems = _seen(settings)
-    else:
-        warn([f"no podresources socket {podresources_socket}: this is what an idle machine would report"])
-        document, problems = _idle(settings)
-    warn(problems)
-    print_document(document, output)
-    return 0
-
-
-def _seen(settings: AgentSettings) -> tuple[Document, list[str]]:
-    """The report of a node whose kubelet can be asked."""
-    from bayplan.services.agent.run import look_once
+    try:
+        from bayplan.services.agent.podresources import KubeletSilent
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: the agent needs grpcio; try: pip install 'bayplan[agent]'") from None
+    from bayplan.services.agent.run import NotPublished
     from bayplan.services.agent.scanner import CannotSee
+    from bayplan.services.edges.health import AddressError
+    from bayplan.services.edges.logs import set_up_logs
 
+    set_up_logs("json" if given["log_format"] == "json" else "text", given["verbose"])
+    settings = _settings(given)
     try:
-        scan = asyncio.run(look_once(settings))
-    except CannotSee as error:
+        if pod is not None:
+            asyncio.run(_show_pod(settings, pod, given["output"]))
+        elif no_publish:
+            settings = _perhaps_without_kubelet(settings, given)
+            asyncio.run((_print_once if oneshot else _print_always)(settings, given["output"]))
+        else:
+            _publish(settings, given, oneshot=oneshot)
+    except (CannotSee, NotPublished, KubeletSilent, AddressError) as error:
         raise click.ClickException(str(error)) from None
-    return scan.document, list(scan.problems)
 
 
-def _idle(settings: AgentSettings) -> tuple[Document, list[str]]:
-    """The report of the machine alone, with what the kubelet's configuration keeps back."""
-    from bayplan.services.agent.accounting import account
-    from bayplan.services.agent.evidence import Evidence
-    from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
-    from bayplan.services.agent.report import topology_document
-    from bayplan.services.agent.sysfs import read_hardware
-    from bayplan.services.agent.sysfs_files import SysfsError
+# -- settings --------------------------------------------------------------------------------------------------------
 
+
+def _settings(given: dict[str, Any]) -> AgentSettings:
+    from bayplan.services.agent.podresources import socket_path
+    from bayplan.services.agent.report import FingerprintMethod, ReportFormat
+    from bayplan.services.agent.settings import AgentSettings, reference_container_of
+
+    node = given["node_name"] or socket.gethostname()
+    folder = given["kubelet_state_dir"]
+    folder = _first_there(STATE_FOLDERS) if folder is None else folder
+    asked = given["podresources_socket"]
+    asked = f"{folder or STATE_FOLDERS[-1]}/pod-resources/kubelet.sock" if asked is None else asked
+    resources, pods = _left_out(given["config_file"], node)
     try:
-        hardware = read_hardware(settings.sysfs)
-        setup = asyncio.run(read_setup(settings.kubelet_config)) if settings.kubelet_config else None
-    except (SysfsError, NoConfiguration) as error:
-        raise click.ClickException(str(error)) from None
-    found = account(Evidence(hardware, setup))
-    document = topology_document(
-        settings.node,
-        found,
-        hardware,
-        setup,
-        made_at=time.time(),
-        version=settings.report_format,
-        pods_known=False,
+        reference = reference_container_of(given["reference_container"])
+    except ValueError as error:
+        raise click.UsageError(f"--reference-container: {error}") from None
+    method = FingerprintMethod(given["pods_fingerprint_method"])
+    return AgentSettings(
+        node=node,
+        sysfs=Path(given["sysfs_root"] or _first_there(SYSFS)),
+        socket=socket_path(asked) if asked else None,
+        state_folder=Path(folder) if folder else None,
+        kubelet_config=_kubelet_config(given["kubelet_config"], folder),
+        kubelet_flags=Path(given["kubelet_flags"]) if given["kubelet_flags"] else None,
+        token_file=_token_file(given["api_auth_token_file"]),
+        report_format=ReportFormat(given["report_format"]),
+        fingerprint=method if given["pods_fingerprint"] else None,
+        namespace=given["watch_namespace"] or "*",
+        excluded_resources=resources,
+        excluded_pods=pods,
+        reference_container=reference,
+        interval=duration_of("--interval", given["interval"]),
+        heartbeat=duration_of("--heartbeat", given["heartbeat"]),
     )
-    return document, list(found.problems)
+
+
+def _perhaps_without_kubelet(settings: AgentSettings, given: dict[str, Any]) -> AgentSettings:
+    """To look at a machine there need not be a kubelet, unless one was named."""
+    if given["podresources_socket"] is not None or settings.socket is None or settings.socket.exists():
+        return settings
+    warn([f"no podresources socket {settings.socket}: this is what an idle machine would report"])
+    config = settings.kubelet_config if given["kubelet_config"] else ""
+    return replace(settings, no_kubelet=True, state_folder=None, kubelet_config=config)
+
+
+def _first_there(folders: tuple[str, ...]) -> str:
+    return next((folder for folder in folders if Path(folder).is_dir()), folders[-1])
+
+
+def _kubelet_config(given: str | None, state_folder: str) -> str:
+    from bayplan.services.agent.kubelet_source import checked_source
+
+    address = os.environ.get("NODE_ADDRESS", "")
+    if given is None and address:
+        given = f"https://{f'[{address}]' if ':' in address else address}:10250/configz"
+    elif given is None:
+        given = f"{state_folder}/config.yaml" if state_folder else ""
+    try:
+        return checked_source(given)
+    except ValueError as error:
+        raise click.UsageError(f"--kubelet-config: {error}") from None
+
+
+def _token_file(given: str | None) -> Path | None:
+    if given:
+        return Path(given)
+    return Path(TOKEN_FILE) if Path(TOKEN_FILE).exists() else None
+
+
+def _left_out(given: str | None, node: str) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
+    from bayplan.kube.files import read_document
+    from bayplan.services.agent.settings import left_out
+
+    file = Path(given or NFD_CONFIG)
+    if not file.exists() and given in (None, NFD_CONFIG):
+        return frozenset(), ()
+    return left_out(read_document(file), str(file), node)
+
+
+def duration_of(option: str, text: str) -> float:
+    """The seconds of an option such as `1h30m`; a usage error that names it if it is no duration."""
+    from bayplan.simulate.scenario.lines import Wrong
+    from bayplan.simulate.scenario.values import seconds_of
+
+    try:
+        return seconds_of(text)
+    except Wrong as error:
+        raise click.UsageError(f"{option}: {error}") from None
+
+
+# -- what it does ----------------------------------------------------------------------------------------------------
+
+
+async def _show_pod(settings: AgentSettings, pod: str, output: str) -> None:
+    import msgspec
+
+    from bayplan.services.agent.podresources import KubeletSilent, kubelet_at
+
+    namespace, slash, name = pod.partition("/")
+    if not slash or not namespace or not name:
+        raise click.UsageError(f"--pod: '{pod}' is not understood: must be NAMESPACE/NAME")
+    if settings.socket is None:
+        raise KubeletSilent("missing", "no podresources socket is given")
+    async with kubelet_at(settings.socket) as kubelet:
+        found = await kubelet.pod(namespace, name)
+    if found is None:
+        raise click.ClickException(f"pod {pod} is not on this node")
+    print_document(msgspec.to_builtins(found), output)
+
+
+async def _print_once(settings: AgentSettings, output: str) -> None:
+    from bayplan.services.agent.run import look_once
+
+    scan = await look_once(settings)
+    warn(scan.problems)
+    print_document(scan.document, output)
+
+
+async def _print_always(settings: AgentSettings, output: str) -> None:
+    from bayplan.services.agent.run import print_reports
+
+    def show(document: Document) -> None:
+        if output == "yaml":
+            click.echo("---")
+        print_document(document, output)
+
+    await print_reports(settings, show)
+
+
+def _publish(settings: AgentSettings, given: dict[str, Any], *, oneshot: bool) -> None:
+    from bayplan.kube.access import find_access
+    from bayplan.kube.credentials import AccessError
+    from bayplan.services.agent.run import HealthSettings, publish_once, run_agent
+    from bayplan.services.edges.health import AddressError, host_and_port
+
+    address = given["health_address"] if given["port"] is None else f":{given['port']}"
+    try:
+        host_and_port(address)
+    except AddressError as error:
+        raise click.UsageError(f"--health-address: {error}") from None
+    try:
+        access = find_access(given["kubeconfig"], given["context"])
+    except AccessError as error:
+        raise click.ClickException(str(error)) from None
+    if oneshot:
+        asyncio.run(publish_once(access, settings))
+    else:
+        asyncio.run(run_agent(access, settings, HealthSettings(address)))

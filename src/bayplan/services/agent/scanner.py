@@ -12,10 +12,11 @@ the notes stand in for it; such a report has no devices and no list of pods. `ag
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from bayplan.cluster import fingerprint, inventory
+from bayplan.cluster import fingerprint
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
@@ -25,15 +26,28 @@ from bayplan.services.agent.pod_resources import Allocatable, PodResources, matc
 from bayplan.services.agent.podresources import KubeletSilent, kubelet_at
 from bayplan.services.agent.report import Document, FingerprintMethod, topology_document
 from bayplan.services.agent.settings import ALL_NAMESPACES, AgentSettings
-from bayplan.services.agent.state_files import CpuState, MemoryState, cpu_state_of, memory_state_of
+from bayplan.services.agent.state_files import (
+    CpuState,
+    DeviceState,
+    MemoryState,
+    cpu_state_of,
+    device_state_of,
+    memory_state_of,
+)
 from bayplan.services.agent.sysfs import Hardware, read_hardware
 from bayplan.services.agent.sysfs_files import SysfsError
 
-CPU_STATE, MEMORY_STATE = "cpu_manager_state", "memory_manager_state"
 QUESTIONS = 3  # how often a kubelet that is at work is asked again within one look
 SOCKET_GRACE = 60.0  # seconds after the start in which a missing socket means a kubelet that restarts
-# What the notes cannot know; a report without these attributes says nothing about pods, and not that there are none.
-_OF_PODS = frozenset({inventory.PODS, fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
+_OF_FINGERPRINT = frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
+
+
+# State files, the field of `_Notes` each one fills, and who understands it.
+_NOTES: Mapping[str, tuple[str, Callable[[bytes, str], object]]] = {
+    "cpu_manager_state": ("cpu", cpu_state_of),
+    "memory_manager_state": ("memory", memory_state_of),
+    "device-plugins/kubelet_internal_checkpoint": ("devices", device_state_of),
+}
 
 
 class CannotSee(Exception):
@@ -62,6 +76,7 @@ class _Notes:
 
     cpu: CpuState | None = None
     memory: MemoryState | None = None
+    devices: DeviceState | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -130,6 +145,7 @@ class Scanner:
                 shared_cpus=self._shared_cpus(pods),
                 cpu_state=notes.cpu,
                 memory_state=notes.memory,
+                device_state=notes.devices,
             ),
             self._settings.excluded_resources,
         )
@@ -142,11 +158,10 @@ class Scanner:
             made_at=made_at,
             all_pods=names if self._settings.fingerprint is FingerprintMethod.ALL else None,
             version=self._settings.report_format,
+            pods_known=allocatable is not None,
         )
-        if allocatable is None:
-            document = _without(document, _OF_PODS)
-        elif self._settings.fingerprint is None:
-            document = _without(document, frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE}))
+        if self._settings.fingerprint is None:
+            document = _without(document, _OF_FINGERPRINT)
         odd = (*notes.problems, *found.problems, *((self._setup_problem,) if self._setup_problem else ()))
         claims = sum(len(container.claims) for pod in pods for container in pod.containers)
         return Scan(document, len(pods), claims, odd, without_socket=allocatable is None)
@@ -183,7 +198,7 @@ class Scanner:
             # The notes know pods only by UID: nobody can be left out of them.
             return {}
         found: dict[str, bytes | None] = {}
-        for name in (CPU_STATE, MEMORY_STATE):
+        for name in _NOTES:
             try:
                 found[name] = (folder / name).read_bytes()
             except OSError:
@@ -194,21 +209,17 @@ class Scanner:
         return self._understood(self._state_texts())
 
     def _understood(self, texts: dict[str, bytes | None]) -> _Notes:
-        cpu: CpuState | None = None
-        memory: MemoryState | None = None
+        found: dict[str, Any] = {}
         problems = []
-        for name, text in texts.items():
+        for file, text in texts.items():
             if text is None:
                 continue
-            source = str(self._settings.state_folder and self._settings.state_folder / name)
+            field, read = _NOTES[file]
             try:
-                if name == CPU_STATE:
-                    cpu = cpu_state_of(text, source)
-                else:
-                    memory = memory_state_of(text, source)
+                found[field] = read(text, f"{self._settings.state_folder}/{file}")
             except InvalidObject as error:
                 problems.append(f"{error}; left aside, what finished init containers hold is not counted")
-        return _Notes(cpu, memory, tuple(problems))
+        return _Notes(**found, problems=tuple(problems))
 
     def _counts(self, pod: PodResources) -> bool:
         settings = self._settings
