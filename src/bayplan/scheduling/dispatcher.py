@@ -138,7 +138,7 @@ class Dispatcher:
         known = self.roster.groups.get(key_of(written))
         name = self.roster.set_group(written)
         if dialect_of(written).was_complete(written):
-            self._half_bound.was_complete(name)
+            self._half_bound.was_complete(name, own.complete_since(written))
         if known is None or not _asks_for_the_same(known, written):
             self._touched.setdefault(name, now)
 
@@ -257,6 +257,7 @@ class Dispatcher:
     def _decide_gang(self, unit: str, now: float) -> Todo | None:
         name = unit.removeprefix(GANG)
         waiting, running = tuple(self.roster.waiting(name)), tuple(self.roster.running(name))
+        self._half_bound.look_at(name, (*waiting, *running))
         if any(pod_key(pod) in self.state.pods for pod in waiting):
             # Some are bound, and the news has not come yet: it brings the gang back here.
             self.queue.done(unit)

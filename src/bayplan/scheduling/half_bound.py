@@ -22,19 +22,26 @@ class HalfBound:
     def __init__(self, completes_in: float) -> None:
         self._completes_in = completes_in
         self._since: dict[str, float] = {}
-        self._complete: set[str] = set()
+        # By gang, since when it is known to be complete, as the API server writes moments; empty if nobody says since when.
+        self._complete: dict[str, str] = {}
 
-    def was_complete(self, name: str) -> None:
+    def was_complete(self, name: str, since: str = "") -> None:
         """Its PodGroup says that the gang has been complete once."""
-        self._complete.add(name)
+        self._complete[name] = since
         self._since.pop(name, None)
+
+    def look_at(self, name: str, members: Sequence[Pod]) -> None:
+        """If all members were created after the gang was complete, it is another one under the same PodGroup, and begins anew."""
+        since = self._complete.get(name)
+        if since and all((pod.metadata.creation_timestamp or "") > since for pod in members):
+            self.forget(name)
 
     def completed(self, name: str) -> bool:
         """The gang is complete now; True if that is news."""
         self._since.pop(name, None)
         if name in self._complete:
             return False
-        self._complete.add(name)
+        self._complete[name] = ""
         return True
 
     def is_complete(self, name: str) -> bool:
@@ -44,7 +51,7 @@ class HalfBound:
     def forget(self, name: str) -> None:
         """Nobody of the gang is left: the next one of this name begins anew."""
         self._since.pop(name, None)
-        self._complete.discard(name)
+        self._complete.pop(name, None)
 
     def to_release(self, name: str, running: Sequence[Pod], now: float) -> tuple[Pod, ...]:
         """The pods that must make room, because their gang has been half bound for too long; nobody if it has not."""

@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod, PodStatus, Quantities, SchedulingGate
+from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod, PodCondition, PodStatus, Quantities, SchedulingGate
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
@@ -285,6 +285,26 @@ class TestGangs:
         scheduler.set_pod(on_node(pod("a", gang="train", uid="second"), "n1"), 2)
         assert isinstance(scheduler.decide(2), Refusal)
         assert isinstance(scheduler.decide(63), Release)
+
+    @pytest.mark.parametrize(
+        "created, released",
+        [
+            pytest.param("2026-01-01T00:00:00Z", False, id="a member that was there when the gang was complete"),
+            pytest.param("2026-01-03T00:00:00Z", True, id="another gang under the same PodGroup"),
+        ],
+    )
+    def test_a_gang_created_anew_under_its_pod_group_begins_anew(self, created: str, released: bool) -> None:
+        scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
+        done = PodCondition(type="Scheduled", status="True", last_transition_time="2026-01-02T00:00:00Z")
+        group = pod_group(2, required=RACK)
+        status = PodGroupStatus(phase="Scheduled", scheduled=2, conditions=[done])
+        scheduler.set_group(msgspec.structs.replace(group, status=status), 0)
+        for number, member in enumerate((on_node(pod("a", 3, gang="train"), "n1"), pod("b", 3, gang="train"))):
+            moment = created if not number else "2026-01-04T00:00:00Z"
+            metadata = msgspec.structs.replace(member.metadata, creation_timestamp=moment)
+            scheduler.set_pod(msgspec.structs.replace(member, metadata=metadata), 0)
+        scheduler.decide(0)
+        assert isinstance(scheduler.decide(61), Release) == released
 
     def test_groups_find_their_members_by_label(self) -> None:
         racks = {"n1": "r1", "n2": "r2"}

@@ -26,4 +26,13 @@ def was_complete(written: PodGroup) -> bool:
     return written.status is not None and written.status.phase == SCHEDULED
 
 
+def complete_since(written: object) -> str:
+    """When somebody wrote so, as the API server writes moments; empty if nobody did."""
+    if not isinstance(written, PodGroup) or written.status is None:
+        return ""
+    conditions = written.status.conditions or ()
+    times = (each.last_transition_time for each in conditions if each.type == SCHEDULED and each.status == "True")
+    return next(times, None) or ""
+
+
 DIALECT = Dialect(OWN, PodGroup, group_named, gang_of, was_complete=was_complete)
