@@ -277,16 +277,18 @@ def _read_live() -> ObjectSet:
 def profiles_in(configuration: object | None, source: str) -> dict[str, Profile]:
     """The profiles of a configuration, bayplan's default without one; what is wrong with it is said with its source."""
     from bayplan.plugins.node_resource_topology_args import ArgumentError
-    from bayplan.scheduling.configuration import ConfigurationError, profiles_of
+    from bayplan.scheduling.configuration import ConfigurationError, configuration_of
     from bayplan.scheduling.profile import default_profile
 
     if configuration is None:
         profile = default_profile()
         return {profile.name: profile}
     try:
-        return profiles_of(configuration)
+        read = configuration_of(configuration)
     except (ConfigurationError, ArgumentError) as error:
         raise ConfigurationError(f"{source}: {error}") from None
+    warn([f"{source}: {remark}" for remark in read.remarks])
+    return read.profiles
 
 
 def _read_configuration(config: Path) -> object:

@@ -144,6 +144,7 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
         configuration = configuration_of(read_document(file) if file else {})
     except (ConfigurationError, ArgumentError) as error:
         raise ConfigurationError(f"{file}: {error}") from None
+    warn([f"{file}: {remark}" for remark in configuration.remarks])
     if leader_elect is None:
         return configuration
     services = configuration.services

@@ -3,7 +3,8 @@
 In comes the decoded document of `--config FILE`, out go profiles by `schedulerName` and, for a scheduler that runs, `ServiceSettings`
 (`scheduling/service_settings.py`). Plugins are enabled and disabled as upstream does it: `multiPoint` first, then `filter` and `score`, with `*` to
 disable everything; weights come from `score` (or `multiPoint`). Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
-are refused with their path; plugins that bayplan does not have are named in one message.
+are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile
+(`scheduling/volcano_configuration.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from bayplan.scheduling.service_settings import (
     check_percentage,
     service_settings,
 )
+from bayplan.scheduling.volcano_configuration import is_volcanos, volcano_profile
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 DEFAULT_NAME = "bayplan"
@@ -125,6 +127,8 @@ class Configuration:
 
     profiles: dict[str, Profile]
     services: ServiceSettings
+    remarks: tuple[str, ...] = ()
+    """What the file asks for and does not get."""
 
 
 def profiles_of(raw: object) -> dict[str, Profile]:
@@ -133,7 +137,13 @@ def profiles_of(raw: object) -> dict[str, Profile]:
 
 
 def configuration_of(raw: object) -> Configuration:
-    """Everything that a decoded configuration document says."""
+    """Everything that a decoded configuration document says; Volcano's own is taken as well."""
+    if is_volcanos(raw):
+        try:
+            profile, remarks = volcano_profile(raw)
+        except ArgumentError as error:
+            raise ConfigurationError(str(error)) from None
+        return Configuration({profile.name: profile}, service_settings(ServiceFields()), remarks)
     try:
         configuration = msgspec.convert(raw, SchedulerConfiguration)
     except msgspec.ValidationError as error:

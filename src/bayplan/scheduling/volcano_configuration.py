@@ -1,0 +1,196 @@
+"""A profile from Volcano's scheduler configuration: `volcano-scheduler.conf`, or the ConfigMap that holds it.
+
+In comes the decoded document (actions, tiers of plugins, their arguments), out goes a profile called `volcano` and one remark about everything in it that
+bayplan has no counterpart for. The kubelet's verdict is always asked, whatever the file says: Volcano's own predicates do not look at zones.
+
+    predicates   the filters of kube-scheduler            binpack      the fullest node, weight binpack.weight
+    nodeorder    its scores, weights as in the arguments  numa-aware   the plugin of that name
+
+`gang` and `priority` need no plugin: gangs are PodGroups, and the queue knows priorities. As with Volcano, a switch `enable...` is on unless it says
+false, and an argument that is no whole number counts as not given, which is remarked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+import msgspec
+
+from bayplan.kube.errors import field_and_problem
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.registry import build_plugin
+from bayplan.scheduling.profile import Profile
+
+NAME = "volcano"
+CONFIG_MAP_KEY = "volcano-scheduler.conf"
+ACTIONS = (
+    "enqueue",
+    "allocate",
+    "backfill",
+    "preempt",
+    "reclaim",
+    "shuffle",
+    "gangpreempt",
+    "gangreclaim",
+)
+# What the queue and the dispatcher do anyway.
+DONE_ANYWAY = ("enqueue", "allocate", "backfill")
+# Volcano spells its switches in two ways, and both are read.
+SWITCHES = frozenset(
+    {
+        *(f"enable{point}" for point in ("Predicate", "NodeOrder", "BestNode", "JobOrder", "TaskOrder", "QueueOrder")),
+        *(f"enable{point}" for point in ("JobReady", "JobPipelined", "JobStarving", "JobEnqueued", "JobValid")),
+        *(f"enable{point}" for point in ("Preemptable", "Reclaimable", "Preemptive", "Hierarchy", "NamespaceOrder")),
+        *(f"enable{point}" for point in ("TargetJob", "ReservedNodes", "ClusterOrder", "Allocatable", "Overused")),
+        *(f"enabled{point}" for point in ("HyperNodeOrder", "HyperNodeGradient", "SubJobReady", "SubJobPipelined")),
+        *(f"enabled{point}" for point in ("SubJobOrder", "Victim", "Overused", "Allocatable", "ClusterOrder")),
+    }
+)
+KUBE_FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts")
+RELATION_FILTERS = ("PodTopologySpread", "InterPodAffinity")
+# Arguments of nodeorder, our plugin for each, and Volcano's default weight.
+NODE_ORDER = {
+    "leastrequested.weight": ("NodeResourcesFit", 1),
+    "nodeaffinity.weight": ("NodeAffinity", 2),
+    "podaffinity.weight": ("InterPodAffinity", 2),
+    "tainttoleration.weight": ("TaintToleration", 3),
+    "podtopologyspread.weight": ("PodTopologySpread", 2),
+}
+HANDLED = ("predicates", "nodeorder", "binpack", "numa-aware", "gang", "priority")
+LARGEST_WEIGHT = 1000
+
+
+class _Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    plugins: list[dict[str, Any]] = []
+
+
+class _File(msgspec.Struct, frozen=True):
+    tiers: list[_Tier]
+    actions: str = "enqueue, allocate, backfill"
+
+
+def is_volcanos(raw: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a document is a configuration of Volcano, by itself or in its ConfigMap."""
+    return isinstance(raw, dict) and (isinstance(raw.get("data"), dict) or "tiers" in raw) and "profiles" not in raw
+
+
+def volcano_profile(raw: Mapping[str, Any]) -> tuple[Profile, tuple[str, ...]]:
+    """The profile, and remarks about what was left out. Raises `ArgumentError` naming the field."""
+    file = _decoded(_unwrapped(raw))
+    remarks: list[str] = []
+    _check_actions(file.actions, remarks)
+    written = _plugins(file)
+    others = sorted(name for name in written if name not in HANDLED)
+    if others:
+        remarks.append(
+            f"bayplan has no counterpart for the plugins {', '.join(others)} of Volcano: they have no effect"
+        )
+    return _profile(written, remarks), tuple(remarks)
+
+
+def _unwrapped(raw: Mapping[str, Any]) -> object:
+    if "tiers" in raw:
+        return raw
+    text = raw["data"].get(CONFIG_MAP_KEY)
+    if not isinstance(text, str):
+        raise ArgumentError(f'data["{CONFIG_MAP_KEY}"]: is missing in the ConfigMap')
+    import yaml  # only ConfigMaps hold YAML inside of YAML
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ArgumentError(f'data["{CONFIG_MAP_KEY}"]: is no YAML: {" ".join(str(error).split())}') from None
+
+
+def _decoded(raw: object) -> _File:
+    try:
+        return msgspec.convert(raw, _File)
+    except msgspec.ValidationError as error:
+        where, problem = field_and_problem(error)
+        raise ArgumentError(f"{where or 'document'}: {problem}") from None
+
+
+def _check_actions(text: str, remarks: list[str]) -> None:
+    actions = [action.strip() for action in text.split(",") if action.strip()]
+    unknown = [action for action in actions if action not in ACTIONS]
+    if unknown:
+        raise ArgumentError(f'actions: "{unknown[0]}" is no action; expected {", ".join(ACTIONS)}')
+    left_out = [action for action in actions if action not in DONE_ANYWAY]
+    if left_out:
+        remarks.append(f"bayplan moves no running pods for others: the actions {', '.join(left_out)} have no effect")
+
+
+def _plugins(file: _File) -> dict[str, dict[str, Any]]:
+    """Plugins by name, over all tiers: bayplan has no tiers."""
+    found: dict[str, dict[str, Any]] = {}
+    for tier, plugins in enumerate(file.tiers):
+        for index, plugin in enumerate(plugins.plugins):
+            at = f"tiers[{tier}].plugins[{index}]"
+            name = plugin.get("name")
+            if not isinstance(name, str) or not name:
+                raise ArgumentError(f"{at}.name: is missing")
+            for key, value in plugin.items():
+                if key in SWITCHES and not isinstance(value, bool):
+                    raise ArgumentError(f"{at}.{key}: {value!r} is not allowed: must be true or false")
+                if key not in ("name", "arguments") and key not in SWITCHES:
+                    raise ArgumentError(
+                        f"{at}.{key}: is no field of a plugin; switches are {', '.join(sorted(SWITCHES))}"
+                    )
+            if not isinstance(plugin.get("arguments") or {}, dict):
+                raise ArgumentError(f"{at}.arguments: must be a mapping")
+            found[name] = plugin
+    return found
+
+
+def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profile:
+    filters = ["NodeResourcesFit", "NodeResourceTopologyMatch"]
+    weights: dict[str, int] = {}
+    arguments: dict[str, dict[str, Any]] = {}
+    if _on(written, "predicates", "enablePredicate"):
+        filters = [*KUBE_FILTERS, *filters, *RELATION_FILTERS]
+    if _on(written, "nodeorder", "enableNodeOrder"):
+        for key, (plugin, usual) in NODE_ORDER.items():
+            weights[plugin] = _whole_number(written["nodeorder"], key, usual, remarks)
+    if _on(written, "binpack", "enableNodeOrder"):
+        if weights.get("NodeResourcesFit"):
+            remarks.append("nodeorder's leastrequested.weight has no effect beside binpack: the fullest node counts")
+        weights["NodeResourcesFit"] = _whole_number(written["binpack"], "binpack.weight", 1, remarks)
+        arguments["NodeResourcesFit"] = {"scoringStrategy": {"type": "MostAllocated"}}
+    if "numa-aware" in written:
+        arguments["numa-aware"] = _numa_aware_arguments(written["numa-aware"], remarks)
+        if _on(written, "numa-aware", "enablePredicate"):
+            filters.append("numa-aware")
+        if _on(written, "numa-aware", "enableNodeOrder"):
+            weights["numa-aware"] = 1
+    plugins: dict[str, FilterPlugin] = {
+        name: build_plugin(name, arguments.get(name)) for name in dict.fromkeys((*filters, *weights))
+    }
+    scoring = tuple(
+        (plugin, weights[name])
+        for name, plugin in plugins.items()
+        if weights.get(name) and isinstance(plugin, ScorePlugin)
+    )
+    return Profile(NAME, tuple(plugins[name] for name in filters), scoring)
+
+
+def _numa_aware_arguments(plugin: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
+    """Volcano's `weight`, and bayplan's own two as they are written."""
+    given = dict(plugin.get("arguments") or {})
+    return {**given, "weight": _whole_number(plugin, "weight", 1, remarks)}
+
+
+def _on(written: Mapping[str, dict[str, Any]], name: str, switch: str) -> bool:
+    return name in written and written[name].get(switch, True) is True
+
+
+def _whole_number(plugin: Mapping[str, Any], key: str, usual: int, remarks: list[str]) -> int:
+    """An argument as Volcano reads it: only a whole number counts. What bayplan cannot do is refused."""
+    value = (plugin.get("arguments") or {}).get(key, usual)
+    if type(value) is not int:
+        remarks.append(f"{plugin['name']}: {key}: {value!r} is no whole number: taken as {usual}, as Volcano does")
+        return usual
+    if not 0 <= value <= LARGEST_WEIGHT:
+        raise ArgumentError(f"{plugin['name']}: {key}: {value} is not allowed: must be 0 to {LARGEST_WEIGHT}")
+    return value

@@ -1,0 +1,137 @@
+"""Volcano's scheduler configuration as a profile: what its plugins become, and what is said about the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bayplan.plugins.volcano_numa_aware import NumaAware
+from bayplan.scheduling.configuration import Configuration, ConfigurationError, configuration_of
+
+# As the user guide of the numa-aware plugin has it, beside Volcano's own default.
+GUIDE: dict[str, Any] = {
+    "actions": "enqueue, allocate, backfill",
+    "tiers": [
+        {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]},
+        {
+            "plugins": [
+                {"name": "overcommit"},
+                {"name": "drf", "enablePreemptable": False},
+                {"name": "predicates"},
+                {"name": "proportion"},
+                {"name": "nodeorder"},
+                {"name": "numa-aware", "arguments": {"weight": 10}},
+            ]
+        },
+    ],
+}
+
+
+def read(*plugins: dict[str, Any], actions: str = "allocate") -> Configuration:
+    return configuration_of({"actions": actions, "tiers": [{"plugins": list(plugins)}]})
+
+
+def scores(configuration: Configuration) -> dict[str, int]:
+    return {plugin.name: weight for plugin, weight in configuration.profiles["volcano"].scores}
+
+
+def test_the_guides_file() -> None:
+    found = configuration_of(GUIDE)
+    profile = found.profiles["volcano"]
+    assert [plugin.name for plugin in profile.filters] == [
+        "NodeUnschedulable",
+        "NodeName",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "NodeResourceTopologyMatch",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "numa-aware",
+    ]
+    assert scores(found) == {
+        "NodeResourcesFit": 1,
+        "NodeAffinity": 2,
+        "InterPodAffinity": 2,
+        "TaintToleration": 3,
+        "PodTopologySpread": 2,
+        "numa-aware": 1,
+    }
+    (numa_aware,) = (plugin for plugin in profile.filters if isinstance(plugin, NumaAware))
+    assert numa_aware.settings.weight == 10
+    assert found.remarks == (
+        "bayplan has no counterpart for the plugins conformance, drf, overcommit, proportion of Volcano: they have no effect",
+    )
+
+
+def test_the_config_map_that_holds_it() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: numa-aware\n    arguments:\n      weight: 3\n"
+    assert scores(configuration_of({"kind": "ConfigMap", "data": {"volcano-scheduler.conf": text}})) == {
+        "numa-aware": 1
+    }
+
+
+def test_the_kubelet_is_asked_whatever_the_file_says() -> None:
+    filters = [plugin.name for plugin in read({"name": "gang"}).profiles["volcano"].filters]
+    assert filters == ["NodeResourcesFit", "NodeResourceTopologyMatch"]
+
+
+@pytest.mark.parametrize(
+    "plugin, weights",
+    [
+        pytest.param({"name": "binpack", "arguments": {"binpack.weight": 5}}, {"NodeResourcesFit": 5}, id="binpack"),
+        pytest.param(
+            {"name": "nodeorder", "arguments": {"leastrequested.weight": 0, "podaffinity.weight": 7}},
+            {"NodeAffinity": 2, "InterPodAffinity": 7, "TaintToleration": 3, "PodTopologySpread": 2},
+            id="weights of nodeorder",
+        ),
+        pytest.param({"name": "numa-aware", "enableNodeOrder": False}, {}, id="switched off"),
+        pytest.param({"name": "numa-aware", "enabledVictim": False}, {"numa-aware": 1}, id="odd spelling"),
+    ],
+)
+def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
+    assert scores(read(plugin)) == weights
+
+
+@pytest.mark.parametrize(
+    "plugin, actions, remark",
+    [
+        (
+            {"name": "numa-aware", "arguments": {"weight": "10"}},
+            "allocate",
+            "numa-aware: weight: '10' is no whole number: taken as 1, as Volcano does",
+        ),
+        (
+            {"name": "gang"},
+            "enqueue, allocate, preempt, reclaim",
+            "bayplan moves no running pods for others: the actions preempt, reclaim have no effect",
+        ),
+    ],
+)
+def test_remarks(plugin: dict[str, Any], actions: str, remark: str) -> None:
+    assert read(plugin, actions=actions).remarks == (remark,)
+
+
+@pytest.mark.parametrize(
+    "raw, problem",
+    [
+        (
+            {"tiers": [{"plugins": [{"name": "gang", "enablePredicates": True}]}]},
+            "tiers[0].plugins[0].enablePredicates",
+        ),
+        ({"tiers": [{"plugins": [{"name": "gang", "enablePredicate": "no"}]}]}, "must be true or false"),
+        ({"tiers": [{"plugins": [{}]}]}, "tiers[0].plugins[0].name: is missing"),
+        ({"tiers": "gang"}, "tiers: Expected `array`, got `str`"),
+        ({"tiers": [], "actions": "allocate, evict"}, 'actions: "evict" is no action; expected enqueue, allocate'),
+        ({"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"weight": -1}}]}]}, "weight: -1 is not allowed"),
+        ({"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"wait": 1}}]}]}, "wait"),
+        ({"data": {"other": ""}}, 'data["volcano-scheduler.conf"]: is missing in the ConfigMap'),
+        ({"data": {"volcano-scheduler.conf": "a: ["}}, "is no YAML"),
+    ],
+)
+def test_bad_input_is_named(raw: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        configuration_of(raw)
+    assert problem in str(raised.value)
