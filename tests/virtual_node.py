@@ -61,13 +61,12 @@ class VirtualNode:
         self.server.stop()
 
     def admit(self, key: str, pod: PodRequest) -> Admission:
-        """Let a pod in, start it, and write the state files if it was admitted."""
+        """Let a pod in or not, start it, and write the state files: memory that was tried out comes back to other zones of its group."""
         with self.server.lock:
             admission = self.kubelet.admit(key, pod)
             if admission.admitted:
                 self.kubelet.start(key)
-        if admission.admitted:
-            self.write_state_files()
+        self.write_state_files()
         return admission
 
     def remove(self, key: str) -> None:

@@ -93,6 +93,11 @@ METHODS = ("with-exclusive-resources", "all")
     "--watch-namespace", default="*", show_default=True, metavar="NAME", help="Count only pods of this namespace."
 )
 @click.option(
+    "--watch-pods/--no-watch-pods",
+    "--exclude-terminal-pods/--no-exclude-terminal-pods",
+    help="Follow this node's pods at the API server: for kubelets before v1.34, which list pods that have ended.",
+)
+@click.option(
     "--reference-container",
     default="",
     metavar="NAMESPACE/POD/CONTAINER",
@@ -226,6 +231,7 @@ def _settings(given: dict[str, Any]) -> AgentSettings:
         excluded_resources=resources,
         excluded_pods=pods,
         reference_container=reference,
+        watch_pods=given["watch_pods"],
         interval=duration_of("--interval", given["interval"]),
         heartbeat=duration_of("--heartbeat", given["heartbeat"]),
     )

@@ -18,12 +18,13 @@ from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.services.agent.agent import Agent
 from bayplan.services.agent.metrics import AgentMetrics
+from bayplan.services.agent.own_pods import OwnPods
 from bayplan.services.agent.publisher import Publisher
 from bayplan.services.agent.report import Document, substance
 from bayplan.services.agent.scanner import Scan, Scanner
 from bayplan.services.agent.settings import AgentSettings
 from bayplan.services.agent.troubles import Troubles
-from bayplan.services.agent.wakers import Wakers
+from bayplan.services.agent.wakers import POD, Wakers
 from bayplan.services.edges.health import Certificate, serve_health
 
 logger = logging.getLogger(__name__)
@@ -93,7 +94,9 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
         client = await stack.enter_async_context(KubeClient(access, connections=2))
         metrics = AgentMetrics(troubles)
         publisher = Publisher(client, settings.node, troubles, heartbeat=settings.heartbeat, on_written=metrics.written)
-        agent = Agent(Scanner(settings), publisher, troubles, metrics)
+        wakers = Wakers(settings.state_folder, interval=settings.timer)
+        own_pods = OwnPods(client, settings.node, troubles, lambda: wakers.wake(POD))
+        agent = Agent(Scanner(settings, known_pods=own_pods.known), publisher, troubles, metrics)
         port = await stack.enter_async_context(
             serve_health(
                 health.address,
@@ -103,9 +106,10 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
                 certificate=health.certificate,
             )
         )
-        wakers = await stack.enter_async_context(Wakers(settings.state_folder, interval=settings.timer))
+        await stack.enter_async_context(wakers)
         logger.info("at work", extra={"node": settings.node, "server": access.server, "health_port": port})
-        await until_a_signal(asyncio.create_task(agent.run(wakers)), asyncio.create_task(publisher.run()))
+        work = [agent.run(wakers), publisher.run(), *([own_pods.run()] if settings.watch_pods else [])]
+        await until_a_signal(*map(asyncio.create_task, work))
 
 
 async def until_a_signal(*tasks: asyncio.Task[None]) -> None:

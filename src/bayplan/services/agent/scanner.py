@@ -22,6 +22,7 @@ from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
 from bayplan.services.agent.kubelet_config import KubeletSetup
 from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
+from bayplan.services.agent.own_pods import KnownPods
 from bayplan.services.agent.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of
 from bayplan.services.agent.podresources import KubeletSilent, kubelet_at
 from bayplan.services.agent.report import Document, FingerprintMethod, topology_document
@@ -39,6 +40,7 @@ from bayplan.services.agent.sysfs_files import SysfsError
 
 QUESTIONS = 3  # how often a kubelet that is at work is asked again within one look
 SOCKET_GRACE = 60.0  # seconds after the start in which a missing socket means a kubelet that restarts
+_NOBODY = KnownPods(frozenset(), frozenset(), frozenset())
 _OF_FINGERPRINT = frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
 
 
@@ -81,16 +83,21 @@ class _Notes:
 
 
 class Scanner:
-    """Looks at one node, again and again. `clock` is monotonic, `now` counts from 1970; both in seconds."""
+    """Looks at one node, again and again.
+
+    `known_pods` tells which pods live, if anybody knows (`own_pods.py`). `clock` is monotonic, `now` counts from 1970; both in seconds.
+    """
 
     def __init__(
         self,
         settings: AgentSettings,
         *,
+        known_pods: Callable[[], KnownPods | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
+        self._known_pods = known_pods
         self._clock = clock
         self._now = now
         self._started = clock()
@@ -135,6 +142,8 @@ class Scanner:
             if not self._notes_stand_in(error, notes):
                 raise CannotSee("podresources", error.kind, str(error)) from None
             made_at, pods, allocatable = self._now(), (), None
+        known = self._known_pods() or _NOBODY
+        pods = tuple(pod for pod in pods if pod.key not in known.ended_names)
         counted = [pod for pod in pods if self._counts(pod)]
         found = account(
             Evidence(
@@ -146,6 +155,8 @@ class Scanner:
                 cpu_state=notes.cpu,
                 memory_state=notes.memory,
                 device_state=notes.devices,
+                alive=known.alive,
+                ended=known.ended,
             ),
             self._settings.excluded_resources,
         )

@@ -53,6 +53,7 @@ class AgentSettings:
     interval: float = INTERVAL
     heartbeat: float = HEARTBEAT
     patience: float = 10.0
+    watch_pods: bool = False
     no_kubelet: bool = False
 
     @property

@@ -25,7 +25,7 @@ from bayplan.services.agent.folder_watch import CannotWatch, FolderWatch
 
 logger = logging.getLogger(__name__)
 
-TIMER, SIGNAL, START, FOLDER = "timer", "signal", "start", "folder"
+TIMER, SIGNAL, START, FOLDER, POD = "timer", "signal", "start", "folder", "pod"
 DEVICE_PLUGIN, SOCKET = "device-plugin", "podresources-socket"
 STATE_FILES = frozenset({"cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint"})
 CONFIGURATION_FILES = frozenset({"config.yaml", "kubeadm-flags.env"})
