@@ -21,6 +21,7 @@ from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResou
 from bayplan.scheduling.configuration import configuration_of
 from bayplan.scheduling.gang_reader import PLACEMENTS
 from bayplan.scheduling.gang_styles import STYLES
+from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.services.scheduler.gang_status import Progress, status_of
 from tests.helpers import Json
 
@@ -107,15 +108,24 @@ def test_writing_is_binding_explaining_and_nothing_else() -> None:
         *((group_of(each), "podgroups/status", "patch") for each in ALL_POD_GROUPS.values()),
     }
     assert rights("bayplan-scheduler-release") == {("", "pods", "delete")}
+    assert {right for right in rights("bayplan-pod-grouper") if right[2] not in reading} == {
+        ("", "pods", "patch"),
+        *(("bayplan.io", "podgroups", verb) for verb in ("create", "patch", "delete")),
+    }
     assert rights("bayplan-scheduler-lease") == {
         ("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")
     }
 
 
+def test_owners_of_every_kind_with_a_rule_may_be_read() -> None:
+    readable = {(group, resource) for group, resource, verb in rights("bayplan-pod-grouper") if verb == "get"}
+    assert {(group, f"{kind.lower()}s") for group, kind in KNOWN} <= readable
+
+
 def test_every_binding_binds_a_role_that_exists_to_the_scheduler() -> None:
     subject = {"kind": "ServiceAccount", "name": "bayplan-scheduler", "namespace": "bayplan-system"}
     bindings = [each for each in documents("base") if each["kind"].endswith("RoleBinding")]
-    assert len(bindings) == 3
+    assert len(bindings) == 4
     for binding in bindings:
         assert binding["subjects"] == [subject]
         assert the(binding["roleRef"]["kind"], binding["roleRef"]["name"])
