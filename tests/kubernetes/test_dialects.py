@@ -1,0 +1,172 @@
+"""Gangs as other systems write them, on a real API server: each example becomes one gang in the domain it asks for, and is told so in its own words.
+
+The controllers of those systems are not here; what they would create is in the examples. Kubernetes' own PodGroup is served by the API server itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.kubernetes.control_plane.plane import ControlPlane
+from tests.kubernetes.control_plane.waiting import wait_until
+from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.workloads import BLOCK, CRDS, GPU, RACK, ROOT, Json, create_all, node_body, topology_body
+
+EXAMPLES = ROOT / "examples" / "dialects"
+GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+GROUPS = {
+    "scheduling.volcano.sh": "v1beta1",
+    "scheduling.x-k8s.io": "v1alpha1",
+    "scheduling.run.ai": "v2alpha2",
+}
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """One that serves Kubernetes' PodGroups."""
+    served = "scheduling.k8s.io/v1alpha2=true"
+    with ControlPlane(apiserver_arguments=(f"--feature-gates={GATES}", f"--runtime-config={served}")) as plane:
+        for crd in CRDS:
+            plane.apply(crd)
+        for group, version in GROUPS.items():
+            plane.apply(any_pod_group(group, version))
+        yield plane
+
+
+def any_pod_group(group: str, version: str) -> Json:
+    """A definition that takes whatever somebody's PodGroup says."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"podgroups.{group}",
+            "annotations": {
+                "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
+            },
+        },
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane, namespace: str) -> str:
+    """A namespace in a cluster with the Topology `network`."""
+    control_plane.apply(topology_body())
+    return namespace
+
+
+@pytest.fixture
+def nodes(control_plane: ControlPlane, namespace: str) -> list[Json]:
+    """Two blocks of two racks of four nodes with 8 GPUs each."""
+    amounts: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
+    made = [
+        node_body(f"n{number}", amounts, **{BLOCK: f"b{number // 8}", RACK: f"r{number // 4}"}) for number in range(16)
+    ]
+    create_all(control_plane.kubeconfig, made)
+    return made
+
+
+def apply(plane: ControlPlane, file: str, namespace: str) -> None:
+    """The objects of an example, in the namespace of the test."""
+    for document in yaml.safe_load_all((EXAMPLES / file).read_text()):
+        document["metadata"]["namespace"] = namespace
+        plane.apply(document)
+
+
+def members(plane: ControlPlane, namespace: str) -> list[Json]:
+    found: list[Json] = plane.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return found
+
+
+def values(plane: ControlPlane, namespace: str, nodes: list[Json], label: str) -> set[str]:
+    """The values of a node label where the pods of a namespace stand."""
+    by_name = {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in nodes}
+    return {by_name[pod["spec"]["nodeName"]] for pod in members(plane, namespace)}
+
+
+def group(plane: ControlPlane, api_version: str, namespace: str) -> Json:
+    found: Json = plane.get(f"/apis/{api_version}/namespaces/{namespace}/podgroups/train")
+    return found
+
+
+@pytest.mark.parametrize(
+    "file, level",
+    [
+        ("coscheduling-podgroup.yaml", None),
+        ("kai-podgroup.yaml", BLOCK),
+        ("kubernetes-podgroup.yaml", RACK),
+        ("kueue-pods.yaml", BLOCK),
+        ("volcano-podgroup.yaml", RACK),
+    ],
+)
+def test_every_example_becomes_one_gang(
+    control_plane: ControlPlane, namespace: str, nodes: list[Json], file: str, level: str | None
+) -> None:
+    with running_scheduler(control_plane):
+        apply(control_plane, file, namespace)
+        wait_until(
+            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+        )
+    if level is not None:
+        assert len(values(control_plane, namespace, nodes, level)) == 1
+    ranks = [int(pod["metadata"]["annotations"]["bayplan.io/rank"]) for pod in members(control_plane, namespace)]
+    assert ranks == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "file, api_version, told",
+    [
+        ("coscheduling-podgroup.yaml", "scheduling.x-k8s.io/v1alpha1", {"phase": "Scheduled"}),
+        ("kai-podgroup.yaml", "scheduling.run.ai/v2alpha2", {"phase": "Running", "schedulingConditions": []}),
+        ("volcano-podgroup.yaml", "scheduling.volcano.sh/v1beta1", {"phase": "Running"}),
+        ("kubernetes-podgroup.yaml", "scheduling.k8s.io/v1alpha2", {}),
+    ],
+)
+def test_a_gang_is_told_how_far_it_has_come(
+    control_plane: ControlPlane, namespace: str, file: str, api_version: str, told: Json
+) -> None:
+    def status() -> Json:
+        found: Json = group(control_plane, api_version, namespace).get("status") or {}
+        return found
+
+    def words() -> str:
+        conditions = [*status().get("conditions", []), *status().get("schedulingConditions", [])]
+        return " ".join(each["message"] for each in conditions)
+
+    amounts: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
+    with running_scheduler(control_plane):
+        apply(control_plane, file, namespace)
+        if not file.startswith("coscheduling"):
+            wait_until(lambda: "no node" in words(), "the PodGroup says why it waits")
+        labels = {BLOCK: "b0", RACK: "r0"}
+        create_all(control_plane.kubeconfig, [node_body(f"n{number}", amounts, **labels) for number in range(2)])
+        wait_until(
+            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+        )
+        wait_until(lambda: told.items() <= status().items(), f"the status says {told}")
+        if file.startswith("kubernetes"):
+            wait_until(
+                lambda: (
+                    [(each["type"], each["status"]) for each in status()["conditions"]]
+                    == [("PodGroupScheduled", "True")]
+                ),
+                "the condition holds",
+            )
