@@ -85,9 +85,9 @@ def simulate(
         comparison = _compared(_scenario(scenario, seed, delay), schedulers)
         if report_file:
             from bayplan.simulate.page import page
-            from bayplan.simulate.schedulers import SCHEDULERS
+            from bayplan.simulate.schedulers import ON_REQUEST, SCHEDULERS
 
-            report_file.write(page(comparison, SCHEDULERS))
+            report_file.write(page(comparison, {**SCHEDULERS, **ON_REQUEST}))
         if picture_file:
             from bayplan.simulate.picture import simulation_svg
 
@@ -101,14 +101,15 @@ def simulate(
 
 def _schedulers(compare: str | None) -> list[str]:
     """The names of `--compare`, checked."""
-    from bayplan.simulate.schedulers import SCHEDULERS
+    from bayplan.simulate.schedulers import ON_REQUEST, SCHEDULERS
 
     if compare is None:
         return list(SCHEDULERS)
     names = [name.strip() for name in compare.split(",")]
     for name in names:
-        if name not in SCHEDULERS:
-            raise click.UsageError(f"--compare: '{name}' is not a scheduler; there are {', '.join(SCHEDULERS)}")
+        if name not in (*SCHEDULERS, *ON_REQUEST):
+            there_are = ", ".join((*SCHEDULERS, *ON_REQUEST))
+            raise click.UsageError(f"--compare: '{name}' is not a scheduler; there are {there_are}")
         if names.count(name) > 1:
             raise click.UsageError(f"--compare: '{name}' appears twice")
     return names

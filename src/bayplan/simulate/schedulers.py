@@ -1,7 +1,8 @@
 """The schedulers that a simulation compares, each as a profile of the same plugins and the same cycle.
 
 They differ in what they look at, not in how they are run: `blind` sees nodes as one number per resource, `upstream` asks
-NodeResourceTopologyMatch as scheduler-plugins answers and knows only what reports show, `bayplan` is bayplan with its ledger.
+NodeResourceTopologyMatch as scheduler-plugins answers and knows only what reports show, `bayplan` is bayplan with its ledger. `volcano` and
+`numa-aware` are for pods that ask for a topology policy; both keep bayplan's ledger, which is kinder to Volcano than its own.
 """
 
 from __future__ import annotations
@@ -11,14 +12,25 @@ from dataclasses import dataclass
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.volcano_numa_aware import KUBELET as KUBELET_RULES
+from bayplan.plugins.volcano_numa_aware import VOLCANO as VOLCANO_RULES
+from bayplan.plugins.volcano_numa_aware import NumaAware, NumaAwareArgs
 from bayplan.scheduling.profile import Profile, default_profile
 
 BLIND, UPSTREAM, BAYPLAN = "blind", "upstream", "bayplan"
+VOLCANO, NUMA_AWARE = "volcano", "numa-aware"
+# The plugin's weight in Volcano's user guide.
+NUMA_AWARE_WEIGHT = 10
 
 SCHEDULERS = {
     BLIND: "the stock scheduler without topology: node fit and least allocated",
     UPSTREAM: "scheduler-plugins' NodeResourceTopologyMatch, without its cache",
     BAYPLAN: "judges every node as its kubelet would, and remembers what it promised",
+}
+# Compared only where they are asked for: they make a difference to pods that ask for a topology policy.
+ON_REQUEST = {
+    VOLCANO: "Volcano's plugin numa-aware, which looks at the CPUs of main containers",
+    NUMA_AWARE: "bayplan with the plugin numa-aware: nodes by the policy that a pod asks for",
 }
 
 
@@ -38,13 +50,22 @@ class Scheduler:
 
 
 def scheduler_named(name: str) -> Scheduler:
-    """One of `SCHEDULERS`."""
+    """One of `SCHEDULERS` or `ON_REQUEST`."""
     if name == BLIND:
         return Scheduler(name, _without_topology(default_profile()), reads_reports=False, keeps_ledger=False)
     if name == UPSTREAM:
         topology = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"}))
         return Scheduler(name, default_profile(topology), reads_reports=True, keeps_ledger=False)
-    return Scheduler(name, default_profile(), reads_reports=True, keeps_ledger=True, knows_gangs=True)
+    if name == VOLCANO:
+        profile = _with_numa_aware(_without_topology(default_profile()), VOLCANO_RULES)
+        return Scheduler(name, profile, reads_reports=True, keeps_ledger=True)
+    profile = _with_numa_aware(default_profile(), KUBELET_RULES) if name == NUMA_AWARE else default_profile()
+    return Scheduler(name, profile, reads_reports=True, keeps_ledger=True, knows_gangs=True)
+
+
+def _with_numa_aware(profile: Profile, rules: str) -> Profile:
+    plugin = NumaAware(settings=NumaAwareArgs(weight=NUMA_AWARE_WEIGHT, compatibility=rules))
+    return Profile(plugin.name, (*profile.filters, plugin), (*profile.scores, (plugin, 1)))
 
 
 def _without_topology(profile: Profile) -> Profile:

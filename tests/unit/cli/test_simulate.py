@@ -153,8 +153,14 @@ def test_report_delay_takes_the_place_of_the_scenarios(
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--compare", "blind,kube"], "--compare: 'kube' is not a scheduler; there are blind, upstream, bayplan"),
-        (["--compare", ""], "--compare: '' is not a scheduler; there are blind, upstream, bayplan"),
+        (
+            ["--compare", "blind,kube"],
+            "--compare: 'kube' is not a scheduler; there are blind, upstream, bayplan, volcano, numa-aware",
+        ),
+        (
+            ["--compare", ""],
+            "--compare: '' is not a scheduler; there are blind, upstream, bayplan, volcano, numa-aware",
+        ),
         (["--compare", "blind,blind"], "--compare: 'blind' appears twice"),
         (["--report-delay", "soon"], '--report-delay: "soon" is no duration: must be like 90s, 1h30m or 250ms'),
         (["--seed", str(2**63)], f"--seed: {2**63} is not allowed: must be 0 to {2**63 - 1}"),

@@ -37,7 +37,9 @@ CONTAINER_FIELDS = (
 NATIVE = (CPU, MEMORY, "ephemeral-storage")
 
 
-def template_of(written: Written, name: str, namespace: str, labels: dict[str, str]) -> Pod | None:
+def template_of(
+    written: Written, name: str, namespace: str, labels: dict[str, str], annotations: dict[str, str] | None = None
+) -> Pod | None:
     """The pod that is written here, called as its workload is; None if something is wrong with it."""
     before = len(written.faults.found)
     section = Section(written, POD_FIELDS)
@@ -56,7 +58,8 @@ def template_of(written: Written, name: str, namespace: str, labels: dict[str, s
         spec = {**spec, "resources": None, "containers": [{"name": name, "resources": resources}]}
     if len(written.faults.found) > before:
         return None
-    wire = {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": spec}
+    metadata = {"name": name, "namespace": namespace, "labels": labels, "annotations": annotations or {}}
+    wire = {"metadata": metadata, "spec": spec}
     try:
         pod = msgspec.convert(wire, Pod)
         pod_class_of(pod)

@@ -12,7 +12,19 @@ from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, Member, Tog
 from bayplan.simulate.scenario.pods import template_of
 from bayplan.simulate.scenario.values import label, name, one_of, text, whole_number
 
-KEYS = ("name", "namespace", "kind", "labels", "replicas", "gang", "arrive", "runs", "backoffLimit", "pod")
+KEYS = (
+    "name",
+    "namespace",
+    "kind",
+    "labels",
+    "annotations",
+    "replicas",
+    "gang",
+    "arrive",
+    "runs",
+    "backoffLimit",
+    "pod",
+)
 GANG_KEYS = ("size", "required", "preferred")
 # What creates pods in Kubernetes, and how the simulation treats it.
 KINDS = {
@@ -32,6 +44,7 @@ def workload_of(written: Written, seed: int) -> Workload | None:
     namespace = section.take("namespace", name, "default")
     kind = section.take("kind", one_of(KINDS), Kind.REPLICA_SET)
     labels = section.entries("labels", label)
+    annotations = section.entries("annotations", lambda _, value: text(value))
     replicas = section.take("replicas", whole_number(1, MOST_PODS), 1)
     for key in ("runs", "backoffLimit"):
         value = section.get(key)
@@ -42,7 +55,7 @@ def workload_of(written: Written, seed: int) -> Workload | None:
     no_end: list[float | None] = [None] * replicas
     moments = section.take("arrive", lambda value: arrivals(value, replicas, chance(seed, chosen, "arrivals")), no_time)
     times = section.take("runs", lambda value: run_times(value, replicas, chance(seed, chosen, "run times")), no_end)
-    template = section.need("pod", lambda value: template_of(value, own_name, namespace, labels), None)
+    template = section.need("pod", lambda value: template_of(value, own_name, namespace, labels, annotations), None)
     if template is None:
         return None
     return Workload(
