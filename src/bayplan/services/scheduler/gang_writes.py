@@ -38,7 +38,7 @@ class _Wanted:
 
 
 class GangStatusWriter:
-    """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(written, message)`, `gangs.complete(written, running)`."""
+    """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(written, message, members)`."""
 
     def __init__(self, client: KubeClient, *, rate: float = 50.0, clock: Callable[[], float] = time.time) -> None:
         self.outbox = Outbox(self._send, rate=rate)
@@ -62,11 +62,9 @@ class GangStatusWriter:
 
     def _since(self, told: Progress | None) -> str:
         """When the present state began: a new message is not a new state."""
-        return (
-            told.since
-            if told is not None
-            else datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        )
+        if told is not None:
+            return told.since
+        return datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _put(self, written: AnyPodGroup, progress: Progress) -> None:
         uid = written.metadata.uid
