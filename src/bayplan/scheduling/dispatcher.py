@@ -26,22 +26,15 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
-from bayplan.scheduling.dialects import own
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, key_of
-from bayplan.scheduling.gang import Gang
-from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
-from bayplan.scheduling.gang_members import Incomplete
-from bayplan.scheduling.gang_relations import may_concern
+from bayplan.scheduling.dialects.table import AnyPodGroup
+from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.gang_roster import GangRoster
-from bayplan.scheduling.half_bound import HalfBound
+from bayplan.scheduling.gang_units import GANG, GangUnits
 from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
-from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.scheduling.todo import Assignment, Bind, Refusal, Todo
 from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import NO_NAMESPACES, ForGang, ForItself, ForNeighbours, ForRoom, Waits, Waking
-
-GANG = "gang "
-REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
+from bayplan.scheduling.waking import ForItself, ForNeighbours, ForRoom, Waits, Waking
 
 
 class Dispatcher:
@@ -75,11 +68,16 @@ class Dispatcher:
         self._waking = Waking(self.state, self.schedulers)
         self._woken_at: tuple[int, ...] = ()
         self.waiting: dict[str, Pod] = {}
-        # How long attempts take is for somebody with a clock to say.
-        self._stopwatch = stopwatch
-        self._half_bound = HalfBound(completes_in)
-        # Gangs that something happened to since the last decision, and when.
-        self._touched: dict[str, float] = {}
+        self.gangs = GangUnits(
+            self.state,
+            self.reports,
+            self.roster,
+            self.queue,
+            self._waking,
+            self.schedulers,
+            completes_in=completes_in,
+            stopwatch=stopwatch,
+        )
 
     # -- news -----------------------------------------------------------------------------------------------------
 
@@ -97,7 +95,7 @@ class Dispatcher:
             self.reports.pod_changed(pod)
             self._waking.pods_changed(pod.metadata.namespace or "default")
             if name:
-                self._touched.setdefault(name, now)
+                self.gangs.touch(name, now)
         elif pod.spec.scheduler_name in self.profiles:
             self._await(key, pod, now)
         else:
@@ -113,7 +111,7 @@ class Dispatcher:
             self.reports.pod_changed(stood)
         self._waking.pods_changed(key.partition("/")[0])
         if name:
-            self._touched.setdefault(name, now)
+            self.gangs.touch(name, now)
 
     def set_report(self, report: NodeResourceTopology, now: float) -> None:
         """A node reported itself."""
@@ -131,21 +129,15 @@ class Dispatcher:
             self.trees.set(name, levels)
         # Gangs that name it, or that could now mean it.
         for gang in self.roster.names():
-            self._touched.setdefault(gang, now)
+            self.gangs.touch(gang, now)
 
     def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup came or changed."""
-        known = self.roster.groups.get(key_of(written))
-        name = self.roster.set_group(written)
-        if dialect_of(written).was_complete(written):
-            self._half_bound.was_complete(name, own.complete_since(written))
-        if known is None or not _asks_for_the_same(known, written):
-            self._touched.setdefault(name, now)
+        self.gangs.set_group(written, now)
 
     def remove_group(self, name: str, now: float) -> None:
         """A PodGroup is gone."""
-        self.roster.remove_group(name)
-        self._touched.setdefault(name, now)
+        self.gangs.remove_group(name, now)
 
     def _is_another(self, key: str, pod: Pod) -> bool:
         """True if a pod of that name was known, and it was another one."""
@@ -164,7 +156,7 @@ class Dispatcher:
             self.state.note(problem)
         if name:
             self.queue.remove(key)
-            self._touched.setdefault(name, now)
+            self.gangs.touch(name, now)
         elif pod.metadata.deletion_timestamp:
             self.queue.remove(key)
         else:
@@ -181,21 +173,6 @@ class Dispatcher:
         created = self._created(key, now)
         self.queue.put(key, priority=pod.spec.priority or 0, created=created, now=now, gated=gated)
 
-    def _queue_gangs(self, now: float) -> None:
-        """Gangs that something happened to since the last decision: a thousand pods that arrive make one unit."""
-        for name, since in self._touched.items():
-            waiting, running = self.roster.waiting(name), self.roster.running(name)
-            if not waiting and not running:
-                self._half_bound.forget(name)
-                self.queue.remove(GANG + name)
-            elif not waiting and self._half_bound.is_complete(name):
-                self.queue.remove(GANG + name)
-            else:
-                priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
-                created = self._created(GANG + name, since)
-                self.queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting))
-        self._touched.clear()
-
     def _created(self, unit: str, now: float) -> float:
         """When a unit began to wait: a change does not make it younger."""
         known = self.queue.get(unit)
@@ -209,11 +186,11 @@ class Dispatcher:
 
     def decide(self, now: float) -> Todo | None:
         """Decide about the next unit; None if nobody is waiting that has something to hope for."""
-        self._queue_gangs(now)
+        self.gangs.queue_touched(now)
         unit = self.queue.pop(now)
         while unit is not None:
             try:
-                todo = self._decide_gang(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
+                todo = self.gangs.decide(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
             except Exception as error:  # noqa: BLE001 - a bug of ours that one unit brings to light must not stop all others
                 todo = self._give_up(unit, error, now)
             if todo is not None:
@@ -254,82 +231,6 @@ class Dispatcher:
         self.reports.reserved(decision.node or "", pod)
         return Bind(key, (Assignment(pod, decision),))
 
-    def _decide_gang(self, unit: str, now: float) -> Todo | None:
-        name = unit.removeprefix(GANG)
-        waiting, running = tuple(self.roster.waiting(name)), tuple(self.roster.running(name))
-        self._half_bound.look_at(name, (*waiting, *running))
-        if any(pod_key(pod) in self.state.pods for pod in waiting):
-            # Some are bound, and the news has not come yet: it brings the gang back here.
-            self.queue.done(unit)
-            return None
-        try:
-            gang = self.roster.gang(name)
-            if isinstance(gang, Incomplete):
-                return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
-            if not any(group.least for group in gang.whole.every_group()) and self._half_bound.completed(name):
-                self.queue.done(unit)
-                self._touched.setdefault(name, now)
-                return Complete(name, len(running))
-            if not gang.pods:
-                self.queue.done(unit)
-                return None
-            return self._place_gang(unit, gang, running, now)
-        except InvalidObject as error:
-            return self._wait(unit, running, now, Refusal(unit, waiting, str(error), invalid=True))
-
-    def _place_gang(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Todo:
-        pods = {pod_key(pod): pod for pod in gang.pods}
-        waiting = tuple(pods.values())
-        held = next((pod for pod in waiting if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp), None)
-        if held is not None:
-            why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
-            return self._wait(unit, running, now, Refusal(unit, waiting, f"pod {pod_key(held)} {why}"))
-        began = self._stopwatch()
-        scheduler = self.schedulers[gang.pods[0].spec.scheduler_name or ""]
-        known = self.queue.get(unit)
-        waited = now - known.first_seen if known is not None else 0.0
-        decision = schedule_gang(scheduler, gang, waited)
-        taken = assume_gang(scheduler, gang, decision) if decision.placed else None
-        if taken is not None:
-            for each in taken:
-                self.reports.reserved(each.node or "", pods[each.pod])
-            seats = zip(taken, decision.seats, strict=True)
-            return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
-        reason = REFUSED_AFTER_ALL if decision.placed else ""
-        patience_ends = None
-        if decision.waits and gang.patience is not None:
-            patience_ends = now - waited + gang.patience.seconds
-        refusal = Refusal(unit, waiting, reason, gang=decision)
-        # Where neighbours matter, pods of any namespace may be the ones that keep it out.
-        namespaces = None if may_concern(self.state, gang, scheduler.profile) else NO_NAMESPACES
-        waits_for = ForGang(scheduler.profile.name, gang, namespaces)
-        took = self._stopwatch() - began
-        return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
-
-    def _wait(
-        self,
-        unit: str,
-        running: tuple[Pod, ...],
-        now: float,
-        refusal: Refusal,
-        waits_for: Waits | None = None,
-        *,
-        took: float = 0.0,
-        again_at: float | None = None,
-    ) -> Todo:
-        """A gang has no place. One that began long ago and was never whole gives up what it has."""
-        name = unit.removeprefix(GANG)
-        # Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.
-        ours = self._half_bound.to_release(name, running, now) if dialect_of_gang(name) is own.DIALECT else ()
-        if ours:
-            self.queue.retry(unit, now)
-            return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
-        looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
-        waits_for = waits_for or ForItself(unit)
-        self.queue.failed(unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None))
-        self._waking.parked(waits_for)
-        return refusal
-
     def _waits_for(self, pod: Pod, profile: Profile) -> Waits:
         """Room on a node; or, where nodes would take it, that other pods come or go."""
         pod_class = self.state.classes.of(pod)
@@ -360,7 +261,7 @@ class Dispatcher:
             self.reports.bound(assignment.node, assignment.pod)
         if todo.unit.startswith(GANG):
             self.queue.done(todo.unit)
-            self._touched.setdefault(todo.unit.removeprefix(GANG), now)
+            self.gangs.touch(todo.unit.removeprefix(GANG), now)
         elif self._still_waits(todo.assignments[0].pod):
             self.queue.done(todo.unit)
 
@@ -376,7 +277,7 @@ class Dispatcher:
                 self.reports.bound(assignment.node, assignment.pod)
         if todo.unit.startswith(GANG):
             self.queue.retry(todo.unit, now)
-            self._touched.setdefault(todo.unit.removeprefix(GANG), now)
+            self.gangs.touch(todo.unit.removeprefix(GANG), now)
         elif self._still_waits(todo.assignments[0].pod):
             self.queue.retry(todo.unit, now)
 
@@ -403,9 +304,3 @@ def _asks_the_same(known: Pod, pod: Pod) -> bool:
         and before.annotations == after.annotations
         and before.deletion_timestamp == after.deletion_timestamp
     )
-
-
-def _asks_for_the_same(known: AnyPodGroup, written: AnyPodGroup) -> bool:
-    """True if a PodGroup has changed in its status alone, which we write ourselves."""
-    before, after = known.metadata, written.metadata
-    return known.spec == written.spec and (before.uid, before.annotations) == (after.uid, after.annotations)

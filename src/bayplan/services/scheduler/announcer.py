@@ -16,7 +16,8 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
 from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
-from bayplan.scheduling.dispatcher import GANG, Dispatcher
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang_units import GANG
 from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject

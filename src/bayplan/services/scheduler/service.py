@@ -19,7 +19,8 @@ from bayplan.kube.client import KubeClient
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.watch import WatchSettings, follow
-from bayplan.scheduling.dispatcher import GANG, Dispatcher
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang_units import GANG
 from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder

@@ -1,0 +1,175 @@
+"""Gangs as units of the queue: what is put, what is decided, and what becomes of a gang that has begun.
+
+`scheduling/dispatcher.py` has all news and hands those about gangs over; a gang that something happened to is *touched*, and queued before the next
+decision, so that a thousand pods that arrive make one unit. Deciding is `gang_cycle.py`'s; here is what stands around it: who must have arrived, who
+is held back, that a gang which is whole is told so once, and that one which began and cannot be completed makes room (`half_bound.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bayplan.cluster.report_intake import ReportIntake
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.scheduling.dialects import own
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, key_of
+from bayplan.scheduling.gang import Gang
+from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_relations import may_concern
+from bayplan.scheduling.gang_roster import GangRoster
+from bayplan.scheduling.half_bound import HalfBound
+from bayplan.scheduling.queue import SchedulingQueue
+from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.scheduling.waking import NO_NAMESPACES, ForGang, ForItself, Waits, Waking
+
+GANG = "gang "
+REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
+
+
+class GangUnits:
+    """The gangs of one dispatcher, whose parts it works on."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        reports: ReportIntake,
+        roster: GangRoster,
+        queue: SchedulingQueue,
+        waking: Waking,
+        schedulers: Mapping[str, GangScheduler],
+        *,
+        completes_in: float,
+        stopwatch: Callable[[], float],
+    ) -> None:
+        self.state = state
+        self.reports = reports
+        self.roster = roster
+        self.queue = queue
+        self.schedulers = schedulers
+        self._waking = waking
+        # How long attempts take is for somebody with a clock to say.
+        self._stopwatch = stopwatch
+        self._half_bound = HalfBound(completes_in)
+        # Gangs that something happened to since the last decision, and when.
+        self._touched: dict[str, float] = {}
+
+    def touch(self, name: str, now: float) -> None:
+        """Something happened to a gang or to one of its pods."""
+        self._touched.setdefault(name, now)
+
+    def set_group(self, written: AnyPodGroup, now: float) -> None:
+        """A PodGroup came or changed."""
+        known = self.roster.groups.get(key_of(written))
+        name = self.roster.set_group(written)
+        if dialect_of(written).was_complete(written):
+            self._half_bound.was_complete(name, own.complete_since(written))
+        if known is None or not _asks_for_the_same(known, written):
+            self.touch(name, now)
+
+    def remove_group(self, name: str, now: float) -> None:
+        """A PodGroup is gone."""
+        self.roster.remove_group(name)
+        self.touch(name, now)
+
+    def queue_touched(self, now: float) -> None:
+        """Put those into the queue that something happened to since the last decision."""
+        for name, since in self._touched.items():
+            waiting, running = self.roster.waiting(name), self.roster.running(name)
+            if not waiting and not running:
+                self._half_bound.forget(name)
+                self.queue.remove(GANG + name)
+            elif not waiting and self._half_bound.is_complete(name):
+                self.queue.remove(GANG + name)
+            else:
+                priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
+                known = self.queue.get(GANG + name)
+                # A change does not make it younger.
+                created = since if known is None else known.created
+                self.queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting))
+        self._touched.clear()
+
+    def decide(self, unit: str, now: float) -> Todo | None:
+        """Decide about the gang whose turn it is."""
+        name = unit.removeprefix(GANG)
+        waiting, running = tuple(self.roster.waiting(name)), tuple(self.roster.running(name))
+        self._half_bound.look_at(name, (*waiting, *running))
+        if any(pod_key(pod) in self.state.pods for pod in waiting):
+            # Some are bound, and the news has not come yet: it brings the gang back here.
+            self.queue.done(unit)
+            return None
+        try:
+            gang = self.roster.gang(name)
+            if isinstance(gang, Incomplete):
+                return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
+            if not any(group.least for group in gang.whole.every_group()) and self._half_bound.completed(name):
+                self.queue.done(unit)
+                self.touch(name, now)
+                return Complete(name, len(running))
+            if not gang.pods:
+                self.queue.done(unit)
+                return None
+            return self._place(unit, gang, running, now)
+        except InvalidObject as error:
+            return self._wait(unit, running, now, Refusal(unit, waiting, str(error), invalid=True))
+
+    def _place(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Todo:
+        pods = {pod_key(pod): pod for pod in gang.pods}
+        waiting = tuple(pods.values())
+        held = next((pod for pod in waiting if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp), None)
+        if held is not None:
+            why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
+            return self._wait(unit, running, now, Refusal(unit, waiting, f"pod {pod_key(held)} {why}"))
+        began = self._stopwatch()
+        scheduler = self.schedulers[gang.pods[0].spec.scheduler_name or ""]
+        known = self.queue.get(unit)
+        waited = now - known.first_seen if known is not None else 0.0
+        decision = schedule_gang(scheduler, gang, waited)
+        taken = assume_gang(scheduler, gang, decision) if decision.placed else None
+        if taken is not None:
+            for each in taken:
+                self.reports.reserved(each.node or "", pods[each.pod])
+            seats = zip(taken, decision.seats, strict=True)
+            return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
+        reason = REFUSED_AFTER_ALL if decision.placed else ""
+        patience_ends = None
+        if decision.waits and gang.patience is not None:
+            patience_ends = now - waited + gang.patience.seconds
+        refusal = Refusal(unit, waiting, reason, gang=decision)
+        # Where neighbours matter, pods of any namespace may be the ones that keep it out.
+        namespaces = None if may_concern(self.state, gang, scheduler.profile) else NO_NAMESPACES
+        waits_for = ForGang(scheduler.profile.name, gang, namespaces)
+        took = self._stopwatch() - began
+        return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
+
+    def _wait(
+        self,
+        unit: str,
+        running: tuple[Pod, ...],
+        now: float,
+        refusal: Refusal,
+        waits_for: Waits | None = None,
+        *,
+        took: float = 0.0,
+        again_at: float | None = None,
+    ) -> Todo:
+        """A gang has no place. One that began long ago and was never whole gives up what it has."""
+        name = unit.removeprefix(GANG)
+        # Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.
+        ours = self._half_bound.to_release(name, running, now) if dialect_of_gang(name) is own.DIALECT else ()
+        if ours:
+            self.queue.retry(unit, now)
+            return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
+        looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
+        waits_for = waits_for or ForItself(unit)
+        self.queue.failed(unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None))
+        self._waking.parked(waits_for)
+        return refusal
+
+
+def _asks_for_the_same(known: AnyPodGroup, written: AnyPodGroup) -> bool:
+    """True if a PodGroup has changed in its status alone, which we write ourselves."""
+    before, after = known.metadata, written.metadata
+    return known.spec == written.spec and (before.uid, before.annotations) == (after.uid, after.annotations)
