@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import CPU, PodRequest, effective_request
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.services.agent.settings import AgentSettings
 from bayplan.simulate.kubelet import (
     CannotStart,
     Cpu,
@@ -60,7 +62,7 @@ def _exists(zone: MachineZone, name: str) -> bool:
     return name == "memory" or zone.huge_pages.get(name, 0) > 0
 
 
-def columns_of(document: Json, kubelet: VirtualKubelet) -> ZoneAmounts:
+def columns_of(document: Json) -> ZoneAmounts:
     """What a scheduler's columns have after it read a report, of the resources that the zones report."""
     state = ClusterState()
     state.set_node(node("n1", {}))
@@ -77,6 +79,18 @@ def zones_in(state: ClusterState, name: str, document: Json) -> ZoneAmounts:
             resource["name"]: free_in_zones(state, name, resource["name"])[position] for resource in zone["resources"]
         }
     return found
+
+
+def settings_for(virtual: VirtualNode, **more: Any) -> AgentSettings:
+    """How an agent is told to look at this node."""
+    return AgentSettings(
+        node=virtual.name,
+        sysfs=virtual.sysfs,
+        socket=virtual.socket,
+        state_folder=virtual.state_folder,
+        kubelet_config=str(virtual.config_file),
+        **more,
+    )
 
 
 def attributes_in(document: Json) -> Mapping[str, str]:

@@ -257,11 +257,16 @@ def kubelet_configuration(kubelet: VirtualKubelet) -> Json:
     return written
 
 
+def uid_of(key: str) -> str:
+    """The UID of a pod, which is made of its name here."""
+    return f"uid-{key.replace('/', '-')}"
+
+
 def state_files(kubelet: VirtualKubelet) -> dict[str, Json]:
-    """The managers' checkpoints by file name. A pod's uid is its name here; checksums are not looked at by anybody but the kubelet."""
+    """The managers' checkpoints by file name. Checksums are looked at by nobody but the kubelet."""
     free = kubelet.free()
     settings = kubelet.configuration.settings
-    held = {key.replace("/", "_"): {each.name: each for each in pod.containers} for key, pod in kubelet.pods.items()}
+    held = {uid_of(key): {each.name: each for each in pod.containers} for key, pod in kubelet.pods.items()}
     shared = kubelet.reserved_cpus | (free.cpus or frozenset())
     files: dict[str, Json] = {
         "cpu_manager_state": {

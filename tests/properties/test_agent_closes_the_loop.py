@@ -1,0 +1,53 @@
+"""The loop closed: virtual kubelet, real unix socket, real files, agent, report, scheduler's columns: equal to the kubelet's own free state.
+
+On random machines and kubelets pods come and go; after every step the agent looks and a scheduler reads its report. Zones, CPUs, memory and devices
+must be what the kubelet could hand out at this moment, init containers included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from bayplan.cluster.inventory import cpu_set, read_inventory, read_pods
+from bayplan.services.agent.own_pods import KnownPods
+from bayplan.services.agent.scanner import Scanner
+from bayplan.simulate.kubelet.report import NodeAgent
+from tests.closed_loop import any_kubelet, attributes_in, columns_of, free_of, live, settings_for
+from tests.virtual_node import VirtualNode, uid_of
+
+STEPS = 250
+
+
+@pytest.mark.parametrize("draw", range(12))
+def test_columns_are_what_the_kubelet_has_free(draw: int, tmp_path: Path) -> None:
+    asyncio.run(story(Random(draw), tmp_path))
+
+
+async def story(random: Random, folder: Path) -> None:
+    with VirtualNode(folder / "n1", any_kubelet(random)) as node:
+        scanner = Scanner(settings_for(node), known_pods=lambda: alive_on(node))
+        virtual_agent = NodeAgent("n1", node.kubelet)
+        for what in live(random, node, STEPS):
+            scan = await scanner.scan(anew=False)
+            assert columns_of(scan.document) == free_of(node.kubelet), what
+            attributes = attributes_in(scan.document)
+            inventory, pods = read_inventory(attributes), read_pods(attributes)
+            assert inventory is not None
+            free = node.kubelet.free().cpus
+            if free is not None:
+                assert inventory.free_cpus == cpu_set(",".join(map(str, sorted(free)))), what
+            # What pods hold is what the kubelet lists: of init containers that ended nobody says whose they were.
+            assert pods is not None
+            assert set(pods) == set(node.kubelet.pods), what
+            for key, held in pods.items():
+                held_truly = msgspec.to_builtins(virtual_agent.holdings(key))
+                assert set(held) <= set(held_truly), what
+
+
+def alive_on(node: VirtualNode) -> KnownPods:
+    return KnownPods(frozenset(uid_of(key) for key in node.kubelet.pods), frozenset(), frozenset())
