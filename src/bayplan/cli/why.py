@@ -51,7 +51,7 @@ def why(
     A pending pod: which nodes fell away for which reason, the nearest misses, the smallest change that would let it in; or
     where it would go now. A running pod: its node and zones. A failed pod: why, and where it would go now.
 
-    A PodGroup, bayplan's own or KAI's: where it would go now, or what room each level of its topology has, which nodes fell away
+    A PodGroup, bayplan's own or another system's: where it would go now, or what room each level of its topology has, which nodes fell away
     for which reason, and whether it is proven that there is no place.
 
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
