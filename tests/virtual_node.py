@@ -97,6 +97,7 @@ class PodResourcesServer:
         self.asked: list[str] = []
         self.without: set[str] = set()  # calls that this kubelet does not have
         self.more_pods: list[wire.PodResources] = []
+        self.after_answer: Callable[[], None] = lambda: None  # happens between a `List` and whatever comes next
 
     def start(self) -> None:
         """Listen; a socket file that was left behind is replaced."""
@@ -152,6 +153,9 @@ class PodResourcesServer:
                 except KeyError as error:
                     # As the kubelet: an error without a status of its own.
                     context.abort(grpc.StatusCode.UNKNOWN, str(error.args[0]))
+                finally:
+                    if call == "List":
+                        self.after_answer()
 
         return answer
 

@@ -154,7 +154,8 @@ class Scanner:
                 shared_cpus=self._shared_cpus(pods),
                 cpu_state=notes.cpu,
                 memory_state=notes.memory,
-                device_state=notes.devices,
+                # It tells only which devices are held: without the others that would read as if none were left.
+                device_state=notes.devices if allocatable is not None else None,
                 alive=known.alive,
                 ended=known.ended,
             ),
