@@ -29,9 +29,15 @@ ENDS_WITHIN = 30.0
 class RunningScheduler:
     """A scheduler in a process of its own."""
 
-    def __init__(self, kubeconfig: Path, arguments: tuple[str, ...], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        arguments: tuple[str, ...],
+        environment: dict[str, str] | None = None,
+        program: str = "scheduler",
+    ) -> None:
         self.port = _free_port()
-        command = [sys.executable, "-c", PROGRAM, "scheduler", "--kubeconfig", str(kubeconfig)]
+        command = [sys.executable, "-c", PROGRAM, program, "--kubeconfig", str(kubeconfig)]
         command += ["--health-address", f"127.0.0.1:{self.port}", *arguments]
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in close()
         self.process = subprocess.Popen(
@@ -104,6 +110,19 @@ def running_scheduler(
         yield scheduler
     finally:
         scheduler.close()
+
+
+@contextmanager
+def running_pod_grouper(
+    plane: ControlPlane, *arguments: str, kubeconfig: Path | None = None
+) -> Iterator[RunningScheduler]:
+    """`bayplan pod-grouper` by itself, ready; it has the same health, metrics and lease as a scheduler."""
+    grouper = RunningScheduler(kubeconfig or plane.kubeconfig, arguments, program="pod-grouper")
+    try:
+        grouper.wait_until_ready()
+        yield grouper
+    finally:
+        grouper.close()
 
 
 def _free_port() -> int:

@@ -24,7 +24,7 @@ from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.grouping.group import group_for
 from bayplan.scheduling.grouping.grouping import Grouping, Problem
 from bayplan.scheduling.grouping.questions import Question
-from bayplan.scheduling.grouping.raw import RawObject, Reference
+from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books, waits
 from bayplan.services.pod_grouper.discovery import Discovery
@@ -269,7 +269,7 @@ class PodGrouper:
         self._metrics.groups(self.books.made())
 
     async def _clean_up(self, key: str, written: AnyPodGroup, now: float) -> None:
-        """Delete a group that nobody names, if its owner is gone or it has been so for long."""
+        """Delete a group that nobody names, if its owner is gone or going, or it has been so for long."""
         owner = next(iter(written.metadata.owner_references or ()), None)
         there = None
         if owner is not None and now - self._unused_since.get(key, now) < UNUSED_AT_MOST:
@@ -279,7 +279,8 @@ class PodGrouper:
                 there = await self._owners.fetch(about, no_older_than=0.0)
             except Unreadable:
                 return
-        if there is None and not self.books.members(key) and self._holds_lease():
+        going = there is None or bool(metadata_of(there).get("deletionTimestamp"))
+        if going and not self.books.members(key) and self._holds_lease():
             logger.info("deleting a PodGroup that nobody needs", extra={"gang": key})
             await self._writer.delete(key, written)
 

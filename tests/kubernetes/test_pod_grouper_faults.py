@@ -1,0 +1,266 @@
+"""The pod grouper when things go wrong: stopped halfway, meddled with, two at once, owners that are wrong, unreadable or gone.
+
+Whatever happens, there is one PodGroup for each gang, every pod names it, and what nobody needs goes away. Controllers are played as in `test_pod_grouper.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kubernetes.control_plane.plane import ControlPlane
+from tests.kubernetes.control_plane.waiting import wait_until
+from tests.kubernetes.controllers import create_workload, owned_by, play_controller, pod_from
+from tests.kubernetes.running_scheduler import running_pod_grouper, running_scheduler
+from tests.kubernetes.workloads import (
+    CRDS,
+    GPU,
+    RACK,
+    ROOT,
+    Json,
+    create_all,
+    node_body,
+    wait_until_told,
+    why_it_waits,
+)
+
+JOB = ROOT / "examples" / "workloads" / "job.yaml"
+PODS = "/api/v1/namespaces/{}/pods"
+JOBS = "/apis/batch/v1/namespaces/{}/jobs"
+GROUPS = "/apis/bayplan.io/v1alpha1/namespaces/{}/podgroups"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
+REQUIRED = "kai.scheduler/topology-required-placement"
+SCHEDULED_BY_BAYPLAN = {"schedulerName": "bayplan", "containers": [{"name": "main", "image": "example.com/none"}]}
+
+
+def pods_in(plane: ControlPlane, namespace: str) -> list[Json]:
+    pods: list[Json] = plane.get(PODS.format(namespace))["items"]
+    return pods
+
+
+def groups_in(plane: ControlPlane, namespace: str) -> list[Json]:
+    groups: list[Json] = plane.get(GROUPS.format(namespace))["items"]
+    return groups
+
+
+def events_about(plane: ControlPlane, namespace: str, kind: str, reason: str) -> list[str]:
+    events = plane.get(EVENTS.format(namespace))["items"]
+    return [each["note"] for each in events if each["regarding"]["kind"] == kind and each["reason"] == reason]
+
+
+def wait_until_grouped(plane: ControlPlane, namespace: str, count: int = 4) -> Json:
+    """Until so many pods name the only group; that group."""
+
+    def grouped() -> bool:
+        names = {each["metadata"]["name"] for each in groups_in(plane, namespace)}
+        labels = [pod["metadata"]["labels"].get("bayplan.io/pod-group") for pod in pods_in(plane, namespace)]
+        return len(names) == 1 and sum(label in names for label in labels) == count
+
+    wait_until(grouped, f"{count} pods name one group", timeout=60)
+    (group,) = groups_in(plane, namespace)
+    return group
+
+
+def a_rack(plane: ControlPlane, nodes: int = 4) -> None:
+    amounts: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
+    labels = {"example.com/block": "b0", RACK: "r0"}
+    create_all(plane.kubeconfig, [node_body(f"n{number}", amounts, **labels) for number in range(nodes)])
+
+
+def placed(plane: ControlPlane, namespace: str) -> int:
+    return sum(bool(pod["spec"].get("nodeName")) for pod in pods_in(plane, namespace))
+
+
+def all_placed(plane: ControlPlane, namespace: str) -> bool:
+    return placed(plane, namespace) == len(pods_in(plane, namespace))
+
+
+def allow(plane: ControlPlane, user: str, *rules: Json) -> None:
+    """Give a user rights of its own."""
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": user}}
+    plane.apply({**role, "rules": list(rules)})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user}
+    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}
+    plane.apply({**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]})
+
+
+READ_ALL: Json = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+WRITE_GROUPS: Json = {
+    "apiGroups": ["bayplan.io"],
+    "resources": ["podgroups", "podgroups/status"],
+    "verbs": ["create", "patch", "delete"],
+}
+WRITE_EVENTS: Json = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}
+
+
+def test_a_grouper_killed_between_the_group_and_the_labels_leaves_nothing_behind(
+    plane: ControlPlane, namespace: str
+) -> None:
+    """The first one may write groups but not label pods, so it is always in between."""
+    allow(plane, "halfway", READ_ALL, WRITE_GROUPS, WRITE_EVENTS)
+    with running_pod_grouper(plane, "--no-leader-elect", kubeconfig=plane.kubeconfig_for("halfway")) as halfway:
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        wait_until(lambda: len(groups_in(plane, namespace)) == 1, "the group is there")
+        (made,) = groups_in(plane, namespace)
+        halfway.kill()
+    assert not any("bayplan.io/pod-group" in pod["metadata"]["labels"] for pod in pods_in(plane, namespace))
+    with running_pod_grouper(plane, "--no-leader-elect"):
+        assert wait_until_grouped(plane, namespace)["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+def test_of_two_groupers_one_works_and_the_other_goes_on_where_it_was_stopped(
+    plane: ControlPlane, namespace: str
+) -> None:
+    with running_pod_grouper(plane) as first:
+        first.wait_until_leading()
+        with running_pod_grouper(plane) as second:
+            job = create_workload(plane, JOB, namespace)
+            pods = play_controller(plane, job)
+            wait_until_grouped(plane, namespace)
+            assert second.metric("bayplan_pod_grouper_looks_total") == 0
+            first.kill()
+            more = [{**pod, "metadata": {**pod["metadata"], "name": f"{pod['metadata']['name']}-more"}} for pod in pods]
+            create_all(plane.kubeconfig, more)
+            wait_until_grouped(plane, namespace, count=8)
+
+
+def test_a_grouper_beside_the_schedulers_own_one_does_no_harm(plane: ControlPlane, namespace: str) -> None:
+    a_rack(plane)
+    with running_pod_grouper(plane), running_scheduler(plane):
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
+        wait_until_grouped(plane, namespace)
+
+
+def test_what_somebody_changed_in_a_group_is_put_back_and_what_somebody_added_stays(
+    plane: ControlPlane, namespace: str
+) -> None:
+    with running_pod_grouper(plane, "--no-leader-elect"):
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        made = wait_until_grouped(plane, namespace)
+        path = f"{GROUPS.format(namespace)}/{made['metadata']['name']}"
+        plane.api.patch(path, {"spec": {"size": 1, "required": "example.com/block", "objective": ["closest"]}})
+        wait_until(lambda: plane.get(path)["spec"]["size"] == 4, "the size is put back")
+        assert plane.get(path)["spec"] == {**made["spec"], "objective": ["closest"]}
+        plane.api.delete(path)
+        wait_until(lambda: plane.api.exists(path), "the group is back")
+        assert wait_until_grouped(plane, namespace)["spec"] == made["spec"]
+
+
+def test_a_group_goes_when_its_owner_and_pods_are_gone(plane: ControlPlane, namespace: str) -> None:
+    """Nobody collects garbage here, so the Job stays on its way out, and it is the grouper who notices."""
+    with running_pod_grouper(plane, "--no-leader-elect"):
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        wait_until_grouped(plane, namespace)
+        plane.api.delete(f"{JOBS.format(namespace)}/train")
+        plane.api.delete(PODS.format(namespace))
+        wait_until(lambda: groups_in(plane, namespace) == [], "the group is gone", timeout=60)
+
+
+def test_a_group_of_a_users_own_is_left_alone(plane: ControlPlane, namespace: str) -> None:
+    own: Json = {"apiVersion": "bayplan.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "own"}}
+    plane.apply({**own, "spec": {"size": 2}}, namespace=namespace)
+    with running_pod_grouper(plane, "--no-leader-elect"):
+        job = create_workload(plane, JOB, namespace)
+        template = {"metadata": {"labels": {"bayplan.io/pod-group": "own"}}, "spec": SCHEDULED_BY_BAYPLAN}
+        create_all(plane.kubeconfig, [pod_from(template, f"own-{index}", job, {}) for index in range(2)])
+        play_controller(plane, job)
+        wait_until(lambda: len(groups_in(plane, namespace)) == 2, "the Job's group is there")
+    labels = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in pods_in(plane, namespace)}
+    assert labels["own-0"] == labels["own-1"] == {"bayplan.io/pod-group": "own"}
+
+
+def test_a_wrong_annotation_is_one_event_on_the_owner_and_its_pods_wait_until_it_is_mended(
+    plane: ControlPlane, namespace: str
+) -> None:
+    a_rack(plane)
+    with running_scheduler(plane):
+        job = create_workload(plane, JOB, namespace)
+        path = f"{JOBS.format(namespace)}/train"
+        plane.api.patch(path, {"metadata": {"annotations": {REQUIRED: "one rack"}}})
+        play_controller(plane, job)
+        sentence = f'Job {namespace}/train: metadata.annotations["{REQUIRED}"]: "one rack" must be a node label'
+        wait_until_told(plane, namespace, "train-0", sentence)
+        notes = events_about(plane, namespace, "Job", "InvalidGroup")
+        assert [note.startswith(sentence) for note in notes] == [True]
+        assert placed(plane, namespace) == 0
+        plane.api.patch(path, {"metadata": {"annotations": {REQUIRED: RACK}}})
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes", timeout=60)
+        assert len(events_about(plane, namespace, "Job", "InvalidGroup")) == 1
+
+
+def test_pods_of_a_kind_that_is_not_installed_stand_alone_and_it_is_said(plane: ControlPlane, namespace: str) -> None:
+    a_rack(plane, nodes=1)
+    with running_scheduler(plane):
+        owner = {
+            "apiVersion": "example.org/v1",
+            "kind": "Nothing",
+            "metadata": {"name": "x", "uid": "u", "namespace": namespace},
+        }
+        create_all(plane.kubeconfig, [pod_from({"spec": SCHEDULED_BY_BAYPLAN}, "stray", owner, {})])
+        wait_until(lambda: all_placed(plane, namespace), "the pod has a node")
+        wait_until(lambda: bool(events_about(plane, namespace, "Pod", "OwnerUnreadable")), "it is said")
+    (note,) = events_about(plane, namespace, "Pod", "OwnerUnreadable")
+    assert note.endswith("Nothing (example.org/v1) is not installed")
+
+
+def test_pods_whose_owner_does_not_exist_wait_and_are_told(plane: ControlPlane, namespace: str) -> None:
+    a_rack(plane, nodes=1)
+    with running_scheduler(plane):
+        job = create_workload(plane, JOB, namespace)
+        gone = {**job, "metadata": {**job["metadata"], "uid": "of-another-life"}}
+        assert owned_by(gone)["uid"] != job["metadata"]["uid"]
+        create_all(plane.kubeconfig, [pod_from({"spec": SCHEDULED_BY_BAYPLAN}, "early", gone, {})])
+        wait_until_told(plane, namespace, "early", f"its owner Job {namespace}/train does not exist")
+        assert not all_placed(plane, namespace)
+
+
+def test_a_scheduler_that_may_not_read_owners_places_their_pods_alone_and_says_so(
+    plane: ControlPlane, namespace: str
+) -> None:
+    a_rack(plane)
+    groups = ["", "apps", *(crd.stem.partition(".")[2] for crd in CRDS)]
+    others = [
+        "scheduling.run.ai",
+        "scheduling.volcano.sh",
+        "scheduling.x-k8s.io",
+        "scheduling.k8s.io",
+        "nodeinfo.volcano.sh",
+    ]
+    but_jobs: Json = {"apiGroups": [*groups, *others], "resources": ["*"], "verbs": ["*"]}
+    allow(plane, "without-jobs", but_jobs, WRITE_EVENTS)
+    with running_scheduler(plane, "--no-leader-elect", kubeconfig=plane.kubeconfig_for("without-jobs")):
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
+        wait_until(lambda: len(events_about(plane, namespace, "Pod", "OwnerUnreadable")) == 4, "it is said")
+    assert "reading jobs (batch/v1) is forbidden" in events_about(plane, namespace, "Pod", "OwnerUnreadable")[0]
+    assert groups_in(plane, namespace) == []
+
+
+def test_without_a_pod_grouper_pods_that_ask_for_a_gang_wait_for_one(plane: ControlPlane, namespace: str) -> None:
+    a_rack(plane)
+    with running_scheduler(plane, "--no-pod-grouper"):
+        job = create_workload(plane, JOB, namespace)
+        template = {"metadata": {"annotations": {REQUIRED: RACK}}, "spec": SCHEDULED_BY_BAYPLAN}
+        index = "batch.kubernetes.io/job-completion-index"
+        create_all(
+            plane.kubeconfig, [pod_from(template, f"train-{number}", job, {index: str(number)}) for number in range(4)]
+        )
+        wait_until_told(plane, namespace, "train-0", "no pod grouper has put it into one yet")
+        with running_pod_grouper(plane):
+            wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
+
+
+@pytest.mark.parametrize("asked", ["true", "false"])
+def test_an_annotation_says_whether_pods_are_a_gang(plane: ControlPlane, namespace: str, asked: str) -> None:
+    """Three of four nodes: a gang waits, pods that stand alone do not."""
+    a_rack(plane, nodes=3)
+    with running_scheduler(plane):
+        job = create_workload(plane, JOB, namespace)
+        plane.api.patch(f"{JOBS.format(namespace)}/train", {"metadata": {"annotations": {"bayplan.io/gang": asked}}})
+        play_controller(plane, job)
+        if asked == "true":
+            wait_until_told(plane, namespace, "train-0", "gang")
+            assert placed(plane, namespace) == 0
+        else:
+            wait_until(lambda: placed(plane, namespace) == 3, "three pods have nodes")
+            assert "gang" not in "".join(why_it_waits(plane, namespace, f"train-{number}") for number in range(4))
