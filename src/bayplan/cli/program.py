@@ -34,6 +34,7 @@ COMMANDS = {
     "slots": "How many gangs of equal pods fit now, and where?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "scheduler": "Schedule the pods of a real cluster.",
+    "pod-grouper": "Make gangs of the workloads that users have.",
     "agent": "Report this node's NUMA zones, what is in them and what is free.",
     "agent-gc": "Remove the reports of nodes that are gone, mark those that are stale.",
     "kubelets": "Stand for nodes of a real API server, NUMA zones included.",

@@ -133,10 +133,9 @@ class Books:
         return pod.metadata.uid not in self._alone and self._may_have_group(pod)
 
     def _may_have_group(self, pod: Pod) -> bool:
-        if self.settings.mode == "kai":
-            return not gang_named(pod)
-        # Most pods have nothing that could lead to a gang; those cost nothing.
-        return bool(pod.metadata.owner_references or pod.metadata.labels) and may_have_group(pod)
+        if gang_named(pod):
+            return False
+        return self.settings.mode == "kai" or may_have_group(pod)
 
     def to_look_at(self) -> Iterator[Pod]:
         """Pods that somebody has to judge, each named once."""
