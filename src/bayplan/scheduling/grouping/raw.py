@@ -78,17 +78,29 @@ def raw_pod(pod: Pod | RawObject) -> RawObject:
 
 def metadata_of(thing: RawObject) -> RawObject:
     """An object's metadata, empty if it has none."""
-    return thing.get("metadata") or {}
+    found = thing.get("metadata")
+    return found if isinstance(found, dict) else {}
 
 
 def labels_of(thing: RawObject) -> Mapping[str, str]:
     """An object's labels."""
-    return metadata_of(thing).get("labels") or {}
+    return _texts(metadata_of(thing).get("labels"))
 
 
 def annotations_of(thing: RawObject) -> Mapping[str, str]:
     """An object's annotations."""
-    return metadata_of(thing).get("annotations") or {}
+    return _texts(metadata_of(thing).get("annotations"))
+
+
+def _texts(found: object) -> Mapping[str, str]:
+    """A map of texts. In templates that no API server checks, a number may have lost its quotes."""
+    if not isinstance(found, dict):
+        return {}
+    if all(isinstance(value, str) for value in found.values()):
+        return found
+    return {
+        key: value if isinstance(value, str) else msgspec.json.encode(value).decode() for key, value in found.items()
+    }
 
 
 def look_up(thing: object, path: Path) -> Any:

@@ -10,17 +10,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bayplan.scheduling.gang_reader import MOST_PODS
 from bayplan.scheduling.grouping.expressions import amount_of, path_of
 from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.raw import (
     RawObject,
     Reference,
     WrongValue,
+    annotations_of,
     labels_of,
     list_at,
     look_up,
     map_at,
-    metadata_of,
     text_at,
 )
 from bayplan.scheduling.grouping.rules import ASKED, Condition, Role, Rule, Rules, first, rule_for, smallest
@@ -184,10 +185,12 @@ def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Pa
         template = map_at(source, path_of(role.template)) if role.template else {}
     except WrongValue as wrong:
         raise WrongValue(f"{where}{wrong.field}", wrong.value, wrong.allowed) from None
+    if size > MOST_PODS:
+        raise WrongValue(f"{where}{role.replicas}", size, f"pods are too many: must be at most {MOST_PODS}")
     if wanted > size:
         raise WrongValue(f"{where}{role.minimum}", wanted, f"is more than the {size} pods that there are")
     least = wanted if remaining is None else min(wanted, remaining)
-    annotations = metadata_of(template).get("annotations") or {}
+    annotations = annotations_of(template)
     field = f"{where}{role.template}.metadata"
     return Part(role, group_name(name), role.means or name.lower(), size, least, rank, source, annotations, field)
 

@@ -348,6 +348,11 @@ def test_two_trees_are_one_too_many() -> None:
             "PyTorchJob ml/train: spec.elasticPolicy.minReplicas: 66 is more than the 8 pods that there are",
         ),
         (
+            kubeflow("JAXJob", "jaxReplicaSpecs", {"Worker": 10**9}),
+            worker(0),
+            "JAXJob ml/train: spec.jaxReplicaSpecs.Worker.replicas|1: 1000000000 pods are too many: must be at most 100000",
+        ),
+        (
             kubeflow("PyTorchJob", "pytorchReplicaSpecs", {"Worker": -1}),
             worker(0),
             "PyTorchJob ml/train: spec.pytorchReplicaSpecs.Worker.replicas: -1 must be 0 or more",

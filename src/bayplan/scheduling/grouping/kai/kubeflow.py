@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bayplan.scheduling.grouping.kai.metadata import KaiCase, KaiGroup, KaiRefusal, KaiSubGroup, usual_group
-from bayplan.scheduling.grouping.kai.segments import SEGMENT_SIZE, segment_constraint, worker_annotation
+from bayplan.scheduling.grouping.kai.segments import SEGMENT_SIZE, check_number, segment_constraint, worker_annotation
 from bayplan.scheduling.grouping.questions import Question, every
 from bayplan.scheduling.grouping.raw import (
     RawObject,
@@ -129,8 +129,9 @@ def _workers(case: KaiCase, worker: RawObject, least: int) -> list[KaiSubGroup]:
     if size is None:
         return [KaiSubGroup("worker", least, pods=own)]
     pods = 1 if replicas is None else replicas
+    check_number(pods)
     index = _segment_of(case.pod, size)
-    constraint = segment_constraint(case.pod, worker.get("template") or {}, case.owner)
+    constraint = segment_constraint(case.pod, map_at(worker, ("template",)), case.owner)
     segments = [
         KaiSubGroup(
             f"worker-{number}",
@@ -145,7 +146,7 @@ def _workers(case: KaiCase, worker: RawObject, least: int) -> list[KaiSubGroup]:
 
 
 def _segment_size(pod: RawObject, worker: RawObject) -> int | None:
-    text = worker_annotation(pod, worker.get("template") or {}, SEGMENT_SIZE)
+    text = worker_annotation(pod, map_at(worker, ("template",)), SEGMENT_SIZE)
     if not text:
         return None
     try:

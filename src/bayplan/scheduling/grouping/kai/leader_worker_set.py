@@ -17,7 +17,7 @@ from bayplan.scheduling.grouping.kai.metadata import (
     KaiSubGroup,
     usual_group,
 )
-from bayplan.scheduling.grouping.kai.segments import SEGMENT_SIZE, segment_constraint
+from bayplan.scheduling.grouping.kai.segments import SEGMENT_SIZE, check_number, segment_constraint
 from bayplan.scheduling.grouping.raw import (
     RawObject,
     Reference,
@@ -121,6 +121,7 @@ class _Cut:
 
 
 def _segmented(case: KaiCase, size: int, segment: int) -> list[KaiSubGroup]:
+    check_number(size)
     cut = _Cut(size, segment)
     worker = labels_of(case.pod).get(WORKER_INDEX, "")
     if not worker.isdecimal():

@@ -74,9 +74,11 @@ def _sub_groups(cluster: RawObject) -> list[KaiSubGroup]:
     head = map_at(cluster, ("spec", "headGroupSpec"))
     found = [KaiSubGroup(HEAD, 1, constraint=_constraint(head, "headGroupSpec"))]
     for number, workers in enumerate(list_at(cluster, ("spec", "workerGroupSpecs"))):
+        if not isinstance(workers, dict):
+            raise KaiRefusal(f"failed to parse worker group spec {number}")
         pods = _pods(workers, number)
         if pods is not None:
-            name = workers.get("groupName") or f"worker-group-{number}"
+            name = text_at(workers, ("groupName",)) or f"worker-group-{number}"
             found.append(KaiSubGroup(name, pods, constraint=_constraint(workers, f"workerGroupSpecs.{name}")))
     return found
 
