@@ -23,7 +23,7 @@ from bayplan.services.agent.device_accounting import Device, device_amounts, dev
 from bayplan.services.agent.evidence import Amounts, Evidence, Oddities
 from bayplan.services.agent.kubelet_config import reserved_cpus_on
 from bayplan.services.agent.memory_accounting import memory_by_zone, memory_groups, notes_cover
-from bayplan.services.agent.pod_resources import PodName, PodResources, cpus_of, without_cpus
+from bayplan.services.agent.pod_resources import ContainerResources, PodName, PodResources, cpus_of, without_cpus
 from bayplan.services.agent.sysfs import Hardware
 
 ALL_NODES = "*"
@@ -90,6 +90,14 @@ def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
         holdings={pod.key: _holdings(pod, hardware, devices, exclude) for pod in pods},
         problems=tuple(oddities.found),
     )
+
+
+def zones_of(container: ContainerResources, hardware: Hardware) -> frozenset[int]:
+    """The zones in which a container holds something."""
+    of_cpus = (hardware.cpus[cpu].zone for cpu in container.cpus if cpu in hardware.cpus)
+    of_devices = (zone for group in container.devices for zone in group.zones)
+    of_memory = (zone for block in container.memory for zone in block.zones)
+    return hardware.zone_ids.intersection((*of_cpus, *of_devices, *of_memory))
 
 
 def excluded_on(node: str, lists: Mapping[str, Sequence[str]]) -> frozenset[str]:

@@ -19,8 +19,14 @@ from bayplan.cluster.inventory import cpu_list
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
 from bayplan.kube.topology_v1alpha2 import GROUP
-from bayplan.services.agent.accounting import NodeAccount, ZoneAccount
+from bayplan.services.agent.accounting import NodeAccount, ZoneAccount, zones_of
 from bayplan.services.agent.kubelet_config import KubeletSetup
+from bayplan.services.agent.placement_encoding import (
+    METADATA_ATTRIBUTE,
+    VECTOR_ATTRIBUTE,
+    Placement,
+    encode_placement,
+)
 from bayplan.services.agent.sysfs import Hardware
 from bayplan.services.agent.volcano_exporter import CpuUse, cpus_in_list, numatopology_document, places_on, policies_of
 
@@ -77,8 +83,29 @@ def topology_document(
             _pods(account, all_pods) if pods_known else {},
             {inventory.MADE_AT: f"{made_at:.6f}"},
         )
-    document["zones"] = [_zone(zone) for zone in account.zones]
+    vectors: Mapping[int, str] = {}
+    placement = _placement(account, hardware, setup) if pods_known and "attributes" in document else None
+    if placement is not None:
+        document["attributes"] += attribute_list({METADATA_ATTRIBUTE: str(placement.metadata)})
+        vectors = placement.vectors
+    document["zones"] = [_zone(zone, vectors.get(zone.id)) for zone in account.zones]
     return document
+
+
+def _placement(account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None) -> Placement | None:
+    """Which container is in which zone, for scheduler-plugins' preemption; it knows only containers in one zone, and ids without gaps."""
+    ids = range(len(account.zones))
+    if setup is None or setup.settings.policy is not Policy.SINGLE_NUMA_NODE or hardware.zone_ids != set(ids):
+        return None
+    homes = {
+        (pod.namespace, pod.name, container.name): zones
+        for pod in account.pods
+        for container in pod.containers
+        if (zones := zones_of(container, hardware))
+    }
+    if any(len(zones) > 1 for zones in homes.values()):
+        return None
+    return encode_placement(len(ids), {name: min(zones) for name, zones in homes.items()})
 
 
 def _numatopology(
@@ -166,7 +193,7 @@ def _pods(account: NodeAccount, all_pods: Iterable[fingerprint.PodName] | None) 
     }
 
 
-def _zone(zone: ZoneAccount) -> Document:
+def _zone(zone: ZoneAccount, vector: str | None) -> Document:
     body: Document = {
         "name": zone_name(zone.id),
         "type": "Node",
@@ -181,9 +208,13 @@ def _zone(zone: ZoneAccount) -> Document:
             for name, amounts in zone.amounts.items()
         ],
     }
+    attributes = {}
     if zone.memory_group is not None:
-        group = ",".join(str(member) for member in zone.memory_group)
-        body["attributes"] = attribute_list({MEMORY_GROUP_ATTRIBUTE: group})
+        attributes[MEMORY_GROUP_ATTRIBUTE] = ",".join(str(member) for member in zone.memory_group)
+    if vector is not None:
+        attributes[VECTOR_ATTRIBUTE] = vector
+    if attributes:
+        body["attributes"] = attribute_list(attributes)
     return body
 
 

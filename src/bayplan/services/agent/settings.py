@@ -6,13 +6,13 @@ In comes `--config`, in the form of either: `excludeList` (NFD) or `resourceExcl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.services.agent.accounting import excluded_on
 from bayplan.services.agent.pod_resources import PodPattern
 from bayplan.services.agent.report import FingerprintMethod, ReportFormat
 
@@ -83,13 +83,9 @@ def left_out(document: object, source: str, node: str) -> tuple[frozenset[str], 
         where, problem = field_and_problem(error)
         at = ObjectPath(f"file {source}")
         raise InvalidObject(at.child(where) if where else at, problem) from None
-    resources: set[str] = set()
-    lists: tuple[Mapping[str, list[str]], ...] = (said.exclude_list or {}, said.resource_exclude or {})
-    for by_node in lists:
-        for name in ("*", node):
-            resources.update(by_node.get(name, ()))
+    resources = excluded_on(node, said.exclude_list or {}) | excluded_on(node, said.resource_exclude or {})
     pods = tuple(PodPattern(each.namespace_pattern, each.name_pattern) for each in said.pod_exclude or ())
-    return frozenset(resources), pods
+    return resources, pods
 
 
 def reference_container_of(text: str) -> ReferenceContainer | None:

@@ -1,21 +1,22 @@
 """The kubelet's own notes: `cpu_manager_state`, `memory_manager_state` and the device plugins' `kubelet_internal_checkpoint`.
 
 In comes the text of a file, out goes what it says. The notes know more than the podresources socket (init containers, and what is free in each
-zone where memory spans zones) and less (pods only by UID, and devices also of pods that have ended). They stand in for the socket where that is absent
-(`pods_in_notes`), and complete it where it is there (`with_init_containers`). A file that is cut off or means nothing raises `InvalidObject`.
+zone where memory spans zones) and less (pods only by UID, and devices also of pods that have ended). They stand in for the
+socket where that is absent, and complete it where it is there: `accounting.py` decides when. A file that is cut off or means nothing raises
+`InvalidObject`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
 from bayplan.cluster.inventory import NotUnderstood, cpu_set
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
-from bayplan.services.agent.pod_resources import ContainerResources, DeviceGroup, MemoryBlock, PodName, PodResources
+from bayplan.services.agent.pod_resources import DeviceGroup, MemoryBlock
 from bayplan.services.agent.sysfs_files import members
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
@@ -159,42 +160,6 @@ def device_state_of(text: bytes, source: str) -> DeviceState:
         of_pod = found.setdefault(entry.pod_uid, {})
         of_pod[entry.container_name] = of_pod.get(entry.container_name, ()) + groups
     return DeviceState(found)
-
-
-def pods_in_notes(
-    cpu: CpuState | None, memory: MemoryState | None, names: Mapping[str, PodName]
-) -> tuple[list[PodResources], list[str]]:
-    """What pods hold as far as the state files tell, and the UIDs of those whose names nobody knows.
-
-    `names` are the pods that are alive, by UID. Who is not among them has ended, or is only seconds old: its UID is in the second list, and
-    the caller decides what to think of it.
-    """
-    cpus = cpu.entries if cpu else {}
-    blocks = memory.entries if memory else {}
-    found, unknown = [], []
-    for uid in sorted({*cpus, *blocks}):
-        if uid not in names:
-            unknown.append(uid)
-            continue
-        of_cpu, of_memory = cpus.get(uid, {}), blocks.get(uid, {})
-        containers = tuple(
-            ContainerResources(name, cpus=of_cpu.get(name, ()), memory=of_memory.get(name, ()))
-            for name in sorted({*of_cpu, *of_memory})
-        )
-        found.append(PodResources(*names[uid], containers))
-    return found, unknown
-
-
-def with_init_containers(listed: Sequence[PodResources], noted: Sequence[PodResources]) -> list[PodResources]:
-    """The pods that the kubelet lists, with those of their containers that only its notes know: init containers."""
-    by_name = {pod.key: pod for pod in noted}
-    completed = []
-    for pod in listed:
-        known = {container.name for container in pod.containers}
-        notes = by_name[pod.key].containers if pod.key in by_name else ()
-        more = tuple(container for container in notes if container.name not in known)
-        completed.append(replace(pod, containers=pod.containers + more) if more else pod)
-    return completed
 
 
 def _decoded(text: bytes, kind: type[_Struct], source: str) -> _Struct:

@@ -55,8 +55,13 @@ def read_mask(file: Path) -> frozenset[int]:
 
 
 def members(bits: int) -> frozenset[int]:
-    """The positions of the bits that are set."""
-    return frozenset(position for position in range(bits.bit_length()) if bits >> position & 1)
+    """The positions of the bits that are set. Only those are visited: masks have a thousand bits and more, and few are set."""
+    found = []
+    while bits:
+        lowest = bits & -bits
+        found.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return frozenset(found)
 
 
 def folder_numbers(folder: Path, before: str, after: str = "") -> list[int]:

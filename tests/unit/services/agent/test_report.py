@@ -89,6 +89,15 @@ def test_machines_without_columns_of_cpus_say_amounts_alone() -> None:
     assert not {"bayplan.io/cpus", "bayplan.io/free-cpus", "bayplan.io/devices"} & written.keys()
 
 
+def test_preemption_learns_which_container_is_in_which_zone() -> None:
+    found = account(Evidence(TWO_ZONES, allocatable=OFFERED, pods=[pod("a", container(1)), pod("b", container(9))]))
+    setup = KubeletSetup(replace(SETTINGS, policy=Policy.SINGLE_NUMA_NODE))
+    written = topology_document("w1", found, TWO_ZONES, setup, made_at=0.0)
+    assert attributes(written)["topology.node.k8s.io/numaplacement-metadata"] == "npv0v001::ve=leb89::cc=2::nn=2::bn=0"
+    assert attributes(written["zones"][1])["topology.node.k8s.io/numaplacement-vector"] in ("!", "#")
+    assert "attributes" not in written["zones"][0]
+
+
 def test_two_reports_differ_by_what_they_say_and_not_by_when() -> None:
     assert substance(document(BUSY)) == substance(document(BUSY, made_at=2000.0))
     assert substance(document(BUSY)) != substance(document())

@@ -8,15 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from bayplan.kube.errors import InvalidObject
-from bayplan.services.agent.pod_resources import ContainerResources, DeviceGroup, MemoryBlock, PodResources
+from bayplan.services.agent.pod_resources import DeviceGroup, MemoryBlock
 from bayplan.services.agent.state_files import (
     MemoryAmounts,
     MemoryZone,
     cpu_state_of,
     device_state_of,
     memory_state_of,
-    pods_in_notes,
-    with_init_containers,
 )
 from tests.unit.services.agent.nodes import GI
 
@@ -105,19 +103,3 @@ def test_cpus_that_are_no_list_are_named_with_their_place() -> None:
     text = b'{"policyName": "static", "defaultCpuSet": "0", "entries": {"uid-a": {"main": "one"}}}'
     with pytest.raises(InvalidObject, match=r'file f: entries.uid-a.main: "one": must be a list of CPU ids'):
         cpu_state_of(text, "f")
-
-
-def test_pods_in_the_notes_get_their_names_and_unknown_ones_are_listed() -> None:
-    cpu, memory = cpu_state_of(CPU_FILE, "c"), memory_state_of(MEMORY_FILE, "m")
-    block = MemoryBlock("memory", 4 * GI, (0, 1))
-    main = ContainerResources("main", cpus=(1, 2), memory=(block,))
-    init = ContainerResources("init", cpus=(3,))
-    assert pods_in_notes(cpu, memory, {"uid-a": ("ns", "a")}) == ([PodResources("ns", "a", (init, main))], [])
-    assert pods_in_notes(cpu, None, {}) == ([], ["uid-a"])
-
-
-def test_init_containers_that_have_ended_join_the_pods_that_are_listed() -> None:
-    main, init = ContainerResources("main", cpus=(1,)), ContainerResources("init", cpus=(2,))
-    listed = [PodResources("ns", "a", (main,)), PodResources("ns", "b", (main,))]
-    noted = [PodResources("ns", "a", (init, ContainerResources("main", cpus=(9,))))]
-    assert with_init_containers(listed, noted) == [PodResources("ns", "a", (main, init)), listed[1]]
