@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import field_and_problem
 from bayplan.scheduling.dialects.dialect import OWN
 from bayplan.scheduling.dialects.table import DIALECTS
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
@@ -65,6 +66,8 @@ def group_for(
     try:
         if settings.mode == "kai":
             return kai_group_for(member, owners, settings.kai, answers)
+        if named_by_others(pod):
+            return Grouping()
         return _judged(member, owners, settings.rules, answers)
     except Unanswered as unanswered:
         return unanswered.question
@@ -72,11 +75,11 @@ def group_for(
         return Grouping(problems=(refused.problem,))
 
 
-def may_have_group(pod: Pod | RawObject) -> bool:
+def may_have_group(pod: Pod) -> bool:
     """Whether a pod must not be placed before the pod grouper has looked at it: it has owners, and nobody has grouped it yet."""
     member = raw_pod(pod)
     owners = metadata_of(member).get("ownerReferences") or []
-    if POD_GROUP in labels_of(member) or named_by_others(member):
+    if POD_GROUP in labels_of(member) or named_by_others(pod):
         return False
     if grove.gang_name(member) or loose_pods.spark_application(member):
         return True
@@ -87,14 +90,17 @@ def may_have_group(pod: Pod | RawObject) -> bool:
     return (group, nearest.get("kind")) not in NEVER
 
 
-def named_by_others(pod: RawObject) -> bool:
+def named_by_others(pod: Pod | RawObject) -> bool:
     """Whether a pod names its group in another system's words; those are understood as they are, and nobody is grouped twice."""
-    return any(dialect.group_named(msgspec.convert(pod, Pod)) for dialect in DIALECTS if dialect.name != OWN)
+    try:
+        wire = pod if isinstance(pod, Pod) else msgspec.convert(pod, Pod)
+    except msgspec.ValidationError as error:
+        field, problem = field_and_problem(error)
+        raise Refused(Problem(Reference.of(raw_pod(pod)), field, None, problem)) from None
+    return any(dialect.group_named(wire) for dialect in DIALECTS if dialect.name != OWN)
 
 
 def _judged(pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: Answers) -> Grouping:
-    if named_by_others(pod):
-        return Grouping()
     if grove.gang_name(pod):
         return _unless_named_otherwise(pod, grove.grouping_of(pod, owners, answers))
     if loose_pods.spark_application(pod):

@@ -133,7 +133,7 @@ def test_a_users_rule_counts_before_what_bayplan_knows() -> None:
 def test_a_pod_that_names_a_group_itself_is_left_there(labels: dict[str, str], annotations: dict[str, str]) -> None:
     member = pod(labels, annotations)
     assert grouped(member, job(IN_ONE_BLOCK)).alone
-    assert not may_have_group(member)
+    assert not may_have_group(msgspec.convert(member, Pod))
 
 
 def test_a_pod_in_its_group_stays_there() -> None:
@@ -158,13 +158,18 @@ def test_a_pod_may_come_as_a_wire_struct() -> None:
 def test_who_waits_for_the_grouper_to_look(owner: dict[str, str], expected: bool) -> None:
     member = pod()
     member["metadata"]["ownerReferences"] = [owner]
-    assert may_have_group(member) is expected
+    assert may_have_group(msgspec.convert(member, Pod)) is expected
 
 
 def test_a_pod_without_owner_waits_for_nobody() -> None:
     member = pod()
     del member["metadata"]["ownerReferences"]
-    assert not may_have_group(member)
+    assert not may_have_group(msgspec.convert(member, Pod))
+
+
+def test_a_pod_that_is_no_pod_is_said_to_be_none() -> None:
+    outcome = grouped({"metadata": {"name": "odd", "namespace": "ml"}, "spec": 7}, job(IN_ONE_BLOCK))
+    assert problems(outcome) == ["object ml/odd: spec: Expected `object`, got `int`"]
 
 
 def test_a_wrong_annotation_keeps_the_pods_waiting_and_says_why() -> None:

@@ -34,7 +34,8 @@ def pod_gang(case: KaiCase) -> KaiGroup:
         raise KaiRefusal(f"failed to get PodGang {pod.namespace}/{gang_name(case.pod)}")
     read = read_pod_gang(gang, pod.namespace)
     own = usual_group(replace(case, owner=gang))
-    own = replace(own, priority_class=text_at(gang, ("spec", "priorityClassName")) or own.priority_class)
+    named = text_at(gang, ("spec", "priorityClassName"))
+    own = own if named is None else replace(own, priority_class=named)
     if read.levels != Levels():
         own = replace(own, constraint=_constraint(read.levels, read.topology))
     group = _with_owners_wishes(own, case.owner)

@@ -16,6 +16,7 @@ from bayplan.scheduling.grouping.raw import (
     WrongValue,
     annotations_of,
     labels_of,
+    look_up,
     map_at,
     metadata_of,
     number_at,
@@ -72,7 +73,7 @@ def _replicas(job: RawObject, specs: str, needed: tuple[str, ...]) -> int:
     """The pods of all roles together; KAI insists that each role says how many it has."""
     name = Reference.of(job).name
     roles = map_at(job, ("spec", specs))
-    if not roles and (job.get("spec") or {}).get(specs) is None:
+    if look_up(job, ("spec", specs)) is None:
         raise KaiRefusal(f"the type of the job {name} doesn't have a {specs} field. Please fix the replica field")
     for role in needed:
         if role not in roles:
@@ -100,7 +101,7 @@ def pytorch_job(case: KaiCase) -> KaiGroup:
     said = number_at(case.owner, MIN_AVAILABLE)
     least = next(number for number in (said, elastic, group.min_available) if number is not None)
     roles = map_at(case.owner, ("spec", "pytorchReplicaSpecs"))
-    if not roles:
+    if look_up(case.owner, ("spec", "pytorchReplicaSpecs")) is None:
         owner = Reference.of(case.owner)
         raise KaiRefusal(f"pytorchReplicaSpecs not found in PyTorchJob {owner.namespace}/{owner.name}")
     masters = number_at(roles, ("Master", "replicas")) or 0

@@ -127,8 +127,9 @@ def _segmented(case: KaiCase, size: int, segment: int) -> list[KaiSubGroup]:
     if not worker.isdecimal():
         about = Reference.of(case.pod)
         raise KaiRefusal(f"failed to get worker index from pod {about.namespace}/{about.name}")
+    described = look_up(case.owner, (*TEMPLATE, "workerTemplate")) is not None
     template = map_at(case.owner, (*TEMPLATE, "workerTemplate"))
-    constraint = NO_CONSTRAINT if not template else segment_constraint(case.pod, template, case.owner)
+    constraint = segment_constraint(case.pod, template, case.owner) if described else NO_CONSTRAINT
     policy = text_at(case.owner, (*TEMPLATE, "subGroupPolicy", "subGroupPolicyType")) or LEADER_WORKER
     own = cut.number_of(int(worker))
     name, leads = Reference.of(case.pod).name, _is_leader(case.pod)
