@@ -32,27 +32,25 @@ def control_plane() -> Iterator[ControlPlane]:
         for crd in CRDS:
             plane.apply(crd)
         for group, version in GROUPS.items():
-            plane.apply(any_pod_group(group, version))
+            plane.apply(any_kind(group, version))
+        plane.apply(any_kind("batch.volcano.sh", "v1alpha1", "Job"))
         yield plane
 
 
-def any_pod_group(group: str, version: str) -> Json:
-    """A definition that takes whatever somebody's PodGroup says."""
+def any_kind(group: str, version: str, kind: str = "PodGroup") -> Json:
+    """A definition that takes whatever somebody's objects say."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    plural = f"{kind.lower()}s"
+    approved = "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"podgroups.{group}",
-            "annotations": {
-                "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
-            },
-        },
+        "metadata": {"name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": approved}},
         "spec": {
             "group": group,
             "scope": "Namespaced",
-            "names": {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"},
+            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
             "versions": [
                 {
                     "name": version,
@@ -170,3 +168,24 @@ def test_a_gang_is_told_how_far_it_has_come(
                 ),
                 "the condition holds",
             )
+
+
+def test_a_volcano_job_is_let_in_so_that_its_pods_are_created(control_plane: ControlPlane, namespace: str) -> None:
+    job = yaml.safe_load((EXAMPLES / "volcano-job.yaml").read_text())
+    job["metadata"]["namespace"] = namespace
+    control_plane.apply(job)
+    path = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs/train"
+    owner = {"apiVersion": job["apiVersion"], "kind": "Job", "name": "train", "controller": True}
+    owner["uid"] = control_plane.get(path)["metadata"]["uid"]
+    written: Json = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "namespace": namespace, "ownerReferences": [owner]},
+        "spec": {"minMember": 9},
+    }
+    with running_scheduler(control_plane):
+        control_plane.apply(written)
+        wait_until(
+            lambda: group(control_plane, written["apiVersion"], namespace).get("status", {}).get("phase") == "Inqueue",
+            "the PodGroup is let in",
+        )

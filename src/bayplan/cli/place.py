@@ -60,8 +60,9 @@ def place(
     Nothing is created: the cluster is read from files. A pod that fits gets its node, its NUMA zones and the best
     alternatives; one that does not gets the reasons, the nearest misses and the smallest change that would help.
 
-    A PodGroup (bayplan's own, or that of Kubernetes, KAI, Volcano or coscheduling with its pods), a Volcano Job and a Kueue pod
-    group are placed as a whole, before the pods that belong to none: the answer says where its pods sit, whether a better place exists, and what room is left; or proves that there is none.
+    A PodGroup (bayplan's own, or that of Kubernetes, KAI, Volcano or coscheduling with its pods), a Volcano Job and a Kueue
+    pod group are placed as a whole, before the pods that belong to none: the answer says where its pods sit, whether a
+    better place exists, and what room is left; or proves that there is none.
 
     Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.
     """

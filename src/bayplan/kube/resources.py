@@ -20,6 +20,7 @@ from bayplan.kube import (
     scheduling_v1alpha2,
     topology_levels,
     topology_v1alpha2,
+    volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import Namespace, Node, Pod
@@ -76,6 +77,9 @@ COSCHEDULING_POD_GROUPS = Resource(
     coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
 )
 KUBERNETES_POD_GROUPS = Resource(scheduling_v1alpha2.API_VERSION, "podgroups", "PodGroup", scheduling_v1alpha2.PodGroup)
+VOLCANO_JOBS = Resource(
+    volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job
+)
 # By the wire struct, whatever describes a gang.
 ALL_POD_GROUPS: dict[type[Any], Resource[Any]] = {
     resource.type: resource

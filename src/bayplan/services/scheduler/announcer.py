@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
@@ -85,6 +85,11 @@ class Announcer:
         written = self._group_of(GANG + todo.gang)
         if written is not None:
             self._gangs.complete(written, todo.running, self._members(GANG + todo.gang))
+
+    def let_in(self, groups: Iterable[AnyPodGroup]) -> None:
+        """Groups whose pods are created only after a scheduler has said that it knows of them."""
+        for written in groups:
+            self._gangs.waits(written, "waits for its pods", 0)
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)

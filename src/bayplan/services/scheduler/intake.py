@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from bayplan.kube import volcano_scheduling_v1beta1
 from bayplan.kube.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.decoding import Broken, Changes, Listed
 from bayplan.kube.errors import InvalidObject
@@ -27,12 +28,15 @@ from bayplan.kube.resources import (
     NODES,
     NUMATOPOLOGIES,
     PODS,
+    VOLCANO_JOBS,
+    VOLCANO_POD_GROUPS,
     Resource,
 )
 from bayplan.kube.topology_levels import Topology, levels_of
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.watch import Absent
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
+from bayplan.scheduling.dialects.volcano_queue import VolcanoQueue
 from bayplan.scheduling.dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)
@@ -63,6 +67,7 @@ class Intake:
         self.problems: dict[str, str] = {}
         # Of every object its uid and version.
         self._known: dict[Resource[Any], dict[str, tuple[str, int]]] = {}
+        self.volcano_queue = VolcanoQueue(dispatcher.profiles)
         self.entries = self._entries()
         self._by_resource = {entry.resource: entry for entry in self.entries}
         self._levels: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
@@ -151,6 +156,7 @@ class Intake:
                 Entry(resource, self._put_group, partial(self._drop_group, resource))
                 for resource in ALL_POD_GROUPS.values()
             ),
+            Entry(VOLCANO_JOBS, self.volcano_queue.set_job, self.volcano_queue.remove_job),
             *(
                 Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
                 for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
@@ -174,9 +180,13 @@ class Intake:
 
     def _put_group(self, written: AnyPodGroup) -> None:
         self._dispatcher.set_group(written, self._now)
+        if isinstance(written, volcano_scheduling_v1beta1.PodGroup):
+            self.volcano_queue.set_group(written)
 
     def _drop_group(self, resource: Resource[Any], name: str) -> None:
         self._dispatcher.remove_group(dialect_written_as(resource.type).key(name), self._now)
+        if resource is VOLCANO_POD_GROUPS:
+            self.volcano_queue.remove_group(name)
 
     def _put_levels(self, resource: Resource[Any], topology: Topology) -> None:
         name = topology.metadata.name

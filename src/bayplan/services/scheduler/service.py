@@ -162,6 +162,7 @@ class SchedulerService:
             more = self._decide_for(SLICE)
             self._announcer.explain_for(EXPLAINING, self.now)
             self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
+            self._announcer.let_in(self.intake.volcano_queue.due())
             if more:
                 await asyncio.sleep(0)
             else:
