@@ -144,6 +144,7 @@ class _Place:
             return None
         if text not in ("true", "false"):
             self.wrong(GANG, "must be true or false")
+            return None
         return text == "true"
 
     def topology(self) -> str:

@@ -10,7 +10,7 @@ should exist and the pod's place in it, or that the pod stands alone, or what is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import msgspec
@@ -116,7 +116,7 @@ def _gang(pod: RawObject, workload: Workload) -> Grouping:
     """The gang of a workload, if it is one."""
     asked = asked_of(workload, pod)
     if asked.gang is False or (asked.gang is None and workload.rule.gang == ASKED):
-        return Grouping(problems=asked.problems)
+        return Grouping(problems=tuple(replace(problem, holds=False) for problem in asked.problems))
     if any(problem.holds for problem in asked.problems):
         return Grouping(owner=workload.about, problems=asked.problems)
     about = Reference.of(pod)

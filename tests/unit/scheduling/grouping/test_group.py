@@ -186,6 +186,12 @@ def test_a_wrong_annotation_keeps_the_pods_waiting_and_says_why() -> None:
     ]
 
 
+def test_a_wrong_annotation_holds_nobody_who_is_no_gang() -> None:
+    outcome = grouped(pod(), job({"bayplan.io/gang": "false", "kai.scheduler/topology": "My Tree"}))
+    assert outcome.alone
+    assert len(outcome.problems) == 1
+
+
 def test_long_names_are_cut_but_stay_different() -> None:
     long = job(IN_ONE_BLOCK)
     long["metadata"]["name"] = "a" * 80
