@@ -330,10 +330,14 @@ def write(file: Path, text: object) -> None:
 
 
 def exclude_list_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
+    """A recording lists what is excluded, or asks about one resource."""
     lists = next(value for value in given.values() if isinstance(value, dict))
-    node = next(value for value in given.values() if isinstance(value, str))
-    recorded = next(value for value in expected.values() if isinstance(value, list))
-    return differs(sorted(excluded_on(node, lists)), sorted(recorded))
+    node = next(value for name, value in given.items() if "node" in name)
+    found = excluded_on(node, lists)
+    if "resource" in given:
+        return differs(given["resource"] in found, next(iter(expected.values())))
+    recorded = next(iter(expected.values()))
+    return differs(sorted(found), sorted(recorded or ()))
 
 
 @pytest.mark.fixture_files("nrt/numa_placement")
@@ -379,10 +383,10 @@ def metadata_problem(text: str, expected: dict[str, Any]) -> Problem:
     if expected.get("error"):
         return f"was read, expected {expected['error']}"
     shown = {
-        "containers": found.containers,
-        "numa_nodes": found.zones,
-        "busiest_node": found.busiest,
-        "vector_encoding": found.encoding,
+        **dict.fromkeys(("containers", "cc"), found.containers),
+        **dict.fromkeys(("numa_nodes", "nn"), found.zones),
+        **dict.fromkeys(("busiest_node", "busiest", "bn"), found.busiest),
+        **dict.fromkeys(("vector_encoding", "encoding", "ve"), found.encoding),
     }
     recorded = {name: value for name, value in expected.items() if name != "error"}
     return differs({name: shown.get(name) for name in recorded}, recorded)
@@ -551,11 +555,10 @@ def parse_problem(document: dict[str, Any], expected: dict[str, Any]) -> Problem
         "reserved_cpu_milli": view.reserved_milli,
         "reserved_cpus_count": -(-view.reserved_milli // 1000),
         "policies": dict(view.policies),
-        "allocatable": list(view.free),
-        "allocatable_cpus": list(view.free),
-        "capacity": view.capacity,
-        "cpu_detail": places,
-        "cpuDetail": places,
+        "cpu": {"allocatable": list(view.free), "capacity": view.capacity},
+        **dict.fromkeys(("allocatable", "allocatable_cpus", "free_cpus", "cpu_allocatable"), list(view.free)),
+        **dict.fromkeys(("capacity", "cpu_capacity"), view.capacity),
+        **dict.fromkeys(("cpu_detail", "cpuDetail"), places),
     }
     unknown = expected.keys() - shown.keys()
     if unknown:
