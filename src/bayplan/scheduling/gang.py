@@ -1,7 +1,7 @@
 """A gang: pods that start together or not at all, in groups inside groups, with the domains they must or would like to share.
 
 This is the one form in which the scheduler knows gangs, whoever wrote them. Readers make it from what users write
-(`scheduling/gang_reader.py`), `scheduling/gang_cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
+(`scheduling/dialects/`, `scheduling/gang_reader.py`), `scheduling/gang_cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
 """
 
 from __future__ import annotations
