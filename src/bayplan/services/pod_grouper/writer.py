@@ -37,6 +37,8 @@ class Writer:
         self._clock = clock
         self._applied: dict[str, RawObject] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        # Conditions that are on their way, by the uid of their PodGroup.
+        self._noted: dict[str, tuple[str, str]] = {}
 
     def key_of(self, manifest: RawObject) -> str:
         """The gang that a manifest describes, as pods' labels lead to it."""
@@ -102,9 +104,18 @@ class Writer:
                 raise
 
     async def note(self, written: PodGroup, message: str, *, holds: bool) -> None:
-        """Write the condition `Grouped`, unless it says so already."""
-        if condition_of(written) == ("True" if holds else "False", message):
+        """Write the condition `Grouped`, unless it says so already or is about to."""
+        metadata, wanted = written.metadata, ("True" if holds else "False", message)
+        if wanted in (condition_of(written), self._noted.get(metadata.uid)):
             return
+        self._noted[metadata.uid] = wanted
+        try:
+            await self._note(written, message, holds=holds)
+        finally:
+            # From here on the PodGroup itself shows it.
+            self._noted.pop(metadata.uid, None)
+
+    async def _note(self, written: PodGroup, message: str, *, holds: bool) -> None:
         metadata = written.metadata
         since = datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body = {

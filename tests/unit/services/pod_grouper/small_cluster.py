@@ -1,0 +1,197 @@
+"""A cluster in a dictionary, for tests of the pod grouper: it answers as an API server would, and tells the books what changed.
+
+`asked` and `written` keep what was asked for and written, in order. `trouble` is asked before each request and may raise. Time is virtual (`in_virtual_time`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from bayplan.kube.client import KubeClient
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.decoding import Changes, Listed
+from bayplan.kube.meta_v1 import Change
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.resources import POD_GROUPS, PODS, Resource
+from bayplan.scheduling.grouping.group import GroupingSettings
+from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.grouper import PodGrouper
+from bayplan.services.pod_grouper.metrics import GrouperMetrics
+from tests.helpers import Json
+from tests.unit.services.edges.small_server import now, refusal
+
+SERVED = {
+    "/apis/batch/v1": [("jobs", "Job", True), ("jobs/status", "Job", True)],
+    "/apis/apps/v1": [("replicasets", "ReplicaSet", True), ("deployments", "Deployment", True)],
+    "/api/v1": [("pods", "Pod", True), ("nodes", "Node", False)],
+}
+TOPOLOGY = {"kai.scheduler/topology": "network", "kai.scheduler/topology-required-placement": "example.com/rack"}
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def job(name: str = "train", pods: int = 3, *, uid: str = "", annotations: Mapping[str, str] = TOPOLOGY) -> Json:
+    """A Job that asks for a rack."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": "ml",
+            "uid": uid or f"uid-{name}",
+            "annotations": dict(annotations),
+        },
+        "spec": {"parallelism": pods, "completions": pods, "template": {}},
+    }
+
+
+def pod_of(owner: Json, index: int, **metadata: Any) -> Pod:
+    """One of the pods that an owner's controller makes."""
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+    reference |= {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+    name = f"{owner['metadata']['name']}-{index}"
+    written = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "labels": {INDEX: str(index)}}
+    return msgspec.convert(
+        {
+            "metadata": {**written, "ownerReferences": [reference], **metadata},
+            "spec": {"schedulerName": "bayplan"},
+        },
+        Pod,
+    )
+
+
+@dataclass
+class SmallCluster:
+    """Objects by path, pods and PodGroups as structs; whoever listens is told of every change."""
+
+    owners: dict[str, Json] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    groups: dict[str, PodGroup] = field(default_factory=dict)
+    listeners: list[Books] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    trouble: Callable[[str, str], None] = lambda verb, what: None
+
+    # -- what happens in the cluster ------------------------------------------------------------------------------
+
+    def put_owner(self, owner: Json) -> None:
+        plural = f"{owner['kind'].lower()}s"
+        self.owners[f"/apis/{owner['apiVersion']}/namespaces/ml/{plural}/{owner['metadata']['name']}"] = owner
+
+    def put_pod(self, pod: Pod) -> None:
+        self.pods[pod.metadata.name] = pod
+        self._tell(PODS, "MODIFIED", pod)
+
+    def remove_pod(self, name: str) -> None:
+        self._tell(PODS, "DELETED", self.pods.pop(name))
+
+    def put_group(self, group: PodGroup) -> None:
+        self.groups[group.metadata.name] = group
+        self._tell(POD_GROUPS, "MODIFIED", group)
+
+    def remove_group(self, name: str) -> None:
+        self._tell(POD_GROUPS, "DELETED", self.groups.pop(name))
+
+    def listen(self, books: Books) -> None:
+        """Tell books everything there is, and from now on every change."""
+        books.take(PODS, Listed(list(self.pods.values()), "1", []))
+        books.take(POD_GROUPS, Listed(list(self.groups.values()), "1", []))
+        self.listeners.append(books)
+
+    def _tell(self, resource: Resource[Any], kind: Any, thing: Any) -> None:
+        for books in self.listeners:
+            books.take(resource, Changes([Change(kind, thing)], []))
+
+    # -- the client -----------------------------------------------------------------------------------------------
+
+    async def request(self, verb: str, path: str, **_: object) -> bytes:
+        await asyncio.sleep(0.01)
+        self.asked.append(path)
+        self.trouble(verb, path)
+        if path in SERVED:
+            kinds = [{"name": name, "kind": kind, "namespaced": inside} for name, kind, inside in SERVED[path]]
+            return msgspec.json.encode({"resources": kinds})
+        if path not in self.owners:
+            raise refusal(404)
+        return msgspec.json.encode(self.owners[path])
+
+    async def patch(
+        self, resource: Resource[Any], name: str, body: Json, namespace: str, *, subresource: str = "", **_: object
+    ) -> bytes:
+        await asyncio.sleep(0.01)
+        what = f"{resource.plural}/{name}" + (f"/{subresource}" if subresource else "")
+        self.trouble("PATCH", what)
+        self.written.append(what)
+        if resource == PODS:
+            self._label(self.pods[name], body["metadata"])
+        else:
+            known = msgspec.to_builtins(self.groups[name]) if name in self.groups else {}
+            metadata = {"uid": f"uid-{name}", **known.get("metadata", {}), **body["metadata"]}
+            self.put_group(msgspec.convert({**known, **body, "metadata": metadata}, PodGroup))
+        return b"{}"
+
+    def _label(self, pod: Pod, change: Json) -> None:
+        if pod.metadata.uid != change["uid"]:
+            raise refusal(409)
+        labels = {**(pod.metadata.labels or {}), **change["labels"]}
+        metadata = msgspec.structs.replace(pod.metadata, labels=labels)
+        self.put_pod(msgspec.structs.replace(pod, metadata=metadata))
+
+    async def delete(self, resource: Resource[Any], name: str, namespace: str, *, uid: str) -> None:
+        await asyncio.sleep(0.01)
+        self.written.append(f"delete {resource.plural}/{name}")
+        self.remove_group(name)
+
+    def labelled(self) -> dict[str, str]:
+        """The group that each pod names."""
+        return {name: (pod.metadata.labels or {}).get("bayplan.io/pod-group", "") for name, pod in self.pods.items()}
+
+
+@dataclass
+class Heard:
+    """Takes the place of the scheduler and of events, and notes what they are told."""
+
+    alone: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+    def stands_alone(self, pod: Pod) -> None:
+        self.alone.append(pod.metadata.name)
+
+    def is_held(self, pod: Pod, why: str) -> None:
+        self.held.append(f"{pod.metadata.name}: {why}")
+
+    def record(self, subject: Subject, type_: str, reason: str, action: str, note: str) -> None:
+        self.events.append(f"{subject.kind} {subject.name} {reason}: {note}")
+
+
+@contextmanager
+def grouper_at_work(
+    cluster: SmallCluster, heard: Heard | None = None, *, holds_lease: Callable[[], bool] = lambda: True
+) -> Iterator[Books]:
+    """A pod grouper that works until the end of the block."""
+    books = Books(GroupingSettings(), ["bayplan"])
+    heard = heard or Heard()
+    grouper = PodGrouper(
+        cast("KubeClient", cluster),
+        books,
+        events=cast("EventRecorder", heard),
+        metrics=GrouperMetrics(CollectorRegistry()),
+        hears=heard,
+        clock=now,
+    )
+    cluster.listen(books)
+    work = asyncio.get_running_loop().create_task(grouper.work(holds_lease))
+    try:
+        yield books
+        assert not work.done(), work
+    finally:
+        cluster.listeners.remove(books)
+        work.cancel()

@@ -1,0 +1,308 @@
+"""The pod grouper's stories, on a cluster in a dictionary and in virtual time: arrivals, changes, trouble, and clearing away."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+
+import msgspec
+import pytest
+
+from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
+from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodGroupSpec
+from tests.unit.services.edges.small_server import in_virtual_time, refusal
+from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
+
+GROUP = "train-uid-trai"
+JOB = "/apis/batch/v1/namespaces/ml/jobs/train"
+
+Story = Callable[[], Coroutine[None, None, None]]
+
+
+def story(told: Story) -> Callable[[], None]:
+    """A test that is a coroutine, in virtual time."""
+
+    @functools.wraps(told)
+    def run() -> None:
+        in_virtual_time(told())
+
+    return run
+
+
+def cluster_with_job(pods: int = 3) -> SmallCluster:
+    cluster = SmallCluster()
+    cluster.put_owner(job(pods=pods))
+    for index in range(pods):
+        cluster.put_pod(pod_of(job(), index))
+    return cluster
+
+
+@story
+async def test_a_thousand_pods_of_one_job_cost_one_group_and_a_label_each() -> None:
+    cluster = cluster_with_job(1000)
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1.9)
+    assert set(cluster.labelled().values()) == {GROUP}
+    assert cluster.groups[GROUP].spec == PodGroupSpec(topology="network", required="example.com/rack", size=1000)
+    assert cluster.asked == ["/apis/batch/v1", JOB]
+    assert cluster.written.count(f"podgroups/{GROUP}") == 1
+    # The group, its condition, and a label for each pod.
+    assert len(cluster.written) == len(set(cluster.written)) == 1 + 1 + 1000
+
+
+@story
+async def test_the_group_says_for_whom_it_was_made() -> None:
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+    group = cluster.groups[GROUP]
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="train", uid="uid-train")
+    assert group.metadata.owner_references == [owner]
+    assert group.metadata.labels == {"app.kubernetes.io/managed-by": "bayplan-pod-grouper"}
+    assert group.status is not None
+    assert [(each.type, each.status, each.message) for each in group.status.conditions or ()] == [
+        ("Grouped", "True", "made for Job ml/train")
+    ]
+
+
+@story
+async def test_pods_that_ask_for_nothing_stand_alone() -> None:
+    cluster, heard = SmallCluster(), Heard()
+    cluster.put_owner(job(annotations={}))
+    with grouper_at_work(cluster, heard) as books:
+        cluster.put_pod(pod_of(job(), 0))
+        assert books.expects_group(cluster.pods["train-0"])
+        await asyncio.sleep(1)
+        assert not books.expects_group(cluster.pods["train-0"])
+    assert (heard.alone, cluster.written) == (["train-0"], [])
+
+
+@story
+async def test_pods_that_come_before_their_owner_wait_for_it_and_are_told_if_it_takes_long() -> None:
+    cluster, heard = SmallCluster(), Heard()
+    cluster.put_pod(pod_of(job(), 0))
+    with grouper_at_work(cluster, heard):
+        await asyncio.sleep(0.5)
+        assert heard.held == []
+        await asyncio.sleep(10)
+        assert "its owner Job ml/train does not exist" in heard.held[0]
+        cluster.put_owner(job(pods=1))
+        await asyncio.sleep(30)
+    assert cluster.labelled() == {"train-0": GROUP}
+
+
+@story
+async def test_an_owner_of_the_same_name_is_not_the_owner() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(job(uid="a-later-one"))
+    cluster.put_pod(pod_of(job(), 0))
+    with grouper_at_work(cluster):
+        await asyncio.sleep(60)
+    assert cluster.written == []
+
+
+@pytest.mark.parametrize("status", [403, 409, 429, 500])
+def test_what_the_server_refuses_is_tried_again(status: int) -> None:
+    async def told() -> None:
+        cluster, left = cluster_with_job(), [2]
+
+        def trouble(verb: str, what: str) -> None:
+            if what == f"podgroups/{GROUP}" and left[0]:
+                left[0] -= 1
+                raise refusal(status)
+
+        cluster.trouble = trouble
+        with grouper_at_work(cluster):
+            await asyncio.sleep(20)
+        assert set(cluster.labelled().values()) == {GROUP}
+
+    in_virtual_time(told())
+
+
+@story
+async def test_the_next_one_goes_on_where_one_was_stopped_between_group_and_labels() -> None:
+    cluster = cluster_with_job()
+
+    def no_labels(verb: str, what: str) -> None:
+        if what.startswith("pods/"):
+            raise refusal(500)
+
+    cluster.trouble = no_labels
+    with grouper_at_work(cluster):
+        await asyncio.sleep(3)
+    assert (list(cluster.groups), set(cluster.labelled().values())) == ([GROUP], {""})
+    cluster.trouble = lambda verb, what: None
+    with grouper_at_work(cluster):
+        await asyncio.sleep(3)
+    assert (list(cluster.groups), set(cluster.labelled().values())) == ([GROUP], {GROUP})
+
+
+@story
+async def test_nothing_is_written_without_the_lease() -> None:
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster, holds_lease=lambda: False):
+        await asyncio.sleep(60)
+    assert cluster.written == []
+
+
+@story
+async def test_a_job_that_is_scaled_while_its_pods_wait_has_another_group() -> None:
+    cluster = cluster_with_job(3)
+    with grouper_at_work(cluster):
+        await asyncio.sleep(3)
+        cluster.put_owner(job(pods=5))
+        await asyncio.sleep(12)
+    assert cluster.groups[GROUP].spec.size == 5
+
+
+@story
+async def test_what_somebody_changes_in_a_group_is_put_back_and_what_somebody_adds_stays() -> None:
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+        made = cluster.groups[GROUP]
+        cluster.put_group(msgspec.structs.replace(made, spec=PodGroupSpec(size=1, objective=["closest"])))
+        await asyncio.sleep(1)
+        assert cluster.groups[GROUP].spec.size == 3
+        cluster.written.clear()
+        cluster.put_group(msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, objective=["closest"])))
+        await asyncio.sleep(60)
+    assert cluster.written == []
+
+
+@story
+async def test_a_group_that_somebody_deletes_comes_back_while_pods_name_it() -> None:
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+        cluster.remove_group(GROUP)
+        await asyncio.sleep(1)
+        assert list(cluster.groups) == [GROUP]
+
+
+@story
+async def test_a_group_that_was_deleted_while_nobody_worked_comes_back() -> None:
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+    cluster.remove_group(GROUP)
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+    assert list(cluster.groups) == [GROUP]
+
+
+@story
+async def test_a_wrong_annotation_is_said_once_and_the_pods_wait_until_it_is_mended() -> None:
+    cluster, heard = cluster_with_job(), Heard()
+    cluster.put_owner(job(annotations={**TOPOLOGY, "kai.scheduler/topology": "My Network"}))
+    sentence = (
+        'Job ml/train: metadata.annotations["kai.scheduler/topology"]: "My Network" must be the name of a Topology'
+    )
+    with grouper_at_work(cluster, heard):
+        await asyncio.sleep(60)
+        assert heard.events == [f"Job train InvalidGroup: {sentence}"]
+        assert {line.partition(": ")[2] for line in heard.held} == {f"the pod grouper cannot tell its gang: {sentence}"}
+        assert (heard.alone, cluster.written) == ([], [])
+        cluster.put_owner(job())
+        await asyncio.sleep(12)
+    assert set(cluster.labelled().values()) == {GROUP}
+
+
+@story
+async def test_a_group_whose_owner_becomes_wrong_says_so_and_then_that_it_is_right_again() -> None:
+    cluster = cluster_with_job()
+
+    def condition() -> tuple[str, str]:
+        status = cluster.groups[GROUP].status
+        assert status is not None
+        found = (status.conditions or [])[0]
+        return found.status, found.reason
+
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+        cluster.put_owner(job(annotations={**TOPOLOGY, "kai.scheduler/topology": "My Network"}))
+        await asyncio.sleep(12)
+        assert condition() == ("False", "OwnerInvalid")
+        cluster.put_owner(job())
+        await asyncio.sleep(12)
+        assert condition() == ("True", "AsItsOwnerSays")
+
+
+@story
+async def test_an_owner_that_may_not_be_read_is_said_once_and_its_pods_stand_alone() -> None:
+    cluster, heard = cluster_with_job(1), Heard()
+
+    def forbidden(verb: str, what: str) -> None:
+        if what == JOB:
+            raise refusal(403)
+
+    cluster.trouble = forbidden
+    with grouper_at_work(cluster, heard):
+        await asyncio.sleep(30)
+    text = "owners above Pod ml/train-0 are left out of account: reading jobs (batch/v1) is forbidden"
+    assert (heard.events, heard.alone) == ([f"Pod train-0 OwnerUnreadable: {text}"], ["train-0"])
+
+
+@pytest.mark.parametrize(
+    "owner_stays, gone_after", [(False, 25.0), (True, 620.0)], ids=["its owner is gone", "nobody came back"]
+)
+def test_a_group_that_nobody_names_is_deleted(owner_stays: bool, gone_after: float) -> None:
+    async def told() -> None:
+        cluster = cluster_with_job()
+        with grouper_at_work(cluster):
+            await asyncio.sleep(1)
+            for name in list(cluster.pods):
+                cluster.remove_pod(name)
+            if not owner_stays:
+                cluster.owners.clear()
+            await asyncio.sleep(4)
+            assert list(cluster.groups) == [GROUP]
+            await asyncio.sleep(gone_after)
+            assert cluster.groups == {}
+
+    in_virtual_time(told())
+
+
+@story
+async def test_groups_of_others_are_never_touched() -> None:
+    cluster = SmallCluster()
+    cluster.put_group(PodGroup(metadata=Metadata(name="own", namespace="ml", uid="u"), spec=PodGroupSpec(size=2)))
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1000)
+    assert (cluster.written, list(cluster.groups)) == ([], ["own"])
+
+
+@story
+async def test_pods_of_other_schedulers_and_pods_with_a_node_are_nothing_to_us() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(job())
+    foreign, bound = pod_of(job(), 0), pod_of(job(), 1)
+    cluster.put_pod(msgspec.structs.replace(foreign, spec=msgspec.structs.replace(foreign.spec, scheduler_name="x")))
+    cluster.put_pod(msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1")))
+    with grouper_at_work(cluster):
+        await asyncio.sleep(60)
+    assert (cluster.asked, cluster.written) == ([], [])
+
+
+@story
+async def test_a_pod_that_was_replaced_meanwhile_does_not_give_its_label_to_the_successor() -> None:
+    cluster = cluster_with_job(1)
+    successor = pod_of(job("other"), 0, name="train-0", uid="another", labels={})
+    with grouper_at_work(cluster):
+        await asyncio.sleep(0.035)  # the group is being written
+        cluster.put_pod(successor)
+        cluster.put_owner(job("other", annotations={}))
+        await asyncio.sleep(10)
+    assert cluster.labelled() == {"train-0": ""}
+
+
+@story
+async def test_a_bug_that_one_pod_brings_to_light_stops_nobody_else() -> None:
+    cluster = cluster_with_job()
+    broken: Pod = pod_of(job("broken"), 0)
+    cluster.put_owner({**job("broken"), "metadata": {**job("broken")["metadata"], "ownerReferences": 7}})
+    cluster.put_pod(broken)
+    with grouper_at_work(cluster):
+        await asyncio.sleep(5)
+    assert set(cluster.labelled().values()) == {GROUP, ""}

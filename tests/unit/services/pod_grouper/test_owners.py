@@ -1,0 +1,128 @@
+"""Walking up the owners: each asked for once, kept for a moment, and not mistaken for another of its name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from bayplan.kube.client import KubeClient
+from bayplan.scheduling.grouping.raw import Reference
+from bayplan.services.pod_grouper.discovery import ABSENT_FOR, Discovery
+from bayplan.services.pod_grouper.owners import Chain, Owners
+from tests.helpers import Json
+from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
+from tests.unit.services.pod_grouper.small_cluster import SmallCluster, job, pod_of
+
+REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "web-7d", "namespace": "ml", "uid": "rs"},
+}
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "ml", "uid": "d"}}
+
+
+def owners_in(cluster: SmallCluster) -> Owners:
+    client = cast("KubeClient", cluster)
+    return Owners(client, Discovery(client, now), now)
+
+
+def chain_of(cluster: SmallCluster, owner: Json) -> Chain:
+    async def told() -> Chain:
+        return await owners_in(cluster).chain(pod_of(owner, 0), no_older_than=2.0)
+
+    return in_virtual_time(told())
+
+
+def owned(thing: Json, *by: Json, controller: bool = True) -> Json:
+    references = [
+        {"apiVersion": each["apiVersion"], "kind": each["kind"], "name": each["metadata"]["name"]}
+        | {"uid": each["metadata"]["uid"], "controller": controller and each is by[-1]}
+        for each in by
+    ]
+    return {**thing, "metadata": {**thing["metadata"], "ownerReferences": references}}
+
+
+def test_the_chain_goes_up_to_the_top() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(owned(REPLICA_SET, DEPLOYMENT))
+    cluster.put_owner(DEPLOYMENT)
+    assert [each["kind"] for each in chain_of(cluster, REPLICA_SET).owners] == ["ReplicaSet", "Deployment"]
+
+
+def test_of_several_owners_the_controller_counts() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(owned(REPLICA_SET, job("bystander"), DEPLOYMENT))
+    cluster.put_owner(DEPLOYMENT)
+    assert chain_of(cluster, REPLICA_SET).owners[-1]["kind"] == "Deployment"
+
+
+def test_owners_in_a_circle_come_to_an_end() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(owned(REPLICA_SET, REPLICA_SET))
+    assert len(chain_of(cluster, REPLICA_SET).owners) > 1
+
+
+def test_an_owner_that_does_not_exist_is_missing() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(owned(REPLICA_SET, DEPLOYMENT))
+    assert chain_of(cluster, REPLICA_SET).missing == Reference("apps/v1", "Deployment", "ml", "web", "d")
+
+
+def test_a_kind_that_is_not_installed_ends_the_chain_before_it() -> None:
+    cluster = SmallCluster()
+    foreign = {"apiVersion": "example.com/v1", "kind": "App", "metadata": {"name": "a", "uid": "u"}}
+    cluster.put_owner(owned(REPLICA_SET, foreign))
+    chain = chain_of(cluster, REPLICA_SET)
+    assert ([each["kind"] for each in chain.owners], chain.missing) == (["ReplicaSet"], None)
+    assert chain.unreadable == "App (example.com/v1) is not installed"
+
+
+def test_a_kind_that_is_installed_later_is_found_after_a_while() -> None:
+    async def told() -> None:
+        cluster = SmallCluster()
+        cluster.put_owner(job())
+        owners = owners_in(cluster)
+
+        def absent(verb: str, what: str) -> None:
+            if what == "/apis/batch/v1":
+                raise refusal(404)
+
+        cluster.trouble = absent
+        assert (await owners.chain(pod_of(job(), 0), no_older_than=2.0)).unreadable
+        cluster.trouble = lambda verb, what: None
+        assert (await owners.chain(pod_of(job(), 0), no_older_than=2.0)).unreadable
+        await asyncio.sleep(ABSENT_FOR)
+        assert (await owners.chain(pod_of(job(), 0), no_older_than=2.0)).owners == (job(),)
+
+    in_virtual_time(told())
+
+
+def test_answers_are_shared_on_their_way_and_kept_for_a_moment() -> None:
+    async def told() -> None:
+        cluster = SmallCluster()
+        cluster.put_owner(job())
+        owners = owners_in(cluster)
+        await asyncio.gather(*(owners.chain(pod_of(job(), index), no_older_than=2.0) for index in range(50)))
+        await owners.chain(pod_of(job(), 51), no_older_than=2.0)
+        # All ask for the kind at the same moment; the object itself is asked for once.
+        jobs = "/apis/batch/v1/namespaces/ml/jobs/train"
+        assert cluster.asked.count(jobs) == 1
+        await asyncio.sleep(3)
+        await owners.chain(pod_of(job(), 52), no_older_than=2.0)
+        assert cluster.asked.count(jobs) == 2
+
+    in_virtual_time(told())
+
+
+def test_one_who_gives_up_does_not_take_the_answer_from_others() -> None:
+    async def told() -> None:
+        cluster = SmallCluster()
+        cluster.put_owner(job())
+        owners = owners_in(cluster)
+        first = asyncio.create_task(owners.chain(pod_of(job(), 0), no_older_than=2.0))
+        second = asyncio.create_task(owners.chain(pod_of(job(), 1), no_older_than=2.0))
+        await asyncio.sleep(0.005)
+        first.cancel()
+        assert (await second).owners == (job(),)
+
+    in_virtual_time(told())
