@@ -24,6 +24,8 @@ from bayplan.cli.gangs import (
 )
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
+from bayplan.cluster.numa_policy import policy_problems
+from bayplan.cluster.pod_request import effective_request
 from bayplan.cluster.state import pod_key
 from bayplan.engine.gangs.objective import Objective
 from bayplan.explain.gang_outcome import GangOutcome
@@ -75,7 +77,9 @@ def _name_other_kinds(objects: ObjectSet, unwanted: list[str], *, usable: bool, 
 
 
 def _with_namespace(pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
-    return [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
+    named = [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
+    warn([str(problem) for pod in named for problem in policy_problems(pod, effective_request)])
+    return named
 
 
 def in_namespace(pod: Pod, namespace: str) -> Pod:
