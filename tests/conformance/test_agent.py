@@ -556,7 +556,7 @@ def parse_problem(document: dict[str, Any], expected: dict[str, Any]) -> Problem
         "reserved_cpus_count": -(-view.reserved_milli // 1000),
         "policies": dict(view.policies),
         "cpu": {"allocatable": list(view.free), "capacity": view.capacity},
-        **dict.fromkeys(("allocatable", "allocatable_cpus", "free_cpus", "cpu_allocatable"), list(view.free)),
+        **{name: list(view.free) for name in ("allocatable", "allocatable_cpus", "free_cpus", "cpu_allocatable")},
         **dict.fromkeys(("capacity", "cpu_capacity"), view.capacity),
         **dict.fromkeys(("cpu_detail", "cpuDetail"), places),
     }

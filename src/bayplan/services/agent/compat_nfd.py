@@ -101,8 +101,11 @@ def aggregate(
     home = _homes(allocatable, zone_of_cpu)
     whole = _allocatable_by_zone(allocatable, zone_of_cpu)
     reserved = {zone.id: sum(str(cpu) not in home[CPU] for cpu in zone.cpus) for zone in machine}
+    # A zone of which nothing can be had shows its CPUs even if they are excluded.
     totals = {
-        index: {name: amount for name, amount in whole.get(index, {CPU: 0}).items() if name not in excluded}
+        index: {name: amount for name, amount in whole[index].items() if name not in excluded}
+        if index in whole
+        else {CPU: 0}
         for index in range(len(machine))
     }
     left = {index: dict(amounts) for index, amounts in totals.items()}
