@@ -42,22 +42,30 @@ LONGEST_NUMBER = 10
 
 def rank_key(pod: Pod) -> tuple[int, tuple[int, ...], object]:
     """Sorts pods by the rank that they are given, then by the indices that their controller gave them, then by name (`r2` before `r10`)."""
-    labels = pod.metadata.labels or {}
-    given = _number(labels.get(RANK, ""))
-    indices = tuple(_first_number(labels, keys) for keys in INDEX_LABELS)
-    if indices[-1] == UNNUMBERED:
-        written = _number((pod.metadata.annotations or {}).get(COMPLETION_INDEX, ""))
-        indices = (*indices[:-1], UNNUMBERED if written is None else written)
-    return (UNNUMBERED if given is None else given, indices, natural_key(pod_key(pod)))
+    metadata = pod.metadata
+    labels = metadata.labels or {}
+    given = _number(labels[RANK]) if RANK in labels else UNNUMBERED
+    outer, inner = _indices(labels)
+    if inner == UNNUMBERED and metadata.annotations and COMPLETION_INDEX in metadata.annotations:
+        inner = _number(metadata.annotations[COMPLETION_INDEX])
+    return (given, (outer, inner), natural_key(pod_key(pod)))
 
 
-def _first_number(labels: dict[str, str], keys: tuple[str, ...]) -> int:
-    for key in keys:
-        number = _number(labels.get(key, ""))
-        if number is not None:
-            return number
-    return UNNUMBERED
+def _indices(labels: dict[str, str]) -> tuple[int, int]:
+    """The outer and the inner number; pods have few labels, so those are looked up and not the other way round."""
+    found = [UNNUMBERED, UNNUMBERED]
+    first = [len(_STEPS), len(_STEPS)]
+    for label, text in labels.items():
+        if label in _STEPS:
+            step, order = _STEPS[label]
+            number = _number(text)
+            if number != UNNUMBERED and order < first[step]:
+                found[step], first[step] = number, order
+    return found[0], found[1]
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < LONGEST_NUMBER else None
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < LONGEST_NUMBER else UNNUMBERED
+
+
+_STEPS = {label: (step, order) for step, labels in enumerate(INDEX_LABELS) for order, label in enumerate(labels)}
