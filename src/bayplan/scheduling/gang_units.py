@@ -157,8 +157,10 @@ class GangUnits:
     ) -> Todo:
         """A gang has no place. One that began long ago and was never whole gives up what it has."""
         name = unit.removeprefix(GANG)
-        # Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.
-        ours = self._half_bound.to_release(name, running, now) if dialect_of_gang(name) is own.DIALECT else ()
+        # Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know; nor is it, once its
+        # PodGroup is gone, for one of ours.
+        known = dialect_of_gang(name) is own.DIALECT and name in self.roster.groups
+        ours = self._half_bound.to_release(name, running, now) if known else ()
         if ours:
             self.queue.retry(unit, now)
             return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -17,8 +19,13 @@ from tests.helpers import simple_pod
 RACK = "example.com/rack"
 
 
-def dispatcher(*nodes: str, cpus: int = 8, racks: dict[str, str] | None = None) -> Dispatcher:
-    made = Dispatcher({"bayplan": default_profile()})
+def dispatcher(
+    *nodes: str,
+    cpus: int = 8,
+    racks: dict[str, str] | None = None,
+    expects_group: Callable[[Pod], bool] = lambda _: False,
+) -> Dispatcher:
+    made = Dispatcher({"bayplan": default_profile()}, expects_group=expects_group)
     for name in nodes:
         add_node(made, name, cpus, (racks or {}).get(name, ""))
     made.set_levels("network", (RACK,), 0)
@@ -100,6 +107,24 @@ class TestPods:
         assert scheduler.decide(0) is None
         scheduler.set_pod(gated, 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
+
+    def test_a_pod_that_may_belong_to_a_gang_waits_until_somebody_says_that_it_does_not(self) -> None:
+        unjudged = {"ml/a"}
+        scheduler = dispatcher("n1", expects_group=lambda pod: pod_key(pod) in unjudged)
+        scheduler.set_pod(pod("a"), 0)
+        scheduler.set_pod(pod("b"), 0)
+        assert places(scheduler.decide(0)) == {"ml/b": "n1"}
+        assert scheduler.decide(0) is None
+        unjudged.clear()
+        scheduler.stands_alone("ml/a", 1)
+        assert places(scheduler.decide(1)) == {"ml/a": "n1"}
+
+    def test_a_pod_that_was_put_into_a_gang_meanwhile_waits_with_it(self) -> None:
+        scheduler = dispatcher("n1", expects_group=lambda pod: not (pod.metadata.labels or {}))
+        scheduler.set_pod(pod("a"), 0)
+        scheduler.set_pod(pod("a", gang="train"), 1)
+        scheduler.stands_alone("ml/a", 1)
+        assert reason(scheduler.decide(1)) == "waits for PodGroup ml/train, which does not exist"
 
     def test_a_pod_that_found_no_place_is_tried_again_when_room_appears_and_not_before(self) -> None:
         scheduler = dispatcher("n1", cpus=2)
@@ -268,6 +293,14 @@ class TestGangs:
         self, by_us: bool, phase: str
     ) -> None:
         scheduler = self.half_bound(by_us=by_us, phase=phase)
+        scheduler.decide(0)
+        for moment in (61, 400, 1000):
+            assert not isinstance(scheduler.decide(moment), Release)
+
+    def test_pods_whose_pod_group_was_deleted_are_never_released(self) -> None:
+        """Whether the gang was whole once stood on the PodGroup."""
+        scheduler = self.half_bound()
+        scheduler.remove_group("ml/train", 0)
         scheduler.decide(0)
         for moment in (61, 400, 1000):
             assert not isinstance(scheduler.decide(moment), Release)
