@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bayplan.scheduling.grouping.grouping import Refused
 from bayplan.scheduling.grouping.kai import grove, jobs, kubeflow, leader_worker_set, ray, table
 from bayplan.scheduling.grouping.kai.metadata import (
     NO_CONSTRAINT,
     KaiCase,
     KaiConstraint,
     KaiGroup,
-    KaiRefusal,
     KaiSubGroup,
 )
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
@@ -63,7 +63,7 @@ def grouping_problem(case: Case) -> str | None:
     expected = case["expected"]
     try:
         group = recorded_group(case)
-    except (KaiRefusal, WrongValue) as refusal:
+    except (Refused, WrongValue) as refusal:
         return None if "error" in expected else f"gives up: {refusal}"
     if "error" in expected:
         return f"KAI gives up: {expected['error']}"

@@ -16,22 +16,24 @@ from bayplan.scheduling.grouping.kai.metadata import (
     KaiCase,
     KaiConstraint,
     KaiGroup,
-    KaiRefusal,
     KaiSubGroup,
     constraint_of,
     usual_group,
+    wrong_pod,
 )
-from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, text_at
+from bayplan.scheduling.grouping.raw import RawObject, Reference, WrongValue, annotations_of, labels_of, text_at
 
 
 def pod_gang(case: KaiCase) -> KaiGroup:
     """The group of a PodGang, which the pod names in a label."""
     pod = Reference.of(case.pod)
     if not gang_name(case.pod):
-        raise KaiRefusal(f"label for podgang name (key: {POD_GANG}) not found in pod {pod.namespace}/{pod.name}")
+        raise wrong_pod(case.pod, "metadata.labels", None, f"{POD_GANG} is missing: which PodGang is the pod in?")
     gang = find_pod_gang(case.pod, case.answers)
     if gang is None:
-        raise KaiRefusal(f"failed to get PodGang {pod.namespace}/{gang_name(case.pod)}")
+        raise wrong_pod(
+            case.pod, f'metadata.labels["{POD_GANG}"]', gang_name(case.pod), "does not exist in the pod's namespace"
+        )
     read = read_pod_gang(gang, pod.namespace)
     own = usual_group(replace(case, owner=gang))
     named = text_at(gang, ("spec", "priorityClassName"))
@@ -53,7 +55,7 @@ def _with_owners_wishes(group: KaiGroup, owner: RawObject) -> KaiGroup:
     annotations = {**annotations_of(owner), **group.annotations}
     said = labels.get(PREEMPTIBILITY)
     if said is not None and said not in PREEMPTIBILITIES:
-        raise KaiRefusal(f"failed to parse preemptibility from top owner {group.namespace}/{group.name}: {said}")
+        raise WrongValue(f'metadata.labels["{PREEMPTIBILITY}"]', said, f"must be one of {', '.join(PREEMPTIBILITIES)}")
     asked = constraint_of({"metadata": {"annotations": annotations}})
     return replace(
         group,

@@ -13,13 +13,13 @@ from bayplan.scheduling.grouping.kai.metadata import (
     INFERENCE,
     KaiCase,
     KaiGroup,
-    KaiRefusal,
     group_annotations,
     group_labels,
     group_name,
     priority_class_of,
     queue_of,
     usual_group,
+    wrong_pod,
 )
 from bayplan.scheduling.grouping.questions import Question, every
 from bayplan.scheduling.grouping.raw import (
@@ -99,10 +99,10 @@ def cron_job(case: KaiCase) -> KaiGroup:
     references = metadata_of(case.pod).get("ownerReferences") or []
     name = next((reference.get("name", "") for reference in references if reference.get("kind") == "Job"), None)
     if name is None:
-        raise KaiRefusal("no owner reference of type 'Job'")
+        raise wrong_pod(case.pod, "metadata.ownerReferences", None, "names no Job, though a CronJob is above the pod")
     job = case.find("batch/v1", "Job", name, Reference.of(case.pod).namespace)
     if job is None:
-        raise KaiRefusal(f'jobs.batch "{name}" not found')
+        raise wrong_pod(case.pod, "metadata.ownerReferences", name, "is a Job that does not exist")
     return usual_group(replace(case, owner=job))
 
 
@@ -122,7 +122,7 @@ def azure_ml(case: KaiCase) -> KaiGroup:
     group = usual_group(case)
     count = number_at(case.owner, ("spec", "job", "options", "envs", "AZUREML_NODE_COUNT"))
     if count is None:
-        raise KaiRefusal("azureml envs count not found in spec")
+        raise WrongValue("spec.job.options.envs.AZUREML_NODE_COUNT", None, "is missing: how many pods are there?")
     return replace(group, min_available=count)
 
 
@@ -131,20 +131,20 @@ def azure_ml(case: KaiCase) -> KaiGroup:
 
 def job_set(case: KaiCase) -> KaiGroup:
     """One group per replicated job if they start in order, which KAI takes for the default; else one for all."""
-    owner, pod = Reference.of(case.owner), Reference.of(case.pod)
+    owner = Reference.of(case.owner)
     if not owner.name or not owner.uid:
-        raise KaiRefusal(f"jobset top owner {owner.namespace}/{owner.name} missing name or UID")
+        raise WrongValue("metadata", None, "needs both name and uid")
     role = labels_of(case.pod).get(REPLICATED_JOB, "")
     if not role:
-        raise KaiRefusal(f'pod {pod.namespace}/{pod.name} missing required label "{REPLICATED_JOB}"')
+        raise wrong_pod(case.pod, "metadata.labels", None, f"{REPLICATED_JOB} is missing: which job is the pod from?")
     order = text_at(case.owner, ("spec", "startupPolicy", "startupPolicyOrder"))
     jobs = [job for job in list_at(case.owner, ("spec", "replicatedJobs")) if isinstance(job, dict)]
     if order not in (None, "InOrder"):
         total = sum(_pods_of_replicated_job(job) for job in jobs if job.get("name"))
-        return replace(usual_group(case), min_available=_counted(total, owner))
+        return replace(usual_group(case), min_available=_counted(total))
     pods = next((_pods_of_replicated_job(job) for job in jobs if job.get("name") == role), 1)
     name = f"{group_name(owner.name, owner.uid)}-{role}"
-    return replace(usual_group(case), name=name, min_available=_counted(pods, owner))
+    return replace(usual_group(case), name=name, min_available=_counted(pods))
 
 
 def _pods_of_replicated_job(job: RawObject) -> int:
@@ -159,9 +159,9 @@ def _positive(number: int | None) -> int:
     return number if number is not None and number > 0 else 1
 
 
-def _counted(pods: int, owner: Reference) -> int:
+def _counted(pods: int) -> int:
     if pods > LARGEST:
-        raise KaiRefusal(f"minAvailable too large ({pods}) for JobSet {owner.namespace}/{owner.name}")
+        raise WrongValue("spec.replicatedJobs", pods, f"pods are too many: must be at most {LARGEST}")
     return max(pods, 1)
 
 
@@ -173,10 +173,10 @@ def knative(case: KaiCase) -> KaiGroup:
     pod = Reference.of(case.pod)
     name = labels_of(case.pod).get(REVISION)
     if name is None:
-        raise KaiRefusal(f"revisionName not found for knative service pod {pod.namespace}/{pod.name}")
+        raise wrong_pod(case.pod, "metadata.labels", None, f"{REVISION} is missing: which revision is the pod of?")
     revision = case.find("serving.knative.dev/v1", "Revision", name, pod.namespace)
     if revision is None:
-        raise KaiRefusal(f'revisions.serving.knative.dev "{name}" not found')
+        raise wrong_pod(case.pod, f'metadata.labels["{REVISION}"]', name, "is a Revision that does not exist")
     about = Reference.of(revision)
     group = KaiGroup(
         name=group_name(pod.name, pod.uid),
@@ -221,7 +221,7 @@ def _grouped_by_pod(case: KaiCase, revision: Reference) -> bool:
         return False
     owners = metadata_of(found).get("ownerReferences") or []
     if not owners:
-        raise KaiRefusal(f"podgroup {groups[0]} has no owner references")
+        raise wrong_pod(found, "metadata.ownerReferences", None, "is empty: whose group is it?")
     if owners[0].get("kind") not in (revision.kind, "Pod"):
-        raise KaiRefusal(f"podgroup {groups[0]} has unexpected owner reference: {owners[0].get('kind')}")
+        raise wrong_pod(found, "metadata.ownerReferences", owners[0].get("kind"), f"must be a {revision.kind} or a Pod")
     return bool(owners[0].get("kind") == "Pod")

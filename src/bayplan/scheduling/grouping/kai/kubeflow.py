@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bayplan.scheduling.grouping.kai.metadata import KaiCase, KaiGroup, KaiRefusal, KaiSubGroup, usual_group
+from bayplan.scheduling.grouping.kai.metadata import KaiCase, KaiGroup, KaiSubGroup, usual_group, wrong_pod
 from bayplan.scheduling.grouping.kai.segments import SEGMENT_SIZE, check_number, segment_constraint, worker_annotation
 from bayplan.scheduling.grouping.questions import Question, every
 from bayplan.scheduling.grouping.raw import (
     RawObject,
     Reference,
     WrongValue,
-    annotations_of,
     labels_of,
     look_up,
     map_at,
@@ -51,9 +50,7 @@ def mpi_job(case: KaiCase) -> KaiGroup:
         return group
     launchers = number_at(case.owner, ("spec", "mpiReplicaSpecs", "Launcher", "replicas"))
     if not launchers:
-        raise KaiRefusal(
-            f"the type of the job {Reference.of(case.owner).name} doesn't allow for 0 mpiReplicaSpecs pods"
-        )
+        raise WrongValue("spec.mpiReplicaSpecs.Launcher.replicas", launchers, "must be 1 or more")
     return replace(group, min_available=group.min_available - launchers)
 
 
@@ -71,23 +68,20 @@ def _distributed(case: KaiCase, specs: str, needed: tuple[str, ...] = ()) -> Kai
 
 def _replicas(job: RawObject, specs: str, needed: tuple[str, ...]) -> int:
     """The pods of all roles together; KAI insists that each role says how many it has."""
-    name = Reference.of(job).name
     roles = map_at(job, ("spec", specs))
     if look_up(job, ("spec", specs)) is None:
-        raise KaiRefusal(f"the type of the job {name} doesn't have a {specs} field. Please fix the replica field")
+        raise WrongValue(f"spec.{specs}", None, "is missing: which pods does the job have?")
     for role in needed:
         if role not in roles:
-            raise KaiRefusal(f"the type of the job {name} doesn't have a {role} replica spec which is required")
+            raise WrongValue(f"spec.{specs}.{role}", None, "is missing; a job of this kind needs it")
     total = 0
     for role in roles:
         replicas = number_at(job, ("spec", specs, role, "replicas"))
         if not replicas:
-            raise KaiRefusal(
-                f"the type of the job {name} doesn't allow for 0 {role} pods. Please fix the replica field"
-            )
+            raise WrongValue(f"spec.{specs}.{role}.replicas", replicas, "must be written, and 1 or more")
         total += replicas
     if total <= 0:
-        raise KaiRefusal(f"failed calculate number of pods for a distributed job {name}. Must be greater than 0")
+        raise WrongValue(f"spec.{specs}", total, "is the number of all pods; must be 1 or more")
     return total
 
 
@@ -102,8 +96,7 @@ def pytorch_job(case: KaiCase) -> KaiGroup:
     least = next(number for number in (said, elastic, group.min_available) if number is not None)
     roles = map_at(case.owner, ("spec", "pytorchReplicaSpecs"))
     if look_up(case.owner, ("spec", "pytorchReplicaSpecs")) is None:
-        owner = Reference.of(case.owner)
-        raise KaiRefusal(f"pytorchReplicaSpecs not found in PyTorchJob {owner.namespace}/{owner.name}")
+        raise WrongValue("spec.pytorchReplicaSpecs", None, "is missing: which pods does the job have?")
     masters = number_at(roles, ("Master", "replicas")) or 0
     sub_groups = [KaiSubGroup("master", masters, pods=_own(case.pod, "master"))] if masters else []
     if "Worker" in roles:
@@ -153,11 +146,9 @@ def _segment_size(pod: RawObject, worker: RawObject) -> int | None:
     try:
         size = int(text)
     except ValueError:
-        raise KaiRefusal(f"invalid segment size {text}") from None
-    on_pod = annotations_of(pod).get(SEGMENT_SIZE)
+        size = 0
     if size <= 0:
-        where = "pod" if on_pod else "worker podTemplate"
-        raise KaiRefusal(f"segment size {text} on {where} needs to be a positive integer")
+        raise WrongValue(SEGMENT_SIZE, text, "must be a whole number, 1 or more")
     return size
 
 
@@ -166,10 +157,10 @@ def _segment_of(pod: RawObject, size: int) -> int:
     labels = labels_of(pod)
     if labels.get(REPLICA_TYPE) != "worker":
         return -1
-    about = Reference.of(pod)
-    if REPLICA_INDEX not in labels:
-        raise KaiRefusal(f"replica index label not found on pod {about.namespace}/{about.name}")
     try:
-        return int(labels[REPLICA_INDEX]) // size
+        return int(labels.get(REPLICA_INDEX, "")) // size
     except ValueError:
-        raise KaiRefusal(f"invalid replica index {labels[REPLICA_INDEX]}") from None
+        field = f'metadata.labels["{REPLICA_INDEX}"]'
+        raise wrong_pod(
+            pod, field, labels.get(REPLICA_INDEX), "must be the worker's number: which segment is it in?"
+        ) from None

@@ -13,14 +13,15 @@ from bayplan.scheduling.grouping.kai.metadata import (
     KaiCase,
     KaiConstraint,
     KaiGroup,
-    KaiRefusal,
     KaiSubGroup,
     usual_group,
+    wrong_pod,
 )
 from bayplan.scheduling.grouping.kai.segments import SEGMENT_SIZE, check_number, segment_constraint
 from bayplan.scheduling.grouping.raw import (
     RawObject,
     Reference,
+    WrongValue,
     annotations_of,
     labels_of,
     look_up,
@@ -39,15 +40,14 @@ LEADER_WORKER, LEADER_EXCLUDED = "LeaderWorker", "LeaderExcluded"
 def leader_worker_set(case: KaiCase) -> KaiGroup:
     """The group of one leader and its workers."""
     group = usual_group(case)
-    owner = Reference.of(case.owner)
     size = number_at(case.owner, (*TEMPLATE, "size"))
     if size is None or size <= 0:
-        raise KaiRefusal(f"invalid leaderWorkerTemplate.size {size} in LWS {owner.namespace}/{owner.name}")
+        raise WrongValue("spec.leaderWorkerTemplate.size", size, "must be written, and 1 or more")
     policy = text_at(case.owner, ("spec", "startupPolicy"))
     if policy == "LeaderReady":
         size = _size_once_leader_is_ready(case.pod, size)
     elif policy not in (None, "LeaderCreated"):
-        raise KaiRefusal(f"unknown startupPolicy: {policy}")
+        raise WrongValue("spec.startupPolicy", policy, "must be LeaderCreated or LeaderReady")
     index = labels_of(case.pod).get(GROUP_INDEX, "")
     name = f"{group.name}-group-{int(index)}" if index.isdecimal() else group.name
     return replace(group, name=name, min_available=size, sub_groups=tuple(_sub_groups(case, size)))
@@ -87,11 +87,9 @@ def _segment_size(owner: RawObject, size: int) -> int | None:
         try:
             segment = int(text)
         except ValueError:
-            raise KaiRefusal(f"invalid segment size annotation {text}") from None
-    if segment <= 1:
-        raise KaiRefusal(f"segmentSize {segment} is not valid. It must be greater than 1")
-    if segment > size:
-        raise KaiRefusal(f"segmentSize {segment} is greater than replicasSize {size}")
+            raise WrongValue(SEGMENT_SIZE, text, "must be a whole number") from None
+    if not 1 < segment <= size:
+        raise WrongValue("the size of segments", segment, f"must be from 2 to the {size} pods of the group")
     return segment
 
 
@@ -125,8 +123,9 @@ def _segmented(case: KaiCase, size: int, segment: int) -> list[KaiSubGroup]:
     cut = _Cut(size, segment)
     worker = labels_of(case.pod).get(WORKER_INDEX, "")
     if not worker.isdecimal():
-        about = Reference.of(case.pod)
-        raise KaiRefusal(f"failed to get worker index from pod {about.namespace}/{about.name}")
+        raise wrong_pod(
+            case.pod, f'metadata.labels["{WORKER_INDEX}"]', worker, "must be a number: which segment is the pod in?"
+        )
     described = look_up(case.owner, (*TEMPLATE, "workerTemplate")) is not None
     template = map_at(case.owner, (*TEMPLATE, "workerTemplate"))
     constraint = segment_constraint(case.pod, template, case.owner) if described else NO_CONSTRAINT
@@ -141,10 +140,8 @@ def _segmented(case: KaiCase, size: int, segment: int) -> list[KaiSubGroup]:
 def _leader_apart(cut: _Cut, constraint: KaiConstraint, name: str, own: int | None) -> list[KaiSubGroup]:
     """The leader in a sub-group of its own; KAI asks that the workers divide evenly."""
     if not cut.leader_is_extra:
-        raise KaiRefusal(
-            f"replicasSize {cut.size} is not divisible by segmentSize {cut.segment}. "
-            "LeaderExcluded policy is only supported when replicasSize is divisible by segmentSize."
-        )
+        problem = f"must divide the {cut.size - 1} workers if the leader is excluded"
+        raise WrongValue("the size of segments", cut.segment, problem)
     leader = KaiSubGroup("leader", 1, pods=(name,) if own is None else ())
     return [leader, *_segments(cut.sizes(), constraint, name, own)]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
 from bayplan.scheduling.grouping.questions import Answers, Question, one
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, look_up
@@ -26,8 +27,9 @@ YAML_WORDS = ("", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "
 TOP_OWNER = "kai.scheduler/top-owner-metadata"
 
 
-class KaiRefusal(Exception):
-    """KAI's grouper gives up on a pod; never leaves the room."""
+def wrong_pod(pod: RawObject, field: str, value: object, allowed: str) -> Refused:
+    """What is wrong with a pod itself; what is wrong with its owner is a `WrongValue`."""
+    return Refused(Problem(Reference.of(pod), field, value, allowed))
 
 
 @dataclass(frozen=True, slots=True)

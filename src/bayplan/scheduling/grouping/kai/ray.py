@@ -14,12 +14,20 @@ from bayplan.scheduling.grouping.kai.metadata import (
     KaiCase,
     KaiConstraint,
     KaiGroup,
-    KaiRefusal,
     KaiSubGroup,
     constraint_of,
     usual_group,
 )
-from bayplan.scheduling.grouping.raw import RawObject, Reference, labels_of, list_at, map_at, number_at, text_at
+from bayplan.scheduling.grouping.raw import (
+    RawObject,
+    Reference,
+    WrongValue,
+    labels_of,
+    list_at,
+    map_at,
+    number_at,
+    text_at,
+)
 
 PRIORITY_CLASS = "ray.io/priority-class-name"
 NODE_GROUP = "ray.io/group"
@@ -47,10 +55,10 @@ def _cluster_of(case: KaiCase, *paths: tuple[str, ...]) -> RawObject:
     named = (text_at(case.owner, ("status", *path)) for path in paths)
     name = next((name for name in named if name is not None), "")
     if not name:
-        raise KaiRefusal(f"failed to extract rayClusterName for {owner.namespace}/{owner.name} of kind {owner.kind}")
+        raise WrongValue("status", None, "names no RayCluster yet; Ray's operator has to create it")
     cluster = case.find(owner.api_version, "RayCluster", name, owner.namespace)
     if cluster is None:
-        raise KaiRefusal(f'rayclusters.ray.io "{name}" not found')
+        raise WrongValue("status", name, "is a RayCluster that does not exist")
     return cluster
 
 
@@ -75,7 +83,7 @@ def _sub_groups(cluster: RawObject) -> list[KaiSubGroup]:
     found = [KaiSubGroup(HEAD, 1, constraint=_constraint(head, "headGroupSpec"))]
     for number, workers in enumerate(list_at(cluster, ("spec", "workerGroupSpecs"))):
         if not isinstance(workers, dict):
-            raise KaiRefusal(f"failed to parse worker group spec {number}")
+            raise WrongValue(f"spec.workerGroupSpecs[{number}]", workers, "must be a map")
         pods = _pods(workers, number)
         if pods is not None:
             name = text_at(workers, ("groupName",)) or f"worker-group-{number}"
@@ -90,10 +98,7 @@ def _pods(workers: RawObject, number: int) -> int | None:
     replicas = number_at(workers, ("replicas",)) or 0
     least = number_at(workers, ("minReplicas",)) or 0
     if least > replicas:
-        raise KaiRefusal(
-            f"ray-cluster replicas for a workerGroupsSpec can't be less than minReplicas. "
-            f"Given {replicas} replicas and {least} minReplicas. Please fix the replicas field for group number {number}"
-        )
+        raise WrongValue(f"spec.workerGroupSpecs[{number}].minReplicas", least, f"is more than the {replicas} replicas")
     if not least and not replicas:
         return None
     hosts = number_at(workers, ("numOfHosts",))
@@ -106,5 +111,5 @@ def _constraint(group: RawObject, field: str) -> KaiConstraint:
     if not constraint.required and not constraint.preferred:
         return NO_CONSTRAINT
     if not constraint.topology:
-        raise KaiRefusal(f"topology annotation (kai.scheduler/topology) is required for {field}")
+        raise WrongValue(f"{field}.template.metadata.annotations", None, "names a level, but no kai.scheduler/topology")
     return constraint

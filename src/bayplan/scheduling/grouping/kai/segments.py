@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bayplan.scheduling.gang_reader import MOST_PODS
-from bayplan.scheduling.grouping.kai.metadata import NO_CONSTRAINT, KaiConstraint, KaiRefusal
-from bayplan.scheduling.grouping.raw import RawObject, annotations_of
+from bayplan.scheduling.grouping.kai.metadata import NO_CONSTRAINT, KaiConstraint
+from bayplan.scheduling.grouping.raw import RawObject, WrongValue, annotations_of
 
 TOPOLOGY = "kai.scheduler/topology"
 SEGMENT_SIZE = "kai.scheduler/segment-size"
@@ -15,7 +15,7 @@ SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 def check_number(pods: int) -> None:
     """Segments are listed one by one: a number of pods that nobody has is refused before that."""
     if pods > MOST_PODS:
-        raise KaiRefusal(f"{pods} pods are too many for segments: must be at most {MOST_PODS}")
+        raise WrongValue("replicas", pods, f"pods are too many for segments: must be at most {MOST_PODS}")
 
 
 def worker_annotation(pod: RawObject, template: RawObject, key: str) -> str:

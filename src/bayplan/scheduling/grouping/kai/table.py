@@ -16,7 +16,6 @@ from bayplan.scheduling.grouping.kai.metadata import (
     KaiCase,
     KaiConstraint,
     KaiGroup,
-    KaiRefusal,
     KaiSubGroup,
 )
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
@@ -95,8 +94,6 @@ def kai_group_for(pod: RawObject, owners: Sequence[RawObject], settings: KaiSett
     owner = owners[-1] if owners else pod
     try:
         group = grouper_for(owner)(KaiCase(pod, owner, tuple(owners), settings, answers))
-    except KaiRefusal as refusal:
-        return Grouping(problems=(Problem(Reference.of(owner), "kai", None, str(refusal)),))
     except WrongValue as wrong:
         return Grouping(problems=(Problem(Reference.of(owner), wrong.field, wrong.value, wrong.allowed),))
     name = Reference.of(pod).name

@@ -101,7 +101,7 @@ def test_ray_templates_ask_for_their_own_groups() -> None:
 
 def test_a_ray_job_without_a_cluster_yet_waits() -> None:
     assert problems(kai(pod(), thing("ray.io/v1", "RayJob", {}))) == [
-        "RayJob ml/train: kai: failed to extract rayClusterName for ml/train of kind RayJob"
+        "RayJob ml/train: status: names no RayCluster yet; Ray's operator has to create it"
     ]
 
 
