@@ -1,0 +1,413 @@
+"""The node agent on a real API server: the loop closed, trouble outlived, rights no larger than needed, reports cleared away.
+
+The kubelet is virtual and serves a real socket (`tests/virtual_node.py`); the agent runs in this process where every step is looked at, else as the
+program that users run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.access import find_access
+from bayplan.kube.client import KubeClient
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from bayplan.kube.watch import Changes, Listed, follow
+from bayplan.services.agent.agent import Agent
+from bayplan.services.agent.gc import STALE_SINCE, Collector
+from bayplan.services.agent.metrics import AgentMetrics
+from bayplan.services.agent.own_pods import KnownPods
+from bayplan.services.agent.publisher import Publisher
+from bayplan.services.agent.scanner import Scanner
+from bayplan.services.agent.troubles import Troubles
+from tests.closed_loop import any_kubelet, free_of, live, settings_for, zones_in
+from tests.helpers import GPU, Json, node
+from tests.kubernetes.control_plane.objects import read_objects, remove_namespace
+from tests.kubernetes.control_plane.plane import ControlPlane
+from tests.kubernetes.control_plane.raw_api import ApiRefused
+from tests.kubernetes.control_plane.waiting import wait_until
+from tests.kubernetes.deployed import DEPLOY
+from tests.kubernetes.running_scheduler import RunningScheduler
+from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
+from tests.virtual_node import VirtualNode, uid_of
+
+NODES = "/api/v1/nodes"
+REPORTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
+KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+REPORT_KIND = DEPLOY / "crds/noderesourcetopologies.topology.node.k8s.io.yaml"
+SYSTEM = "bayplan-agent"
+STEPS = 300
+
+
+@pytest.fixture
+def plane(control_plane: ControlPlane, namespace: str) -> ControlPlane:
+    """An API server that knows node n1 and reports."""
+    control_plane.apply(REPORT_KIND)
+    wait_until(lambda: control_plane.api.exists(REPORTS), "reports are known")
+    register(control_plane, "n1")
+    return control_plane
+
+
+@pytest.fixture
+def virtual(tmp_path: Path) -> Iterator[VirtualNode]:
+    with VirtualNode(tmp_path / "n1", kubelet(machine(gpus=[[0], [1]]))) as found:
+        yield found
+
+
+def register(plane: ControlPlane, name: str) -> str:
+    (made,) = plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    uid: str = made["metadata"]["uid"]
+    return uid
+
+
+def report_of(plane: ControlPlane, name: str = "n1") -> Json | None:
+    try:
+        return plane.get(f"{REPORTS}/{name}")
+    except ApiRefused as refused:
+        if refused.status != 404:
+            raise
+        return None
+
+
+def shows(plane: ControlPlane, virtual: VirtualNode) -> bool:
+    """Whether a scheduler that reads the report now has the kubelet's free state."""
+    document = report_of(plane)
+    if document is None:
+        return False
+    state = ClusterState()
+    state.set_node(node("n1", {}))
+    state.set_topology(asyncio.run(_typed(plane)))
+    return zones_in(state, "n1", document) == free_of(virtual.kubelet)
+
+
+async def _typed(plane: ControlPlane) -> Any:
+    async with KubeClient(find_access(str(plane.kubeconfig))) as client:
+        return await client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
+
+
+@contextmanager
+def agent_program(virtual: VirtualNode, kubeconfig: Path, *more: str) -> Iterator[RunningScheduler]:
+    """`bayplan agent` on the virtual node, started and not waited for."""
+    arguments = (
+        f"--node-name={virtual.name}",
+        f"--sysfs-root={virtual.sysfs}",
+        f"--kubelet-state-dir={virtual.state_folder}",
+        f"--kubelet-config={virtual.config_file}",
+        *more,
+    )
+    program = RunningScheduler(kubeconfig, arguments, program="agent")
+    try:
+        yield program
+    finally:
+        program.close()
+
+
+# -- the loop closed -------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def followed(client: KubeClient) -> AsyncIterator[asyncio.Queue[Any]]:
+    """Reports as a scheduler hears of them."""
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def listen() -> None:
+        async for news in follow(client, NODE_RESOURCE_TOPOLOGIES):
+            match news:
+                case Listed(items=items):
+                    for item in items:
+                        heard.put_nowait(item)
+                case Changes(changes=changes):
+                    for change in changes:
+                        heard.put_nowait(change.object)
+
+    listening = asyncio.create_task(listen())
+    try:
+        yield heard
+    finally:
+        listening.cancel()
+
+
+def test_the_schedulers_columns_are_the_kubelets_free_state_after_every_step(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    random = Random(7)
+    writes = 0
+
+    async def story(virtual: VirtualNode) -> None:
+        nonlocal writes
+        state = ClusterState()
+        state.set_node(node("n1", {}))
+        troubles = Troubles()
+        async with KubeClient(find_access(str(plane.kubeconfig))) as client, followed(client) as heard:
+            publisher = Publisher(client, "n1", troubles)
+            scanner = Scanner(settings_for(virtual), known_pods=lambda: alive_on(virtual))
+            agent = Agent(scanner, publisher, troubles, AgentMetrics(troubles))
+            for what in live(random, virtual, STEPS // 3):
+                assert await agent.look(anew=False)
+                if publisher.waits:
+                    assert await publisher.write(), troubles.current
+                    writes += 1
+                    async with asyncio.timeout(30):
+                        state.set_topology(await heard.get())
+                assert agent.last is not None
+                assert zones_in(state, "n1", agent.last.document) == free_of(virtual.kubelet), what
+        assert not troubles.current
+
+    for number in range(3):
+        with VirtualNode(tmp_path / f"n{number}", any_kubelet(random), name="n1") as virtual:
+            asyncio.run(story(virtual))
+        plane.delete(f"{REPORTS}/n1")
+    assert STEPS // 2 < writes < STEPS  # pods that were refused change nothing
+
+
+def alive_on(virtual: VirtualNode) -> KnownPods:
+    return KnownPods(frozenset(uid_of(key) for key in virtual.kubelet.pods), frozenset(), frozenset())
+
+
+def test_the_program_follows_the_kubelet_by_itself(plane: ControlPlane, virtual: VirtualNode) -> None:
+    with agent_program(virtual, plane.kubeconfig) as agent:
+        agent.wait_until_ready()
+        for number in range(3):
+            virtual.admit(f"ml/{number}", guaranteed({"cpu": 2, "memory": "1Gi"}))
+            wait_until(lambda: shows(plane, virtual), "the report shows the pod")
+        virtual.remove("ml/1")
+        wait_until(lambda: shows(plane, virtual), "the report shows that the pod is gone")
+        assert agent.metric("bayplan_agent_writes_total") == 5
+        assert agent.stop() == 0
+    report = report_of(plane)
+    assert report is not None
+    (owner,) = report["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Node", plane.get(f"{NODES}/n1")["metadata"]["uid"])
+
+
+def test_an_idle_node_is_written_once(plane: ControlPlane, virtual: VirtualNode) -> None:
+    with agent_program(virtual, plane.kubeconfig, "--interval=200ms") as agent:
+        agent.wait_until_ready()
+        wait_until(lambda: agent.metric("bayplan_agent_scans_total") > 5, "it has looked several times")
+        assert agent.metric("bayplan_agent_writes_total") == 1
+
+
+def test_once_and_the_end(plane: ControlPlane, virtual: VirtualNode) -> None:
+    with agent_program(virtual, plane.kubeconfig, "--oneshot") as agent:
+        assert agent.process.wait(60) == 0, agent.log
+    assert shows(plane, virtual)
+
+
+def test_the_report_of_another_agent_is_taken_over(plane: ControlPlane, virtual: VirtualNode) -> None:
+    """NFD's object: another field manager, zones by index, a fingerprint that is not ours."""
+    foreign = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "n1"},
+        "topologyPolicies": ["SingleNUMANodePodLevel"],
+        "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
+        "zones": [{"name": "node-0", "type": "Node", "resources": []}],
+    }
+    plane.apply(foreign)
+    with agent_program(virtual, plane.kubeconfig, "--oneshot") as agent:
+        assert agent.process.wait(60) == 0, agent.log
+    assert shows(plane, virtual)
+
+
+# -- trouble ---------------------------------------------------------------------------------------------------------
+
+
+def trouble(agent: RunningScheduler, kind: str) -> float:
+    return agent.metric(f'bayplan_agent_trouble{{kind="{kind}"}}')
+
+
+def test_an_api_server_that_is_away_is_outlived(plane: ControlPlane, virtual: VirtualNode) -> None:
+    with agent_program(virtual, plane.kubeconfig) as agent:
+        agent.wait_until_ready()
+        plane.apiserver.stop()
+        try:
+            virtual.admit("ml/a", guaranteed({"cpu": 2, "memory": "1Gi"}))
+            wait_until(lambda: trouble(agent, "api") == 1, "it notices")
+            virtual.admit("ml/b", guaranteed({"cpu": 2, "memory": "1Gi"}))
+        finally:
+            plane.apiserver.start()
+        wait_until(lambda: shows(plane, virtual), "the newest report is written", timeout=120)
+        wait_until(lambda: trouble(agent, "api") == 0, "the trouble is over")
+        assert agent.log.count("the API server does not answer") == 1
+
+
+def test_a_missing_kind_is_waited_for(plane: ControlPlane, virtual: VirtualNode) -> None:
+    plane.delete(f"{KINDS}/noderesourcetopologies.topology.node.k8s.io")
+    wait_until(lambda: not plane.api.exists(REPORTS), "the API server has forgotten reports")
+    with agent_program(virtual, plane.kubeconfig) as agent:
+        wait_until(lambda: trouble(agent, "api") == 1, "it notices")
+        assert agent.log.count("does not know NodeResourceTopology (topology.node.k8s.io/v1alpha2): install") == 1
+        assert agent.get("/livez") == "ok"
+        assert agent.get("/readyz") == ""
+        plane.apply(REPORT_KIND)
+        wait_until(lambda: agent.get("/readyz") == "ok", "it has written its report", timeout=120)
+    assert shows(plane, virtual)
+
+
+def test_missing_rights_are_said_and_waited_for(plane: ControlPlane, virtual: VirtualNode) -> None:
+    nobody = plane.kubeconfig_for("system:serviceaccount:somewhere:nobody", [])
+    with agent_program(virtual, nobody) as agent:
+        wait_until(lambda: trouble(agent, "api") == 1, "it notices")
+        assert agent.log.count("the agent may not write reports") == 1
+        assert "cannot patch resource" in agent.log
+        allow(plane, "system:serviceaccount:somewhere:nobody")
+        try:
+            wait_until(lambda: agent.get("/readyz") == "ok", "it has written its report", timeout=120)
+        finally:
+            plane.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/test-agent")
+
+
+def allow(plane: ControlPlane, user: str) -> None:
+    plane.apply(DEPLOY / "agent/agent-role.yaml")
+    plane.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "test-agent"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bayplan-agent"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }
+    )
+
+
+def test_a_kubelet_that_restarts_leaves_the_last_good_report(plane: ControlPlane, virtual: VirtualNode) -> None:
+    virtual.admit("ml/a", guaranteed({"cpu": 4, "memory": "1Gi", GPU: 1}))
+    with agent_program(virtual, plane.kubeconfig) as agent:
+        agent.wait_until_ready()
+        before = report_of(plane)
+        virtual.server.stop()
+        wait_until(lambda: trouble(agent, "podresources") == 1, "it notices")
+        assert report_of(plane) == before
+        virtual.server.start()
+        wait_until(lambda: trouble(agent, "podresources") == 0, "it has found the kubelet again")
+        virtual.remove("ml/a")
+        wait_until(lambda: shows(plane, virtual), "it goes on")
+
+
+def test_no_report_is_written_for_a_node_that_does_not_exist(plane: ControlPlane, virtual: VirtualNode) -> None:
+    plane.delete(f"{NODES}/n1")
+    with agent_program(virtual, plane.kubeconfig) as agent:
+        wait_until(lambda: trouble(agent, "node") == 1, "it notices")
+        assert report_of(plane) is None
+        register(plane, "n1")
+        wait_until(lambda: shows(plane, virtual), "it has written its report", timeout=120)
+
+
+# -- rights ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def deployed(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """deploy/agent, as kustomize would bring it there."""
+    for file in ("namespace", "service-accounts", "agent-role", "own-report", "daemonset", "gc-role", "gc-deployment"):
+        for written in read_objects(DEPLOY / f"agent/{file}.yaml"):
+            plane.apply(written)
+    yield plane
+    plane.delete("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/bayplan-agent-own-report")
+    plane.delete("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/bayplan-agent-own-report")
+    remove_namespace(plane.api, SYSTEM)
+
+
+def token_of_a_pod(plane: ControlPlane, node_name: str) -> str:
+    """The token that a pod of the DaemonSet on this node would have."""
+    container = {"name": "agent", "image": "bayplan"}
+    spec = {"serviceAccountName": "bayplan-agent", "nodeName": node_name, "containers": [container]}
+    (pod,) = plane.apply(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"agent-{node_name}"}, "spec": spec}, namespace=SYSTEM
+    )
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    answer = plane.post(
+        f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/bayplan-agent/token",
+        {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600, "boundObjectRef": bound},
+        },
+    )
+    token: str = answer["status"]["token"]
+    return token
+
+
+def test_an_agent_writes_the_report_of_its_own_node_and_no_other(deployed: ControlPlane, virtual: VirtualNode) -> None:
+    register(deployed, "n2")
+    token = token_of_a_pod(deployed, "n1")
+    kubeconfig = deployed.kubeconfig_with_token(token)
+    with agent_program(virtual, kubeconfig) as agent:
+        agent.wait_until_ready()
+    assert shows(deployed, virtual)
+    virtual.name = "n2"
+    with agent_program(virtual, kubeconfig, "--oneshot") as agent:
+        assert agent.process.wait(60) == 2
+        assert "an agent writes the report of its own node (n1) and no other" in agent.log
+    assert report_of(deployed, "n2") is None
+    for path in ("/api/v1/pods", "/api/v1/secrets", NODES, REPORTS):
+        with pytest.raises(ApiRefused):
+            deployed.api_with(token).get(path)
+
+
+# -- clearing away ---------------------------------------------------------------------------------------------------
+
+
+def collect(plane: ControlPlane, kubeconfig: Path, **more: Any) -> Any:
+    async def story() -> Any:
+        async with KubeClient(find_access(str(kubeconfig))) as client:
+            return await Collector(client, **more).round()
+
+    return asyncio.run(story())
+
+
+def write_report(plane: ControlPlane, name: str, made_at: float | None) -> None:
+    attributes = [] if made_at is None else [{"name": "bayplan.io/made-at", "value": f"{made_at:.6f}"}]
+    plane.apply(
+        {
+            "apiVersion": "topology.node.k8s.io/v1alpha2",
+            "kind": "NodeResourceTopology",
+            "metadata": {"name": name},
+            "attributes": attributes,
+            "zones": [],
+        }
+    )
+
+
+def test_reports_of_nodes_that_are_gone_are_deleted_and_stale_ones_marked(deployed: ControlPlane) -> None:
+    kubeconfig = deployed.kubeconfig_with_token(deployed.token_for(SYSTEM, "bayplan-agent-gc"))
+    for name in ("n2", "n3"):
+        register(deployed, name)
+    write_report(deployed, "n1", made_at=1_000_000.0)
+    write_report(deployed, "n2", made_at=1_000_900.0)
+    write_report(deployed, "n3", made_at=None)
+    write_report(deployed, "gone", made_at=1_000_900.0)
+    done = collect(deployed, kubeconfig, now=lambda: 1_001_000.0, stale_after=900.0)
+    assert (done.deleted, done.marked, done.stale, done.failures) == (("gone",), ("n1",), 1, ())
+    stale = report_of(deployed)
+    assert stale is not None
+    assert stale["metadata"]["annotations"] == {STALE_SINCE: "1970-01-12T13:46:40Z"}
+    renewed = {"attributes": [{"name": "bayplan.io/made-at", "value": "1000990.0"}]}
+    deployed.api.patch(f"{REPORTS}/n1", renewed)
+    done = collect(deployed, kubeconfig, now=lambda: 1_001_000.0, stale_after=900.0)
+    assert (done.deleted, done.unmarked, done.stale) == ((), ("n1",), 0)
+    fresh = report_of(deployed)
+    assert fresh is not None
+    assert STALE_SINCE not in fresh["metadata"].get("annotations", {})
+
+
+def test_the_collector_notices_a_node_that_goes(plane: ControlPlane) -> None:
+    register(plane, "n2")
+    write_report(plane, "n2", made_at=None)
+
+    async def story() -> None:
+        async with KubeClient(find_access(str(plane.kubeconfig))) as client:
+            collector = asyncio.create_task(Collector(client, interval=3600, grace=0.2).run())
+            await asyncio.sleep(1)
+            await asyncio.to_thread(plane.delete, f"{NODES}/n2")
+            await asyncio.to_thread(wait_until, lambda: report_of(plane, "n2") is None, "the report is gone")
+            collector.cancel()
+
+    asyncio.run(story())
