@@ -13,6 +13,7 @@ import msgspec
 from bayplan.kube.core_v1 import Container, LabelSelector, Metadata, Pod, PodSpec
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
+from bayplan.kube.volcano_annotations import policy_annotations
 from bayplan.kube.volcano_batch_v1alpha1 import Job, PartitionPolicy, Task
 from bayplan.kube.volcano_scheduling_v1beta1 import NetworkTopology, PodGroup, PodGroupSpec, SubGroupPolicy
 from bayplan.scheduling.dialects.volcano import GROUP_NAMES, TASK
@@ -75,7 +76,8 @@ def _pods_of_task(job: Job, task: Task) -> Iterator[Pod]:
     spec = msgspec.structs.replace(
         template.spec, scheduler_name=template.spec.scheduler_name or job.spec.scheduler_name
     )
-    annotations = {**(template.metadata.annotations or {}), GROUP_NAMES[1]: job.metadata.name}
+    annotations = {**(template.metadata.annotations or {}), **policy_annotations(task.topology_policy)}
+    annotations[GROUP_NAMES[1]] = job.metadata.name
     for index in range(task.replicas):
         labels = {**(template.metadata.labels or {}), JOB: job.metadata.name, TASK: task.name, TASK_INDEX: str(index)}
         if task.partition_policy is not None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.volcano_annotations import policy_in
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.dialects import volcano
 from bayplan.scheduling.dialects.volcano_job import job_problem, pod_group_of, pods_of
@@ -44,6 +45,12 @@ def test_pods_carry_what_volcano_writes_on_them() -> None:
         "volcano.sh/task-index": "3",
         "volcano.sh/partition-id": "1",
     }
+
+
+def test_a_tasks_topology_policy_is_written_on_its_pods() -> None:
+    made = pods_of(job(task("ps", 1), task("worker", 1, topologyPolicy="restricted")))
+    policies = [policy_in(each.metadata.annotations) for each in made]
+    assert policies == ["", "restricted"]
 
 
 def test_all_pods_start_together_unless_the_job_says_otherwise() -> None:
