@@ -102,7 +102,7 @@ async def test_an_owner_of_the_same_name_is_not_the_owner() -> None:
     assert cluster.written == []
 
 
-@pytest.mark.parametrize("status", [403, 409, 429, 500])
+@pytest.mark.parametrize("status", [403, 404, 409, 429, 500])
 def test_what_the_server_refuses_is_tried_again(status: int) -> None:
     async def told() -> None:
         cluster, left = cluster_with_job(), [2]

@@ -1,0 +1,44 @@
+"""`bayplan pod-grouper`, as far as it goes without a cluster: what is wrong with its arguments is one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bayplan.cli.grouping_options import grouping_settings
+from bayplan.cli.program import run
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "workloads"
+
+
+@pytest.mark.parametrize("command", ["scheduler", "pod-grouper"])
+@pytest.mark.parametrize(
+    "written, message",
+    [
+        ("kinds: [{kind: Run, gang: sometimes}]", "kinds[0].gang"),
+        ("kinds: [{group: example.com}]", "kinds[0]"),
+        ("kinds: [{kind: Run, replicas: 'spec..count'}]", '"spec..count" must be paths like spec.replicas'),
+    ],
+)
+def test_a_wrong_rule_file_is_one_line_with_file_and_field(
+    command: str, written: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(written)
+    assert run(["bayplan", command, "--grouping-rules", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: rule file {file}: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_wrong_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bayplan", "pod-grouper", "--health-address", "nowhere"]) == 2
+    assert "--health-address: 'nowhere' is not an address to listen on" in capsys.readouterr().err
+
+
+def test_the_example_of_a_rule_file_adds_a_kind() -> None:
+    settings = grouping_settings("bayplan", EXAMPLES / "grouping-rules.yaml")
+    assert ("example.com", "TrainingRun") in settings.rules
+    assert ("batch", "Job") in settings.rules

@@ -1,0 +1,123 @@
+"""What the grouper knows: who has to be looked at, who must not be placed yet, and which groups nobody needs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bayplan.kube.core_v1 import Metadata, Pod
+from bayplan.kube.decoding import Changes, Listed
+from bayplan.kube.meta_v1 import Change
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.resources import KAI_POD_GROUPS, NODES, POD_GROUPS, PODS
+from bayplan.kube.watch import Absent
+from bayplan.scheduling.grouping.group import GroupingSettings
+from bayplan.services.pod_grouper.books import MANAGED_BY, POD_GROUPER, Books
+from tests.unit.services.pod_grouper.small_cluster import job, pod_of
+
+LABEL = "bayplan.io/pod-group"
+
+
+def books_with(*pods: Pod) -> Books:
+    books = Books(GroupingSettings(), ["bayplan"])
+    books.take(PODS, Listed(list(pods), "1", []))
+    return books
+
+
+def group(name: str = "g", *, made: bool = True) -> PodGroup:
+    labels = {MANAGED_BY: POD_GROUPER} if made else None
+    return PodGroup(metadata=Metadata(name=name, namespace="ml", uid=f"uid-{name}", labels=labels))
+
+
+def changed(pod: Pod, **metadata: object) -> Changes[Pod]:
+    return Changes(
+        [Change("MODIFIED", msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **metadata)))],
+        [],
+    )
+
+
+def names(books: Books) -> list[str]:
+    return [pod.metadata.name for pod in books.to_look_at()]
+
+
+def test_nothing_is_ready_before_pods_and_groups_are_listed_or_known_to_be_absent() -> None:
+    books = books_with()
+    assert not books.ready
+    books.take(NODES, Listed([], "1", []))
+    assert not books.ready
+    books.take(POD_GROUPS, Absent(POD_GROUPS))
+    assert books.ready
+
+
+def test_a_pod_is_looked_at_once_and_again_only_when_what_matters_has_changed() -> None:
+    pod = pod_of(job(), 0)
+    books = books_with(pod)
+    assert (names(books), names(books)) == (["train-0"], [])
+    books.take(PODS, changed(pod, resource_version="2"))
+    assert names(books) == []
+    books.take(PODS, changed(pod, annotations={"kai.scheduler/topology": "network"}))
+    assert names(books) == ["train-0"]
+
+
+@pytest.mark.parametrize(
+    "metadata, expected",
+    [
+        ({}, True),
+        ({"labels": {LABEL: "g"}}, False),
+        ({"annotations": {"scheduling.k8s.io/group-name": "g"}}, False),
+        ({"ownerReferences": []}, False),
+        ({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}]}, False),
+    ],
+    ids=["made by a Job", "in a gang", "in a gang of Volcano's", "made by nobody", "made by a DaemonSet"],
+)
+def test_who_must_not_be_placed_before_somebody_has_looked(metadata: dict[str, object], expected: bool) -> None:
+    pod = pod_of(job(), 0, **metadata)
+    assert books_with(pod).expects_group(pod) is expected
+
+
+def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
+    pod = pod_of(job(), 0)
+    books = books_with(pod)
+    books.stands_alone(pod)
+    assert not books.expects_group(pod)
+    books.take(PODS, changed(pod, annotations={"bayplan.io/gang": "true"}))
+    assert books.expects_group(pod)
+
+
+def test_a_successor_of_the_same_name_is_judged_anew() -> None:
+    pod = pod_of(job(), 0)
+    books = books_with(pod)
+    books.stands_alone(pod)
+    list(books.to_look_at())
+    successor = pod_of(job(), 0, uid="another")
+    books.take(PODS, Listed([successor], "2", []))
+    assert (books.expects_group(successor), names(books)) == (True, ["train-0"])
+
+
+def test_pods_that_are_not_in_the_next_list_are_gone() -> None:
+    books = books_with(pod_of(job(), 0, labels={LABEL: "g"}), pod_of(job(), 1, labels={LABEL: "g"}))
+    books.take(PODS, Listed([pod_of(job(), 1, labels={LABEL: "g"})], "2", []))
+    assert [pod.metadata.name for pod in books.members("ml/g")] == ["train-1"]
+
+
+def test_groups_that_no_pod_names_are_unused_if_the_grouper_made_them() -> None:
+    books = books_with(pod_of(job(), 0, labels={LABEL: "named"}))
+    books.take(POD_GROUPS, Listed([group("named"), group("lost"), group("own", made=False)], "1", []))
+    assert [key for key, _ in books.made_and_unused()] == ["ml/lost"]
+    assert books.made() == 2
+
+
+def test_gangs_that_wait_are_those_with_a_group_of_the_groupers_making_and_a_pod_without_a_node() -> None:
+    waiting, bound = pod_of(job(), 0, labels={LABEL: "a"}), pod_of(job(), 1, labels={LABEL: "b"})
+    bound = msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1"))
+    books = books_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))
+    books.take(POD_GROUPS, Listed([group("a"), group("b"), group("own", made=False)], "1", []))
+    assert [pod.metadata.name for pod in books.gangs_that_wait()] == ["train-0"]
+
+
+def test_as_kai_does_it_every_pod_has_a_group_and_it_is_kais() -> None:
+    pod = pod_of(job(), 0, ownerReferences=[])
+    books = Books(GroupingSettings(mode="kai"), ["bayplan"])
+    books.take(PODS, Listed([pod], "1", []))
+    assert (books.resource, names(books)) == (KAI_POD_GROUPS, ["train-0"])
+    assert not books.expects_group(pod_of(job(), 0, annotations={"pod-group-name": "pg"}))

@@ -1,0 +1,50 @@
+"""A scheduler that looks at no owners: which pods it holds back, and that they are told."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.decoding import Changes, Listed
+from bayplan.kube.meta_v1 import Change
+from bayplan.kube.resources import NODES, PODS
+from bayplan.scheduling.grouping.expecting import asks_for_group
+from bayplan.services.scheduler.grouped_elsewhere import WAITS, GroupedElsewhere
+from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, job, pod_of
+
+LABEL = "bayplan.io/pod-group"
+
+
+@pytest.mark.parametrize(
+    "metadata, expected",
+    [
+        ({"annotations": TOPOLOGY}, True),
+        ({"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}, True),
+        ({"annotations": {"bayplan.io/gang": "true"}}, True),
+        ({}, False),
+        ({"annotations": {**TOPOLOGY, "bayplan.io/gang": "false"}}, False),
+        ({"annotations": TOPOLOGY, "labels": {LABEL: "g"}}, False),
+        ({"annotations": TOPOLOGY, "ownerReferences": []}, False),
+    ],
+    ids=["a level", "Kueue's level", "a gang", "nothing", "no gang", "in a gang already", "made by nobody"],
+)
+def test_what_a_pod_asks_for_itself(metadata: dict[str, object], expected: bool) -> None:
+    assert asks_for_group(pod_of(job(), 0, **metadata)) is expected
+
+
+def test_pods_of_ours_that_wait_are_told() -> None:
+    told: list[tuple[str, str]] = []
+    elsewhere = GroupedElsewhere(["bayplan"], lambda pod, why: told.append((pod.metadata.name, why)))
+    asks = pod_of(job(), 0, annotations=TOPOLOGY)
+
+    def with_spec(pod: Pod, **spec: object) -> Pod:
+        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec))
+
+    others = [pod_of(job(), 1), with_spec(asks, scheduler_name="another"), with_spec(asks, node_name="n1")]
+    elsewhere.take(PODS, Listed([asks, *others], "1", []))
+    assert told == [("train-0", WAITS)]
+    elsewhere.take(PODS, Changes([Change("MODIFIED", asks), Change("DELETED", asks)], []))
+    assert len(told) == 2
+    elsewhere.take(NODES, Listed([], "1", []))
+    assert len(told) == 2
