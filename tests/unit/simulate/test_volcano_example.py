@@ -47,3 +47,15 @@ def test_pods_with_a_policy_stand_on_nodes_that_have_it(scheduler: str) -> None:
 def test_they_are_compared_only_on_request() -> None:
     assert set(ON_REQUEST) == {VOLCANO, NUMA_AWARE}
     assert not set(ON_REQUEST) & set(SCHEDULERS)
+
+
+def test_a_dump_with_numatopologies_is_a_start(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    pod = "{resources: {cpu: 4, memory: 4Gi}}"
+    file.write_text(f"cluster: {TRAINING.parent / 'cluster.yaml'}\nworkloads: [{{name: w, pod: {pod}}}]\n")
+    nodes = read_scenario(file).nodes
+    assert [(node.name, len(node.machine.zones), len(node.machine.cpus)) for node in nodes] == [
+        ("node-a", 4, 36),
+        ("node-b", 4, 20),
+        ("node-c", 4, 36),
+    ]

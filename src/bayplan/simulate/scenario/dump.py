@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from bayplan.cluster.numatopology import read_numatopology
 from bayplan.cluster.pod_class import pod_class_of
 from bayplan.cluster.pod_request import amounts_of
 from bayplan.cluster.state import pod_key
@@ -77,6 +78,11 @@ def _reports(objects: ObjectSet, remarks: list[str]) -> dict[str, TopologyReport
         remarks += map(str, report.problems)
         if report.usable and report.zones:
             reports[report.node] = report
+    for numatopology in objects.numatopologies:
+        report = read_numatopology(numatopology)
+        remarks += map(str, report.problems)
+        if report.zones:
+            reports.setdefault(report.node, report)
     return reports
 
 
