@@ -17,6 +17,7 @@ from bayplan.kube.resources import (
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
+    NUMATOPOLOGIES,
     POD_GROUPS,
     PODS,
     Resource,
@@ -27,6 +28,7 @@ from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake
 from tests.helpers import topology, zone
+from tests.numatopologies import machine, numatopology
 
 
 def new_intake() -> tuple[Intake, Dispatcher]:
@@ -154,6 +156,15 @@ class TestChanges:
         intake.take(NODES, added(node("n1")), 1)
         columns = dispatcher.state.columns
         assert columns.allocatable[0, 0] - columns.free[0, 0] == 3000
+
+    def test_reports_in_volcanos_form_come_and_go(self) -> None:
+        intake, dispatcher = new_intake()
+        report = numatopology("n1", machine(2, 4))
+        intake.take(NODES, added(node("n1")), 1)
+        intake.take(NUMATOPOLOGIES, added(report), 1)
+        assert dispatcher.state.columns.zone_count[0] == 2
+        intake.take(NUMATOPOLOGIES, deleted(report), 2)
+        assert dispatcher.state.columns.zone_count[0] == 0
 
     def test_namespaces_and_pod_groups_come_and_go(self) -> None:
         intake, dispatcher = new_intake()
