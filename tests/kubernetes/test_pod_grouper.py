@@ -135,3 +135,17 @@ def test_a_volcano_job_has_volcanos_own_pod_group_and_no_second_one(
     assert len(domains(pods, nodes, BLOCK)) == 1
     assert sorted(rank(pod) for pod in pods) == list(range(9))
     assert groups_in(control_plane, namespace) == []
+
+
+@pytest.mark.usefixtures("foreign_kinds", "nodes")
+def test_as_kai_does_it_a_job_has_a_group_of_kais_for_each_pod(control_plane: ControlPlane, namespace: str) -> None:
+    with running_scheduler(control_plane, "--grouping", "kai"):
+        job = create_workload(control_plane, WORKLOADS / "job.yaml", namespace)
+        play_controller(control_plane, job)
+        pods = wait_until_placed(control_plane, namespace, 4)
+    found = control_plane.get(f"/apis/scheduling.run.ai/v2alpha2/namespaces/{namespace}/podgroups")["items"]
+    assert {pod["metadata"]["annotations"]["pod-group-name"] for pod in pods} == {
+        f"pg-train-{index}-{job['metadata']['uid']}" for index in range(4)
+    }
+    assert [each["spec"]["minMember"] for each in found] == [1, 1, 1, 1]
+    assert groups_in(control_plane, namespace) == []
