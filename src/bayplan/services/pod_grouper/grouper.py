@@ -115,16 +115,16 @@ class PodGrouper:
                 await self._rest(next_round)
 
     def _take_news(self, tasks: asyncio.TaskGroup, now: float) -> None:
-        for pod in self.books.to_look_at():
-            self._looks.put(pod_key(pod), now)
         for gang in self.books.disturbed():
-            if self._writer.knows(gang):
+            if gang in self.books.groups:
                 tasks.create_task(self._safely(self._writer.mend(gang), gang))
-            elif gang not in self.books.groups:
-                # Made by an instance before this one: the pods tell what it has to say.
+            else:
+                # Whether it is needed depends on its owner, which may be gone too: pods that still wait ask for it.
+                self._writer.forget(gang)
                 for pod in self.books.members(gang):
                     self.books.judge_again(pod_key(pod))
-                    self._news.set()
+        for pod in self.books.to_look_at():
+            self._looks.put(pod_key(pod), now)
 
     def _begin_looks(self, tasks: asyncio.TaskGroup, now: float) -> None:
         while len(self._under_way) < AT_ONCE and (key := self._looks.pop(now)) is not None:

@@ -57,23 +57,17 @@ class Writer:
             return before != manifest
 
     async def mend(self, key: str) -> None:
-        """Put back what somebody else changed in a PodGroup, or the PodGroup itself where pods still name it."""
-        written, manifest = self._books.groups.get(key), self._applied.get(key)
-        if written is None and manifest is not None and not self._books.members(key):
-            self.forget(key)
-        elif manifest is not None and (written is None or not says(written, manifest)):
-            async with self._locks.setdefault(key, asyncio.Lock()):
+        """Put back what somebody else changed in a PodGroup that this instance wrote."""
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            written, manifest = self._books.groups.get(key), self._applied.get(key)
+            if written is not None and manifest is not None and not says(written, manifest):
                 logger.info("putting a PodGroup back as its owner means it", extra={"gang": key})
                 await self._apply(key, manifest)
 
     def forget(self, key: str) -> None:
-        """A PodGroup is gone, and nobody needs it."""
+        """A PodGroup is gone; whoever needs it writes it anew."""
         self._applied.pop(key, None)
         self._locks.pop(key, None)
-
-    def knows(self, key: str) -> bool:
-        """Whether this instance has written the PodGroup of a gang."""
-        return key in self._applied
 
     async def _apply(self, key: str, manifest: RawObject) -> None:
         metadata = manifest["metadata"]

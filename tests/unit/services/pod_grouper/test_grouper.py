@@ -172,7 +172,19 @@ async def test_what_somebody_changes_in_a_group_is_put_back_and_what_somebody_ad
 
 
 @story
-async def test_a_group_that_somebody_deletes_comes_back_while_pods_name_it() -> None:
+async def test_a_group_that_goes_with_its_owner_stays_away_though_pods_still_name_it() -> None:
+    """The garbage collector would delete it again and again."""
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster):
+        await asyncio.sleep(5)
+        cluster.owners.clear()
+        cluster.remove_group(GROUP)
+        await asyncio.sleep(60)
+    assert cluster.groups == {}
+
+
+@story
+async def test_a_group_that_somebody_deletes_comes_back_while_pods_of_it_wait() -> None:
     cluster = cluster_with_job()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
