@@ -32,6 +32,7 @@ from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.cluster.promises import Promises
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
 from bayplan.cluster.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
+from bayplan.cluster.unnamed_pods import UnnamedPods
 from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -79,6 +80,7 @@ class ClusterState:
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
         self._aside = LeftAside()
         self._two_reports = TwoReports()
+        self._unnamed_pods = UnnamedPods()
         self.promises = Promises(self)
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
@@ -194,8 +196,9 @@ class ClusterState:
         """The same for Volcano's object. Where a node has both, `cluster/two_reports.py` says which counts."""
         row = self.rows.get(topology.metadata.name)
         bound = [] if row is None else [(key, self.bound[key]) for key in self.keys_on(row) if key in self.bound]
-        report = read_numatopology(topology, {pod.metadata.uid: key for key, pod in bound if pod.metadata.uid})
-        self._set_report(NUMATOPOLOGY, report, ObjectPath.of(topology), at)
+        names_by_uid = {pod.metadata.uid: key for key, pod in bound if pod.metadata.uid}
+        self._unnamed_pods.note(topology, names_by_uid, at)
+        self._set_report(NUMATOPOLOGY, read_numatopology(topology, names_by_uid), ObjectPath.of(topology), at)
 
     def _set_report(self, kind: str, report: TopologyReport, where: ObjectPath, at: float | None) -> None:
         for problem in report.problems:
@@ -218,6 +221,7 @@ class ClusterState:
 
     def remove_numatopology(self, node: str) -> None:
         """The same for Volcano's object."""
+        self._unnamed_pods.forget(node)
         self._remove_report(NUMATOPOLOGY, node)
 
     def _remove_report(self, kind: str, node: str) -> None:
@@ -289,6 +293,9 @@ class ClusterState:
             self._place(key, PlacedPod(row, request, (), ports, confirmed=True, confirmed_at=at))
         self.stands(key, pod)
         self.promises.appeared(key, known=placed is not None, at=at)
+        listed = self._unnamed_pods.worth_reading_again(node, pod.metadata.uid)
+        if listed is not None:
+            self.set_numatopology(*listed)
 
     def remove_pod(self, key: str, at: float | None = None) -> None:
         """A pod ended or was deleted, at a moment (seconds since 1970) if that is known: its amounts are free again."""
