@@ -24,15 +24,13 @@ from bayplan.cluster.ledger import PlacedPod, ZoneCharge
 from bayplan.cluster.left_aside import LeftAside
 from bayplan.cluster.neighbours import Neighbours
 from bayplan.cluster.numa_policy import policy_problems
-from bayplan.cluster.numatopology import read_numatopology
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pod_request import PODS, amounts_of
 from bayplan.cluster.pod_terms import NO_TERMS
 from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.cluster.promises import Promises
-from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only, read_report
-from bayplan.cluster.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
-from bayplan.cluster.unnamed_pods import UnnamedPods
+from bayplan.cluster.report_desk import ReportDesk
+from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only
 from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod, Taint
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -79,8 +77,7 @@ class ClusterState:
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
         self._aside = LeftAside()
-        self._two_reports = TwoReports()
-        self._unnamed_pods = UnnamedPods()
+        self._desk = ReportDesk(self, self._aside)
         self.promises = Promises(self)
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
@@ -190,50 +187,24 @@ class ClusterState:
 
     def set_topology(self, topology: NodeResourceTopology, at: float | None = None) -> None:
         """Take over a node's report, which came at a moment if that is known. One without its node is noted and kept for it."""
-        self._set_report(NODE_RESOURCE_TOPOLOGY, read_report(topology), ObjectPath.of(topology), at)
+        self._desk.topology_came(topology, at)
 
     def set_numatopology(self, topology: Numatopology, at: float | None = None) -> None:
         """The same for Volcano's object. Where a node has both, `cluster/two_reports.py` says which counts."""
-        row = self.rows.get(topology.metadata.name)
-        bound = [] if row is None else [(key, self.bound[key]) for key in self.keys_on(row) if key in self.bound]
-        names_by_uid = {pod.metadata.uid: key for key, pod in bound if pod.metadata.uid}
-        self._unnamed_pods.note(topology, names_by_uid, at)
-        self._set_report(NUMATOPOLOGY, read_numatopology(topology, names_by_uid), ObjectPath.of(topology), at)
-
-    def _set_report(self, kind: str, report: TopologyReport, where: ObjectPath, at: float | None) -> None:
-        for problem in report.problems:
-            self.note(problem)
-        counts = self._two_reports.heard(kind, report, at)
-        row = self.rows.get(report.node)
-        if row is None:
-            text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
-            self.note(Problem(where, text))
-        if counts is None:
-            return
-        if row is None:
-            self._aside.reports[report.node] = counts
-        else:
-            self.take_over(row, counts, at)
+        self._desk.numatopology_came(topology, at)
 
     def remove_topology(self, node: str) -> None:
         """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node that never had a report."""
-        self._remove_report(NODE_RESOURCE_TOPOLOGY, node)
+        self._desk.topology_gone(node)
 
     def remove_numatopology(self, node: str) -> None:
         """The same for Volcano's object."""
-        self._unnamed_pods.forget(node)
-        self._remove_report(NUMATOPOLOGY, node)
+        self._desk.numatopology_gone(node)
 
-    def _remove_report(self, kind: str, node: str) -> None:
-        self._aside.reports.pop(node, None)
+    def leave_without_report(self, node: str) -> None:
+        """Nothing tells of a node's zones any more: it is treated as a node that never had a report."""
         row = self.rows.get(node)
-        left = self._two_reports.gone(kind, node)
-        if left is not None and row is None:
-            self._aside.reports[node] = left
-        elif left is not None and row is not None:
-            if self.reports[row] is not left:
-                self.take_over(row, left)
-        elif row is not None:
+        if row is not None:
             clear_zones(self.columns, row)
             self.reports[row] = None
             self.promises.report_gone(row)
@@ -293,9 +264,7 @@ class ClusterState:
             self._place(key, PlacedPod(row, request, (), ports, confirmed=True, confirmed_at=at))
         self.stands(key, pod)
         self.promises.appeared(key, known=placed is not None, at=at)
-        listed = self._unnamed_pods.worth_reading_again(node, pod.metadata.uid)
-        if listed is not None:
-            self.set_numatopology(*listed)
+        self._desk.pod_is_on(node, pod)
 
     def remove_pod(self, key: str, at: float | None = None) -> None:
         """A pod ended or was deleted, at a moment (seconds since 1970) if that is known: its amounts are free again."""

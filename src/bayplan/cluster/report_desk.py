@@ -1,0 +1,87 @@
+"""Where reports arrive: from an object of either kind to the report that counts for its node.
+
+In comes a NodeResourceTopology or a Numatopology, or the news that one is gone. What is wrong with it is noted; `cluster/two_reports.py` says which report counts
+where a node has both; a report without its node is kept until the node is known. The state then takes it over (`ClusterState.take_over`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bayplan.cluster.left_aside import LeftAside
+from bayplan.cluster.numatopology import read_numatopology
+from bayplan.cluster.topology_report import Problem, TopologyReport, read_report
+from bayplan.cluster.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
+from bayplan.cluster.unnamed_pods import UnnamedPods
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import ObjectPath
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+
+if TYPE_CHECKING:
+    from bayplan.cluster.state import ClusterState
+
+
+class ReportDesk:
+    """Takes reports of both kinds in, for all nodes of a state."""
+
+    def __init__(self, state: ClusterState, aside: LeftAside) -> None:
+        self._state = state
+        self._aside = aside
+        self._two_reports = TwoReports()
+        self._unnamed_pods = UnnamedPods()
+
+    def topology_came(self, topology: NodeResourceTopology, at: float | None) -> None:
+        """A node's NodeResourceTopology, which came at a moment if that is known."""
+        self._came(NODE_RESOURCE_TOPOLOGY, read_report(topology), ObjectPath.of(topology), at)
+
+    def numatopology_came(self, topology: Numatopology, at: float | None) -> None:
+        """The same for Volcano's object."""
+        state = self._state
+        row = state.rows.get(topology.metadata.name)
+        bound = [] if row is None else [(key, state.bound[key]) for key in state.keys_on(row) if key in state.bound]
+        names_by_uid = {pod.metadata.uid: key for key, pod in bound if pod.metadata.uid}
+        self._unnamed_pods.note(topology, names_by_uid, at)
+        self._came(NUMATOPOLOGY, read_numatopology(topology, names_by_uid), ObjectPath.of(topology), at)
+
+    def topology_gone(self, node: str) -> None:
+        """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node that never had a report."""
+        self._gone(NODE_RESOURCE_TOPOLOGY, node)
+
+    def numatopology_gone(self, node: str) -> None:
+        """The same for Volcano's object."""
+        self._unnamed_pods.forget(node)
+        self._gone(NUMATOPOLOGY, node)
+
+    def pod_is_on(self, node: str, pod: Pod) -> None:
+        """A pod is known to be on a node, which may say whose CPUs an object lists."""
+        listed = self._unnamed_pods.worth_reading_again(node, pod.metadata.uid)
+        if listed is not None:
+            self.numatopology_came(*listed)
+
+    def _came(self, kind: str, report: TopologyReport, where: ObjectPath, at: float | None) -> None:
+        for problem in report.problems:
+            self._state.note(problem)
+        counts = self._two_reports.heard(kind, report, at)
+        row = self._state.rows.get(report.node)
+        if row is None:
+            text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
+            self._state.note(Problem(where, text))
+        if counts is not None:
+            self._hand_over(report.node, counts, at)
+
+    def _gone(self, kind: str, node: str) -> None:
+        self._aside.reports.pop(node, None)
+        left = self._two_reports.gone(kind, node)
+        row = self._state.rows.get(node)
+        if left is None:
+            self._state.leave_without_report(node)
+        elif row is None or self._state.reports[row] is not left:
+            self._hand_over(node, left, None)
+
+    def _hand_over(self, node: str, report: TopologyReport, at: float | None) -> None:
+        row = self._state.rows.get(node)
+        if row is None:
+            self._aside.reports[node] = report
+        else:
+            self._state.take_over(row, report, at)
