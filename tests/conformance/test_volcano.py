@@ -179,7 +179,9 @@ def books_problem(case: Case) -> str | None:
         case round_trip if "round_trip" in round_trip:
             pods = [PodId(**each) for each in asked["pods"]]
             return differs([PodId.of_text(pod.text()) for pod in pods], pods)
-    return None if _copy_is_kept_apart(books_of(asked)) else "a copy changes with its original"
+        case copying if "clone" in copying or "copy" in copying:
+            return None if _copy_is_kept_apart(books_of(asked)) else "a copy changes with its original"
+    return f"nobody answers for op {asked['op']}"
 
 
 def _copy_is_kept_apart(books: NodeBooks) -> bool:
@@ -211,7 +213,8 @@ def unassigned_problem(case: Case) -> str | None:
             for name, pods in expected["unassigned_pods"].items()
             if pods
         }
-        return differs(found, wanted)
+        # Nodes that are gone are passed over, so there is never an error to tell.
+        return differs((found, None), (wanted, expected["error"]))
     nodes = {
         name: NodeBooks(unassigned={named(each["pod"]): {"cpu": cpus_in(each["cpus"])} for each in pods})
         for name, pods in dict(asked["nodes"]).items()
