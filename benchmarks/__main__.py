@@ -8,6 +8,7 @@ import sys
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from benchmarks import (
+    agent,
     client,
     commands,
     engine,
@@ -32,6 +33,7 @@ GROUPS = {
     "queue": queue.run,
     "virtual-kubelet": virtual_kubelet.run,
     "simulation": simulation.run,
+    "agent": agent.run,
     "client": client.run,
     "scheduler": scheduler.run,
     "commands": commands.run,
