@@ -73,9 +73,13 @@ async def follow(
     field_selector: str = "",
     label_selector: str = "",
     settings: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
-    on_trouble: Callable[[str], None] | None = None,
+    on_trouble: Callable[[str], None] = lambda _: None,
+    forbidden_is_absent: bool = False,
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
-    """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again."""
+    """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again.
+
+    With `forbidden_is_absent` a resource that may not be listed counts as one that is not installed: for what somebody can do without.
+    """
     decoder: ResourceDecoder[T] = decoder_of(resource)
     path = resource.path(namespace)
     query = selectors(label_selector, field_selector)
@@ -104,9 +108,11 @@ async def follow(
                     backoff.reset()
             continue  # ended as watches do: go on from the last version
         except ApiError as error:
-            if error.status == 404 and version is None:
+            if error.status in ((404, 403) if forbidden_is_absent else (404,)) and version is None:
                 if not absent:
                     absent = True
+                    if error.status == 403:
+                        on_trouble(str(error))
                     yield Absent(resource)
                 await asyncio.sleep(settings.absent_retry)
                 continue
@@ -117,8 +123,7 @@ async def follow(
             trouble, version = str(error), None
         except (_Ended, Unreachable) as error:
             trouble = str(error)
-        if on_trouble is not None:
-            on_trouble(trouble)
+        on_trouble(trouble)
         await asyncio.sleep(max(backoff.after_failure(), asked_to_wait))
 
 

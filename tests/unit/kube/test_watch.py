@@ -35,11 +35,11 @@ async def first_news(
     *,
     settings: WatchSettings = QUICK,
     troubles: list[str] | None = None,
-    **where: str,
+    **where: Any,
 ) -> list[str]:
     """The first news of a resource in words."""
     told: list[str] = []
-    on_trouble = None if troubles is None else troubles.append
+    on_trouble = (lambda _: None) if troubles is None else troubles.append
     async with (
         server.client() as client,
         aclosing(follow(client, resource, settings=settings, on_trouble=on_trouble, **where)) as all_news,
@@ -236,6 +236,17 @@ async def test_a_bookmark_of_a_kind_with_required_fields_is_not_a_broken_object(
     path = "/apis/bayplan.io/v1alpha1/podgroups"
     async with pod_server([listing([])], [watch(bookmark("6"), event("ADDED", group), then="silence")], path) as server:
         assert await first_news(2, server, POD_GROUPS) == ["listed", "ADDED g"]
+
+
+@asynchronous
+async def test_a_resource_that_may_not_be_read_can_count_as_absent() -> None:
+    lists = [refusal(403, "Forbidden", "not for you"), refusal(403, "Forbidden", "not for you"), listing(["worker-1"])]
+    troubles: list[str] = []
+    async with pod_server(lists, [watch(then="silence")], TOPOLOGIES) as server:
+        told = await first_news(2, server, NODE_RESOURCE_TOPOLOGIES, troubles=troubles, forbidden_is_absent=True)
+    assert told == ["absent", "listed, worker-1"]
+    assert len(troubles) == 1
+    assert "not for you" in troubles[0]
 
 
 @asynchronous

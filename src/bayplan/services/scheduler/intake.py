@@ -27,6 +27,7 @@ from bayplan.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
+    POD_GROUPS,
     PODS,
     VOLCANO_JOBS,
     VOLCANO_POD_GROUPS,
@@ -49,12 +50,16 @@ ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How objects of one resource are taken over and dropped; `required` resources must be listed before anything is decided."""
+    """How objects of one resource are taken over and dropped; `required` resources must be listed before anything is decided.
+
+    `foreign` ones are kinds of other systems: where bayplan has no right to read them, it is as if they were not installed.
+    """
 
     resource: Resource[Any]
     put: Callable[[Any], object]
     drop: Callable[[str], None]
     required: bool = False
+    foreign: bool = False
     field_selector: str = ""
 
 
@@ -151,12 +156,14 @@ class Intake:
             Entry(NAMESPACES, self._put_namespace, state.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
             Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._dispatcher.reports.topology_gone),
-            Entry(NUMATOPOLOGIES, self._put_numatopology, self._dispatcher.reports.numatopology_gone),
+            Entry(NUMATOPOLOGIES, self._put_numatopology, self._dispatcher.reports.numatopology_gone, foreign=True),
             *(
-                Entry(resource, self._put_group, partial(self._drop_group, resource))
+                Entry(
+                    resource, self._put_group, partial(self._drop_group, resource), foreign=resource is not POD_GROUPS
+                )
                 for resource in ALL_POD_GROUPS.values()
             ),
-            Entry(VOLCANO_JOBS, self.volcano_queue.set_job, self.volcano_queue.remove_job),
+            Entry(VOLCANO_JOBS, self.volcano_queue.set_job, self.volcano_queue.remove_job, foreign=True),
             *(
                 Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
                 for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)

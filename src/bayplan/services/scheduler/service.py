@@ -115,6 +115,7 @@ class SchedulerService:
             field_selector=entry.field_selector,
             settings=self._watching,
             on_trouble=on_trouble,
+            forbidden_is_absent=entry.foreign,
         )
         async with aclosing(news):
             async for each in news:
