@@ -3,7 +3,7 @@
 Amounts per zone decide most admissions, not all: a pod that spans zones, a core split between pods, a device in two zones need
 names and numbers. An agent that knows them writes them into attributes of the node's NodeResourceTopology:
 
-    bayplan.io/cpus           {"core": [0, 1], "socket": [0, 0], "zone": [0, 0], "cache": [0, 0]}, one number per CPU id
+    bayplan.io/cpus           {"core": [0, 1], "socket": [0, 0], "zone": [0, 0], "cache": [0, 0]}, one number per CPU id, -1 if offline
     bayplan.io/free-cpus      2-15,18-31             CPUs that can be handed out exclusively now
     bayplan.io/reserved-cpus  0-1                    CPUs kept for the system
     bayplan.io/devices        {"example.com/gpu": [["gpu-0", [0], "free"]]}, states free, used, unhealthy
@@ -54,6 +54,8 @@ PodHoldings = Mapping[str, ZoneHoldings]
 
 _Value = TypeVar("_Value")
 _Zone = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ZONE)]
+# A CPU id that no CPU has, or whose CPU is offline, is in no zone.
+_ZoneOfCpu = Annotated[int, msgspec.Meta(ge=OFFLINE, le=LARGEST_ZONE)]
 _Amount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 _PART_OF_A_LIST = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 
@@ -232,7 +234,7 @@ def _read(attributes: Mapping[str, str], name: str, parse: Callable[[str], _Valu
 class _Columns(msgspec.Struct, frozen=True):
     core: list[int]
     socket: list[int]
-    zone: list[_Zone]
+    zone: list[_ZoneOfCpu]
     cache: list[int]
 
 
@@ -243,10 +245,17 @@ def _layout(text: str) -> CpuLayout:
         columns = msgspec.json.decode(text, type=_Columns)
     except msgspec.DecodeError:
         example = '{"core": [0], "socket": [0], "zone": [0], "cache": [0]}'
-        raise NotUnderstood(f"JSON such as {example} with zones from 0 to {LARGEST_ZONE}") from None
+        raise NotUnderstood(
+            f"JSON such as {example} with zones from 0 to {LARGEST_ZONE}, {OFFLINE} if offline"
+        ) from None
     sizes = {len(column) for column in (columns.core, columns.socket, columns.zone, columns.cache)}
     if len(sizes) != 1 or not 0 < max(sizes) <= MOST_CPUS:
         raise NotUnderstood(f"four lists of equal length, 1 to {MOST_CPUS}")
+    online = [core != OFFLINE for core in columns.core]
+    if not any(online) or online != [zone != OFFLINE for zone in columns.zone]:
+        raise NotUnderstood(
+            f"a core and a zone for at least one CPU, and {OFFLINE} in all lists for one that is offline"
+        )
     return CpuLayout(tuple(columns.core), tuple(columns.socket), tuple(columns.zone), tuple(columns.cache))
 
 
@@ -254,6 +263,8 @@ def _cpus_among(layout: CpuLayout, text: str) -> CpuSet:
     cpus = cpu_set(text)
     if cpus >> len(layout.core):
         raise NotUnderstood(f"CPU ids below {len(layout.core)}, the number of CPUs in {CPUS}")
+    if cpus & ~sum(layout.by_zone.values()):
+        raise NotUnderstood(f"CPUs that are online in {CPUS}")
     return cpus
 
 

@@ -162,10 +162,10 @@ def _settings(settings: KubeletSettings) -> dict[str, str]:
 
 
 def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
-    """CPUs and devices by name. CPUs are left out where there are no columns of them, or columns with gaps, which no reader takes."""
+    """CPUs and devices by name. CPUs are left out where there are no columns of them."""
     values: dict[str, str] = {}
     layout = hardware.layout
-    if layout is not None and layout.count == len(layout.core):
+    if layout is not None:
         columns = {"core": layout.core, "socket": layout.socket, "zone": layout.numa, "cache": layout.l3}
         values[inventory.CPUS] = _json(columns)
         values[inventory.RESERVED_CPUS] = cpu_list(account.reserved_cpus)
