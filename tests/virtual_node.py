@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,12 +45,13 @@ class VirtualNode:
         self.sysfs = folder / "sys"
         self.state_folder = folder / "kubelet"
         self.config_file = self.state_folder / "config.yaml"
-        self.socket = self.state_folder / "pod-resources" / "kubelet.sock"
+        # The path of a unix socket has 107 bytes at most, and a test's own folder may have used them up.
+        self._short_folder = tempfile.TemporaryDirectory(prefix="node-")
+        self.socket = Path(self._short_folder.name) / "kubelet.sock"
         self.devices = dict(kubelet.machine.devices)
         self.server = PodResourcesServer(self)
         write_sysfs(kubelet.machine, self.sysfs)
-        for each in (self.socket.parent, self.state_folder / "device-plugins"):
-            each.mkdir(parents=True)
+        (self.state_folder / "device-plugins").mkdir(parents=True)
         self.config_file.write_text(yaml.safe_dump(kubelet_configuration(kubelet)))
         self.write_state_files()
 
@@ -59,6 +61,7 @@ class VirtualNode:
 
     def __exit__(self, *exception: object) -> None:
         self.server.stop()
+        self._short_folder.cleanup()
 
     def admit(self, key: str, pod: PodRequest) -> Admission:
         """Let a pod in or not, start it, and write the state files: memory that was tried out comes back to other zones of its group."""
