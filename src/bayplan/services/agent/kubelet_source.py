@@ -48,7 +48,8 @@ async def read_setup(source: str, flags: Path | None = None, token_file: Path | 
             return setup_of(await _configz(source, _token(token_file)), source)
         return setup_of({**_file(source), **(from_flags(_arguments(flags)) if flags else {})}, source)
     except InvalidObject as error:
-        raise NoConfiguration(str(error)) from None
+        named = str(error).startswith("kubelet")
+        raise NoConfiguration(str(error) if named else f"kubelet configuration: {error}") from None
     except OSError as error:
         where = error.filename or source
         raise NoConfiguration(f"kubelet configuration {where}: {error.strerror or error}") from None

@@ -236,7 +236,7 @@ async def test_a_configuration_that_was_known_is_kept(node: VirtualNode, caplog:
     report = await watched.look()
     assert report is not None
     assert attributes_in(report)["topologyManagerPolicy"] == "restricted"
-    assert warnings(caplog) == [f"file {node.config_file}: does not exist"]
+    assert warnings(caplog) == [f"kubelet configuration: file {node.config_file}: does not exist"]
 
 
 @asynchronous

@@ -1,0 +1,78 @@
+"""Flags as nfd-topology-updater and nfd-gc are given them in DaemonSets, in Go's spelling."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from bayplan.cli.agent import agent
+from bayplan.cli.agent_gc import agent_gc
+from bayplan.cli.go_flags import translated
+from tests.unit.cli.conftest import Bayplan
+
+
+@pytest.mark.parametrize(
+    "words, understood",
+    [
+        (["-oneshot"], ["--oneshot"]),
+        (["-oneshot=true", "-no-publish=1"], ["--oneshot", "--no-publish"]),
+        (["-oneshot=false"], ["--no-oneshot"]),
+        (["-pods-fingerprint=false"], ["--no-pods-fingerprint"]),
+        (["-sleep-interval=3s"], ["--sleep-interval=3s"]),
+        (["-sleep-interval", "3s"], ["--sleep-interval", "3s"]),
+        (["--watch-namespace=*"], ["--watch-namespace=*"]),
+        (["-kubelet-state-dir="], ["--kubelet-state-dir="]),
+        (["-v=4"], ["-v"]),
+        (["-v=1"], []),
+        (["-v", "-o", "json"], ["-v", "-o", "json"]),
+        (["-unknown"], ["-unknown"]),
+    ],
+)
+def test_words_in_go_spelling(words: list[str], understood: list[str]) -> None:
+    assert translated(words, agent.params) == (understood, [])
+
+
+def test_how_go_programs_log_is_dropped_and_named() -> None:
+    words = ["-logtostderr", "-stderrthreshold", "2", "-vmodule=a=1", "-oneshot"]
+    assert translated(words, agent.params) == (["--oneshot"], ["-logtostderr", "-stderrthreshold", "-vmodule"])
+
+
+@pytest.mark.parametrize(
+    "command, flags",
+    [
+        (
+            agent,
+            "config kubeconfig no-publish oneshot port sleep-interval watch-namespace version pods-fingerprint",
+        ),
+        (
+            agent,
+            "kubelet-config-uri api-auth-token-file podresources-socket kubelet-state-dir",
+        ),
+        (agent_gc, "gc-interval kubeconfig port list-size version"),
+    ],
+)
+def test_all_flags_of_nfd_are_known(command: click.Command, flags: str) -> None:
+    known = {name for parameter in command.params for name in parameter.opts}
+    assert {f"--{flag}" for flag in flags.split()} <= known
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["agent", "-oneshot=perhaps"], "--oneshot: 'perhaps' is neither true nor false"),
+        (["agent", "--interval", "soon"], '--interval: "soon" is no duration'),
+        (
+            ["agent", "--kubelet-config", "ftp://x"],
+            '--kubelet-config: "ftp://x": must be a path, file:///PATH or https://',
+        ),
+        (["agent", "--reference-container", "a/b"], '--reference-container: "a/b": must be NAMESPACE/POD/CONTAINER'),
+        (["agent", "--pod", "upf-0"], "--pod: 'upf-0' is not understood: must be NAMESPACE/NAME"),
+        (["agent", "--config", "nowhere.yaml"], "file nowhere.yaml: does not exist"),
+        (["agent-gc", "--stale-after", "0"], "--gc-interval and --stale-after must be more than 0"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(bayplan: Bayplan, arguments: list[str], message: str) -> None:
+    result = bayplan(*arguments, cluster=None)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
