@@ -43,6 +43,10 @@ COMMANDS = {
 }
 
 
+# Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`.
+STANDS_IN_FOR = {"nfd-topology-updater": "agent", "nfd-gc": "agent-gc"}
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
 
@@ -105,6 +109,8 @@ def prepare() -> None:
 def run(argv: list[str]) -> int:
     """Run one command line, program name first, and return its exit code."""
     program = Path(argv[0]).stem
+    if program in STANDS_IN_FOR:
+        argv = ["bayplan", STANDS_IN_FOR[program], *argv[1:]]
     # kubectl finds this plugin by the file name kubectl-bayplan; users type a space.
     name = "kubectl bayplan" if program == "kubectl-bayplan" else "bayplan"
     try:

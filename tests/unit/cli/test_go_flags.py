@@ -76,3 +76,9 @@ def test_what_makes_no_sense_is_one_line(bayplan: Bayplan, arguments: list[str],
     assert result.code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("program, command", [("nfd-topology-updater", "agent"), ("nfd-gc", "agent-gc")])
+def test_a_link_by_the_name_of_nfds_program_is_the_agent(bayplan: Bayplan, program: str, command: str) -> None:
+    result = bayplan("--help", cluster=None, program=f"/usr/bin/{program}")
+    assert f"Usage: bayplan {command}" in result.out
