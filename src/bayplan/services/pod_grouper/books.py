@@ -6,7 +6,7 @@ News come in with `take`, from watches of one's own or from the scheduler's (whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from bayplan.cluster.state import pod_key
@@ -15,14 +15,19 @@ from bayplan.kube.decoding import Changes, Listed
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.resources import KAI_POD_GROUPS, POD_GROUPS, PODS, Resource
 from bayplan.kube.watch import Absent
+from bayplan.scheduling.dialects import kai
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
+from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group
+from bayplan.scheduling.ranks import RANK
 
 News = Listed[Any] | Changes[Any] | Absent
 
 # On every PodGroup that the grouper made; only those are ever changed or deleted by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 POD_GROUPER = "bayplan-pod-grouper"
+# Labels and annotations by which a pod is given its place in a gang, in bayplan's words and in KAI's.
+PLACE = frozenset((POD_GROUP, GROUP, RANK, kai.POD_GROUP, kai.SUB_GROUP))
 
 
 class Books:
@@ -209,10 +214,14 @@ def is_managed(written: AnyPodGroup | None) -> bool:
 
 
 def _looks_different(known: Pod, pod: Pod) -> bool:
-    """True if a pod has changed in something that its gang depends on."""
+    """True if a pod has changed in something that its gang depends on; that it was given its place is the outcome, not a cause."""
     before, after = known.metadata, pod.metadata
-    return (before.labels, before.annotations, before.owner_references) != (
-        after.labels,
-        after.annotations,
-        after.owner_references,
+    return (
+        before.owner_references != after.owner_references
+        or (before.labels or {}) != _without_new_place(before.labels or {}, after.labels or {})
+        or (before.annotations or {}) != _without_new_place(before.annotations or {}, after.annotations or {})
     )
+
+
+def _without_new_place(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in after.items() if key in before or key not in PLACE}

@@ -91,6 +91,8 @@ class PodGrouper:
         self._writer = Writer(client, books, clock)
         self._looks = Looks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        # Pods that changed while somebody was looking at them.
+        self._once_more: set[str] = set()
         self._news = asyncio.Event()
         self._told: dict[tuple[str, str], None] = {}
         self._unused_since: dict[str, float] = {}
@@ -129,10 +131,9 @@ class PodGrouper:
     def _begin_looks(self, tasks: asyncio.TaskGroup, now: float) -> None:
         while len(self._under_way) < AT_ONCE and (key := self._looks.pop(now)) is not None:
             if key in self._under_way:
-                # It changed while somebody was looking: once more when that look has ended.
-                self._looks.put(key, now + 0.05)
-                break
-            self._under_way[key] = tasks.create_task(self._look_safely(key))
+                self._once_more.add(key)
+            else:
+                self._under_way[key] = tasks.create_task(self._look_safely(key))
         self._metrics.waiting(len(self._looks))
 
     async def _rest(self, next_round: float) -> None:
@@ -156,6 +157,9 @@ class PodGrouper:
             self._trouble(key, f"internal error: {type(error).__name__}: {error} (please report)")
         finally:
             del self._under_way[key]
+            if key in self._once_more:
+                self._once_more.remove(key)
+                self._looks.put(key, self._clock())
             self._news.set()
 
     async def _look(self, key: str) -> None:

@@ -59,6 +59,17 @@ def test_a_pod_is_looked_at_once_and_again_only_when_what_matters_has_changed() 
     assert names(books) == ["train-0"]
 
 
+def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses_it_is() -> None:
+    pod = pod_of(job(), 0)
+    books = books_with(pod)
+    books.take(POD_GROUPS, Listed([group()], "1", []))
+    list(books.to_look_at())
+    books.take(PODS, changed(pod, labels={**(pod.metadata.labels or {}), LABEL: "g", "bayplan.io/rank": "0"}))
+    assert names(books) == []
+    books.take(PODS, changed(pod))
+    assert names(books) == ["train-0"]
+
+
 @pytest.mark.parametrize(
     "metadata, expected",
     [
