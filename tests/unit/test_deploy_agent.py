@@ -1,0 +1,84 @@
+"""deploy/agent against the code: rights are exactly those used, nothing of the node can be written, command lines are known.
+
+What an API server says to these files is in tests/kubernetes/test_agent.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from bayplan.cli.agent import agent
+from bayplan.cli.agent_gc import agent_gc
+from tests.helpers import Json
+
+FOLDER = Path(__file__).parents[2] / "deploy/agent"
+OPTIONAL = "watch-pods-role.yaml"
+
+
+def documents() -> list[Json]:
+    return [document for file in sorted(FOLDER.glob("*.yaml")) for document in yaml.safe_load_all(file.read_text())]
+
+
+def the(kind: str, name: str | None) -> Json:
+    (found,) = (each for each in documents() if (each["kind"], each.get("metadata", {}).get("name")) == (kind, name))
+    return found
+
+
+def rights(role: str) -> set[tuple[str, str]]:
+    return {
+        (resource, verb)
+        for rule in the("ClusterRole", role)["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_all_files_are_listed_but_the_optional_one() -> None:
+    listed = the("Kustomization", None)["resources"]
+    assert sorted([*listed, OPTIONAL, "kustomization.yaml"]) == sorted(file.name for file in FOLDER.glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    "role, allowed",
+    [
+        ("bayplan-agent", "nodes get, noderesourcetopologies create patch"),
+        ("bayplan-agent-gc", "nodes get list watch, noderesourcetopologies get list patch delete"),
+        ("bayplan-agent-watch-pods", "pods list watch"),
+    ],
+)
+def test_rights_are_those_that_are_used(role: str, allowed: str) -> None:
+    expected = {(words.split()[0], verb) for words in allowed.split(", ") for verb in words.split()[1:]}
+    assert rights(role) == expected
+
+
+def test_the_agent_has_no_privileges_and_can_write_nothing_on_the_node() -> None:
+    pod = the("DaemonSet", "bayplan-agent")["spec"]["template"]["spec"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+
+
+def test_volumes_of_other_pods_are_hidden_from_the_agent() -> None:
+    pod = the("DaemonSet", "bayplan-agent")["spec"]["template"]["spec"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert "emptyDir" in volumes[mounts["/host-var/lib/kubelet/pods"]]
+
+
+@pytest.mark.parametrize(
+    "kind, name, command", [("DaemonSet", "bayplan-agent", agent), ("Deployment", "bayplan-agent-gc", agent_gc)]
+)
+def test_command_lines_are_ones_that_bayplan_takes(kind: str, name: str, command: click.Command) -> None:
+    (container,) = the(kind, name)["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["bayplan", command.name]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {argument.partition("=")[0] for argument in container["args"]} <= known
