@@ -30,7 +30,7 @@ from bayplan.services.scheduler.binder import Binder, Ending, Outcome
 from bayplan.services.scheduler.gang_writes import GangStatusWriter, release
 from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake, News
-from bayplan.services.scheduler.words import annotations_of, topology_decision_of
+from bayplan.services.scheduler.words import annotations_of, numa_amounts_of, topology_decision_of
 
 logger = logging.getLogger(__name__)
 
@@ -267,7 +267,12 @@ class SchedulerService:
 
     async def _bind_one(self, assignment: Assignment, *, patient: bool) -> Outcome:
         began = time.perf_counter()
-        written = {**annotations_of(assignment), **topology_decision_of(assignment, self.dispatcher.state)}
+        state = self.dispatcher.state
+        written = {
+            **annotations_of(assignment),
+            **numa_amounts_of(assignment, state),
+            **topology_decision_of(assignment, state),
+        }
         outcome = await self._binder.bind(assignment.pod, assignment.node, written, patient=patient)
         bound = outcome.ending is Ending.BOUND
         self._metrics.bind(

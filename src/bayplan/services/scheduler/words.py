@@ -12,10 +12,12 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU
 from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.cluster.state import ClusterState
+from bayplan.explain.amounts import canonical
 from bayplan.explain.event import event_text
 from bayplan.explain.refusal import refusal_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.volcano_annotations import decision_annotations, policy_in
+from bayplan.plugins.node_resource_topology_match import demand
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dispatcher import Dispatcher
@@ -23,6 +25,7 @@ from bayplan.scheduling.gang import GangDecision
 from bayplan.scheduling.ranks import RANK
 from bayplan.scheduling.todo import Assignment, Refusal
 
+NUMA_AMOUNTS = "bayplan.io/numa-amounts"
 SEGMENT = "bayplan.io/segment"
 PATH = "bayplan.io/path"
 LONGEST = 1024
@@ -42,6 +45,27 @@ def annotations_of(assignment: Assignment) -> dict[str, str]:
         if seat.segment is not None:
             written[SEGMENT] = str(seat.segment)
     return written
+
+
+def numa_amounts_of(assignment: Assignment, state: ClusterState) -> dict[str, str]:
+    """What is written beside that on a pod in zones: how much of what each container takes there.
+
+    Only what the node reports by zone is named. Of a container in several zones the sum is what kubelets promise, too.
+    """
+    decision = assignment.decision
+    zones_of = {each.container: each.zones for each in decision.containers if each.zones}
+    if not zones_of:
+        return {}
+    by_zone = {state.columns.resource_names[charge.resource] for charge in decision.charges}
+    amounts = {
+        step.container: {
+            "zones": zones_of[step.container],
+            "amounts": {name: canonical(name, want) for name, want in step.wants if name in by_zone},
+        }
+        for step in demand(state.classes.of(assignment.pod)).container_steps
+        if step.container in zones_of
+    }
+    return {NUMA_AMOUNTS: msgspec.json.encode(amounts).decode()}
 
 
 def topology_decision_of(assignment: Assignment, state: ClusterState) -> dict[str, str]:

@@ -15,7 +15,13 @@ from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision, Seat
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.todo import Assignment, Refusal
-from bayplan.services.scheduler.words import LONGEST, Sentences, annotations_of, topology_decision_of
+from bayplan.services.scheduler.words import (
+    LONGEST,
+    Sentences,
+    annotations_of,
+    numa_amounts_of,
+    topology_decision_of,
+)
 from tests.helpers import decide, simple_pod
 from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
 
@@ -53,6 +59,29 @@ class TestAnnotations:
     def test_a_gang_without_segments_has_none(self) -> None:
         seat = Seat("ml/a", "", "n1", ("r3",), 0)
         assert "bayplan.io/segment" not in annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat))
+
+    @pytest.mark.parametrize(
+        "cpus, written",
+        [
+            (
+                ("2", "3"),
+                {"c0": {"zones": [0], "amounts": {"cpu": "2"}}, "c1": {"zones": [1], "amounts": {"cpu": "3"}}},
+            ),
+            (("8",), {"c0": {"zones": [0, 1], "amounts": {"cpu": "8"}}}),
+            (("2", "500m"), {"c0": {"zones": [0], "amounts": {"cpu": "2"}}}),
+            (("500m",), {}),
+        ],
+        ids=["each in a zone", "one in two zones", "one that shares CPUs", "nothing to align"],
+    )
+    def test_a_pod_in_zones_gets_the_amounts_of_each_container(
+        self, cpus: tuple[str, ...], written: dict[str, Any]
+    ) -> None:
+        """The nodes of Volcano's agent report CPUs by zone; of memory they say nothing, so nothing is written about it."""
+        state = volcano_cluster(numatopology("n1", machine(2, 4), policy="restricted"))
+        waiting = policy_pod(None, *cpus)
+        decision = decide(state, waiting, numa_aware_profile())
+        found = numa_amounts_of(Assignment(waiting, decision), state)
+        assert msgspec.json.decode(found.get("bayplan.io/numa-amounts", "{}")) == written
 
     @pytest.mark.parametrize(
         "policy, written",
