@@ -20,10 +20,10 @@ KUBEFLOW = "training.kubeflow.org"
 LWS = "leaderworkerset.sigs.k8s.io"
 
 
-def create_workload(plane: ControlPlane, file: Path, namespace: str) -> Json:
-    """The first object of an example, in the namespace of a test."""
+def create_workload(plane: ControlPlane, file: Path, namespace: str, *, name: str = "") -> Json:
+    """The first object of an example, in the namespace of a test, under its own name or another one."""
     written = next(yaml.safe_load_all(file.read_text()))
-    written["metadata"]["namespace"] = namespace
+    written["metadata"] |= {"namespace": namespace, "name": name or written["metadata"]["name"]}
     (created,) = plane.apply(written)
     return created
 
@@ -147,7 +147,7 @@ def _ray_cluster(_: ControlPlane, cluster: Json) -> Iterator[Json]:
 
 
 def _volcano_job(plane: ControlPlane, job: Json) -> Iterator[Json]:
-    """Volcano's controllers write a PodGroup of their own, which the pods name."""
+    """Volcano's controllers write a PodGroup of their own, which the pods name, and a task's topology policy on its pods."""
     metadata, spec = job["metadata"], job["spec"]
     group = f"{metadata['name']}-{metadata['uid']}"
     body = {
@@ -157,7 +157,7 @@ def _volcano_job(plane: ControlPlane, job: Json) -> Iterator[Json]:
         "spec": {
             "minMember": spec["minAvailable"],
             "minTaskMember": {task["name"]: task["replicas"] for task in spec["tasks"]},
-            "networkTopology": spec["networkTopology"],
+            **{key: spec[key] for key in ("networkTopology",) if key in spec},
         },
     }
     plane.apply(body)
@@ -165,6 +165,8 @@ def _volcano_job(plane: ControlPlane, job: Json) -> Iterator[Json]:
         for index in range(task["replicas"]):
             labels = {"volcano.sh/task-spec": task["name"], "volcano.sh/task-index": str(index)}
             notes = {"scheduling.k8s.io/group-name": group, "volcano.sh/task-spec": task["name"]}
+            if "topologyPolicy" in task:
+                notes["volcano.sh/numa-topology-policy"] = task["topologyPolicy"]
             template = {"spec": {**task["template"]["spec"], "schedulerName": spec["schedulerName"]}}
             yield pod_from(template, f"{metadata['name']}-{task['name']}-{index}", job, labels, notes)
 

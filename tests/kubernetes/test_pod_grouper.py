@@ -76,6 +76,13 @@ def rank(pod: Json) -> int:
     return int(pod["metadata"]["annotations"]["bayplan.io/rank"])
 
 
+def is_told(group: Json) -> bool:
+    """Whether both have written into the status: the scheduler and the grouper."""
+    status = group.get("status", {})
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", [])}
+    return status.get("phase") == "Scheduled" and conditions == {"Grouped": "True", "Scheduled": "True"}
+
+
 @pytest.mark.usefixtures("foreign_kinds")
 @pytest.mark.parametrize(
     "file, groups, level",
@@ -98,8 +105,8 @@ def test_a_workload_becomes_gangs_in_the_domain_it_asks_for(
         pods = wait_until_placed(control_plane, namespace, len(pods_in(control_plane, namespace)))
         found = groups_in(control_plane, namespace)
         wait_until(
-            lambda: all(each["status"]["phase"] == "Scheduled" for each in groups_in(control_plane, namespace)),
-            "every gang is told to be scheduled",
+            lambda: all(is_told(each) for each in groups_in(control_plane, namespace)),
+            "every gang is told for whom it is and that it is scheduled",
         )
     assert len(found) == groups
     for group in found:

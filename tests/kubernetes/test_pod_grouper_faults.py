@@ -5,6 +5,9 @@ Whatever happens, there is one PodGroup for each gang, every pod names it, and w
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+
 import pytest
 
 from tests.kubernetes.control_plane.plane import ControlPlane
@@ -264,3 +267,22 @@ def test_an_annotation_says_whether_pods_are_a_gang(plane: ControlPlane, namespa
         else:
             wait_until(lambda: placed(plane, namespace) == 3, "three pods have nodes")
             assert "gang" not in "".join(why_it_waits(plane, namespace, f"train-{number}") for number in range(4))
+
+
+def test_a_scheduler_killed_again_and_again_groups_and_places_every_job_once(
+    plane: ControlPlane, namespace: str
+) -> None:
+    jobs = 6
+    a_rack(plane, nodes=4 * jobs)
+    for number in range(jobs):
+        with running_scheduler(plane, "--no-leader-elect") as scheduler:
+            play_controller(plane, create_workload(plane, JOB, namespace, name=f"train-{number}"))
+            # Somewhere between reading the owner and binding the last pod.
+            time.sleep(0.05 * number)
+            scheduler.kill()
+    with running_scheduler(plane, "--no-leader-elect"):
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes", timeout=60)
+    owners = [group["metadata"]["ownerReferences"][0]["name"] for group in groups_in(plane, namespace)]
+    assert sorted(owners) == [f"train-{number}" for number in range(jobs)]
+    names = Counter(pod["metadata"]["labels"]["bayplan.io/pod-group"] for pod in pods_in(plane, namespace))
+    assert names == {group["metadata"]["name"]: 4 for group in groups_in(plane, namespace)}

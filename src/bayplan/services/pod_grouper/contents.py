@@ -16,6 +16,7 @@ from bayplan.scheduling.grouping.raw import RawObject
 from bayplan.services.pod_grouper.books import MANAGED_BY, POD_GROUPER
 
 GROUPED = "Grouped"
+NOT_SAID = ("", "")
 
 
 def with_mark(manifest: RawObject) -> RawObject:
@@ -49,7 +50,14 @@ def contains(seen: Any, wanted: Any) -> bool:
 def condition_of(written: PodGroup) -> tuple[str, str]:
     """Status and message of the condition `Grouped`; empty if there is none."""
     conditions = (written.status and written.status.conditions) or ()
-    return next(((each.status, each.message) for each in conditions if each.type == GROUPED), ("", ""))
+    return next(((each.status, each.message) for each in conditions if each.type == GROUPED), NOT_SAID)
+
+
+def made_for(manifest: RawObject) -> str:
+    """For whom a PodGroup was made, in words."""
+    metadata = manifest["metadata"]
+    owner = metadata["ownerReferences"][0]
+    return f"made for {owner['kind']} {metadata.get('namespace') or 'default'}/{owner['name']}"
 
 
 def condition(message: str, since: str, *, holds: bool) -> RawObject:

@@ -27,6 +27,7 @@ from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books, waits
+from bayplan.services.pod_grouper.contents import made_for
 from bayplan.services.pod_grouper.discovery import Discovery
 from bayplan.services.pod_grouper.looks import Looks
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -207,8 +208,8 @@ class PodGrouper:
                 if member.metadata.uid != pod.metadata.uid:
                     self.books.judge_again(pod_key(member))
         written = self.books.groups.get(gang)
-        if isinstance(written, PodGroup) and outcome.owner is not None and self._holds_lease():
-            await self._writer.note(written, f"made for {outcome.owner}", holds=True)
+        if isinstance(written, PodGroup) and self._holds_lease():
+            await self._writer.note(written, made_for(manifest), holds=True)
         self._metrics.looked("grouped")
 
     async def _hold(self, pod: Pod, outcome: Grouping) -> None:

@@ -21,7 +21,7 @@ from bayplan.kube.resources import POD_GROUPS, PODS
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
 from bayplan.scheduling.grouping.raw import RawObject
 from bayplan.services.pod_grouper.books import POD_GROUPER, Books
-from bayplan.services.pod_grouper.contents import condition, condition_of, says, with_mark
+from bayplan.services.pod_grouper.contents import NOT_SAID, condition, condition_of, made_for, says, with_mark
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +57,14 @@ class Writer:
             return before != manifest
 
     async def mend(self, key: str) -> None:
-        """Put back what somebody else changed in a PodGroup that this instance wrote."""
+        """Put back what somebody else changed in a PodGroup that this instance wrote, and let a new one say for whom it is."""
         async with self._locks.setdefault(key, asyncio.Lock()):
             written, manifest = self._books.groups.get(key), self._applied.get(key)
             if written is not None and manifest is not None and not says(written, manifest):
                 logger.info("putting a PodGroup back as its owner means it", extra={"gang": key})
                 await self._apply(key, manifest)
+        if isinstance(written, PodGroup) and manifest is not None and condition_of(written) == NOT_SAID:
+            await self.note(written, made_for(manifest), holds=True)
 
     def forget(self, key: str) -> None:
         """A PodGroup is gone; whoever needs it writes it anew."""
