@@ -204,7 +204,7 @@ def _command(node: VirtualNode, kubeconfig: Path) -> list[str]:
     return [
         *(sys.executable, "-c", PROGRAM, "agent", "--node-name=n1", "--health-address=127.0.0.1:0"),
         *(f"--sysfs-root={node.sysfs}", f"--kubelet-state-dir={node.state_folder}"),
-        *(f"--kubelet-config={node.config_file}", f"--kubeconfig={kubeconfig}"),
+        *(f"--kubelet-config={node.config_file}", f"--podresources-socket={node.socket}", f"--kubeconfig={kubeconfig}"),
     ]
 
 

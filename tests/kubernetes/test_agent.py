@@ -100,6 +100,7 @@ def agent_program(virtual: VirtualNode, kubeconfig: Path, *more: str) -> Iterato
         f"--sysfs-root={virtual.sysfs}",
         f"--kubelet-state-dir={virtual.state_folder}",
         f"--kubelet-config={virtual.config_file}",
+        f"--podresources-socket={virtual.socket}",
         *more,
     )
     program = RunningScheduler(kubeconfig, arguments, program="agent")

@@ -56,7 +56,7 @@ async def print_reports(settings: AgentSettings, show: Callable[[Document], None
     troubles = Troubles()
     shown = _Shown(show)
     agent = Agent(Scanner(settings), shown, troubles, AgentMetrics(troubles))
-    async with Wakers(settings.state_folder, interval=settings.timer) as wakers:
+    async with Wakers(settings.state_folder, socket=settings.socket, interval=settings.timer) as wakers:
         await until_a_signal(asyncio.create_task(agent.run(wakers)))
 
 
@@ -94,7 +94,7 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
         client = await stack.enter_async_context(KubeClient(access, connections=2))
         metrics = AgentMetrics(troubles)
         publisher = Publisher(client, settings.node, troubles, heartbeat=settings.heartbeat, on_written=metrics.written)
-        wakers = Wakers(settings.state_folder, interval=settings.timer)
+        wakers = Wakers(settings.state_folder, socket=settings.socket, interval=settings.timer)
         own_pods = OwnPods(client, settings.node, troubles, lambda: wakers.wake(POD))
         agent = Agent(Scanner(settings, known_pods=own_pods.known), publisher, troubles, metrics)
         port = await stack.enter_async_context(

@@ -29,16 +29,15 @@ TIMER, SIGNAL, START, FOLDER, POD = "timer", "signal", "start", "folder", "pod"
 DEVICE_PLUGIN, SOCKET = "device-plugin", "podresources-socket"
 STATE_FILES = frozenset({"cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint"})
 CONFIGURATION_FILES = frozenset({"config.yaml", "kubeadm-flags.env"})
-DEVICE_PLUGINS, POD_RESOURCES = "device-plugins", "pod-resources"
-SUBFOLDERS = (DEVICE_PLUGINS, POD_RESOURCES)
+DEVICE_PLUGINS = "device-plugins"
 CALM = 0.2  # seconds without news
 LONGEST_WAIT = 1.0  # seconds from the first news
 LOOK_FOR_FOLDERS_EVERY = 10.0
 JITTER = 0.1  # of the interval: agents that were started together do not stay together
 
 
-def reason_of(file: Path) -> str | None:
-    """Why a changed file matters, None if it does not.
+def reason_of(file: Path, socket: Path | None = None) -> str | None:
+    """Why a changed file matters, None if it does not; `socket` is the kubelet's.
 
     >>> reason_of(Path("/var/lib/kubelet/cpu_manager_state")), reason_of(Path("/var/lib/kubelet/.cpu_manager_state123"))
     ('cpu_manager_state', None)
@@ -46,30 +45,36 @@ def reason_of(file: Path) -> str | None:
     name = file.name
     if name in STATE_FILES or name in CONFIGURATION_FILES:
         return name
-    if name in SUBFOLDERS:
+    if file == socket:
+        return SOCKET
+    if name == DEVICE_PLUGINS or (socket is not None and file == socket.parent):
         return FOLDER
-    if name.endswith(".sock"):
-        return {DEVICE_PLUGINS: DEVICE_PLUGIN, POD_RESOURCES: SOCKET}.get(file.parent.name)
+    if name.endswith(".sock") and file.parent.name == DEVICE_PLUGINS:
+        return DEVICE_PLUGIN
     return None
 
 
 class Wakers:
     """Reasons to look again, between `async with` and its end.
 
-    `interval` 0 means no timer; no `state_folder`, no files. `chance` draws from 0 to 1.
+    `interval` 0 means no timer; no `state_folder`, no files; `socket` is the kubelet's. `chance` draws from 0 to 1.
     """
 
     def __init__(
         self,
         state_folder: Path | None,
         *,
+        socket: Path | None = None,
         interval: float = 60.0,
         calm: float = CALM,
         longest_wait: float = LONGEST_WAIT,
         signals: tuple[signal.Signals, ...] = (signal.SIGHUP,),
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._folder = state_folder
+        self._folders = [state_folder, state_folder / DEVICE_PLUGINS] if state_folder is not None else []
+        if socket is not None and socket.parent not in self._folders:
+            self._folders.append(socket.parent)
+        self._socket = socket
         self._interval = interval
         self._calm = calm
         self._longest_wait = longest_wait
@@ -114,8 +119,8 @@ class Wakers:
         for number in self._signals:
             loop.add_signal_handler(number, self.wake, SIGNAL)
             self._stack.callback(loop.remove_signal_handler, number)
-        if self._folder is not None:
-            self._watch(loop, self._folder)
+        if self._folders:
+            self._watch(loop)
         return self
 
     async def __aexit__(
@@ -123,9 +128,9 @@ class Wakers:
     ) -> None:
         await self._stack.aclose()
 
-    def _watch(self, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            watch = self._stack.enter_context(FolderWatch([folder, *(folder / name for name in SUBFOLDERS)]))
+            watch = self._stack.enter_context(FolderWatch(self._folders))
         except CannotWatch as error:
             logger.warning("files are not watched, only the timer wakes the agent: %s", error.strerror)
             return
@@ -136,7 +141,7 @@ class Wakers:
 
     def _files_changed(self, watch: FolderWatch) -> None:
         for file in watch.changed():
-            reason = reason_of(file)
+            reason = reason_of(file, self._socket)
             if reason is not None:
                 self.wake(reason)
             if reason == FOLDER:

@@ -275,7 +275,7 @@ async def test_devices_that_register_late_appear(node: VirtualNode) -> None:
 @asynchronous
 async def test_it_looks_by_itself_when_the_kubelet_writes_its_files(node: VirtualNode) -> None:
     watched = Watched(settings(node))
-    async with Wakers(node.state_folder, interval=0, calm=0.02, signals=()) as wakers:
+    async with Wakers(node.state_folder, socket=node.socket, interval=0, calm=0.02, signals=()) as wakers:
         running = asyncio.create_task(watched.agent.run(wakers))
         await watched.reports.came.wait()
         watched.reports.came.clear()
@@ -289,7 +289,7 @@ async def test_it_looks_by_itself_when_the_kubelet_writes_its_files(node: Virtua
 async def test_it_recovers_by_itself_when_the_kubelet_comes_back(node: VirtualNode) -> None:
     node.server.stop()
     watched = Watched(settings(node))
-    async with Wakers(node.state_folder, interval=0, calm=0.02, signals=()) as wakers:
+    async with Wakers(node.state_folder, socket=node.socket, interval=0, calm=0.02, signals=()) as wakers:
         running = asyncio.create_task(watched.agent.run(wakers))
         await watched.failed.wait()
         node.server.start()

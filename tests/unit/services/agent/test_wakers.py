@@ -44,8 +44,13 @@ def make(folder: Path) -> None:
     folder.mkdir()
 
 
-def watching(folder: Path | None) -> Wakers:
-    return Wakers(folder, interval=0, calm=SOON, longest_wait=4 * SOON, signals=())
+def touch(file: Path) -> None:
+    file.touch()
+
+
+def watching(folder: Path) -> Wakers:
+    socket = folder / "pod-resources/kubelet.sock"
+    return Wakers(folder, socket=socket, interval=0, calm=SOON, longest_wait=4 * SOON, signals=())
 
 
 async def reasons(wakers: Wakers) -> frozenset[str]:
@@ -72,13 +77,15 @@ async def hears_nothing(wakers: Wakers) -> bool:
         ("pod-resources/kubelet.sock", "podresources-socket"),
         ("config.yaml", "config.yaml"),
         ("device-plugins", "folder"),
+        ("pod-resources", "folder"),
         (".cpu_manager_state123", None),
         ("actuated_pods_state", None),
         ("pods/web.sock", None),
     ],
 )
 def test_files_that_matter(file: str, reason: str | None) -> None:
-    assert reason_of(Path("/var/lib/kubelet") / file) == reason
+    folder = Path("/var/lib/kubelet")
+    assert reason_of(folder / file, folder / "pod-resources/kubelet.sock") == reason
 
 
 @pytest.mark.parametrize(
@@ -109,6 +116,15 @@ async def test_a_kubelet_that_restarts_wakes(folder: Path) -> None:
         socket.unlink()
         assert await reasons(wakers) == {"podresources-socket"}
         socket.touch()
+        assert await reasons(wakers) == {"podresources-socket"}
+
+
+@asynchronous
+async def test_the_socket_may_be_anywhere(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    socket = tmp_path_factory.mktemp("podresources") / "kubelet.sock"
+    async with Wakers(folder, socket=socket, interval=0, calm=SOON, signals=()) as wakers:
+        await reasons(wakers)
+        touch(socket)
         assert await reasons(wakers) == {"podresources-socket"}
 
 
