@@ -1,7 +1,7 @@
 """Volcano's users on a real API server: their objects, annotations and configuration file, scheduled by bayplan onto kubelets that refuse.
 
-Volcano's controllers and its agent do not run here. Pods of a Job are created as its controller would (`controllers.py`); Numatopologies are those of
-`examples/volcano`. They stay as they are while pods come, as if the agent were slow: what was promised is remembered until a report shows it.
+Volcano's controllers and its agent do not run here. Pods of a Job are created as its controller would (`controllers.py`). Numatopologies are those of
+`examples/volcano`, which stay as they are while pods come, as if the agent were slow, or are written by `bayplan agent` beside a virtual kubelet.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bayplan.cluster.kubelet_settings import Policy
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.controllers import create_workload, play_controller
 from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.test_agent import agent_program
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import CRDS, ROOT, Json, create_all, pod_body
+from tests.kubernetes.workloads import CRDS, ROOT, Json, create_all, node_body, pod_body
+from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
+from tests.virtual_node import VirtualNode
 
 EXAMPLES = ROOT / "examples" / "volcano"
 CLUSTER = EXAMPLES / "cluster.yaml"
@@ -172,6 +176,57 @@ def test_a_job_with_two_policies(control_plane: ControlPlane, namespace: str) ->
             assert given(control_plane, pod) == decided
         (amounts,) = written(pods["training-worker-0"], AMOUNTS).values()
         assert amounts["amounts"] == {"cpu": "12", "memory": "36Gi"}
+
+
+@pytest.mark.usefixtures("no_other_reports")
+def test_pods_are_followed_one_by_one_through_pod_allocations(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    """volcano#5500: CPUs are released while another pod is on its way to its kubelet. Its own stay promised, the released ones are used."""
+    create_all(control_plane.kubeconfig, [node_body("n1", {"cpu": 7, "memory": "16Gi"})])
+    single = kubelet(machine(zones=2, cores=4, threads=1), policy=Policy.SINGLE_NUMA_NODE)
+
+    def listed() -> set[str]:
+        allocations = control_plane.get(f"{NUMATOPOLOGIES}/n1")["spec"].get("podAllocations", [])
+        return {each["name"] for each in allocations}
+
+    def schedule(name: str, cpus: int) -> list[int]:
+        """The zone that is decided for a new pod, which its kubelet does not know yet."""
+        create_all(
+            control_plane.kubeconfig,
+            [worker(name, namespace, "single-numa-node", {"cpu": cpus, "memory": "1Gi"})],
+        )
+        wait_until(lambda: "nodeName" in pods_in(control_plane, namespace)[name]["spec"], f"{name} has a node")
+        zones: list[int] = written(pods_in(control_plane, namespace)[name], ZONES)["main"]
+        return zones
+
+    def admit(node: VirtualNode, name: str, cpus: int) -> list[int]:
+        """The zone that the kubelet gives; returns when the Numatopology lists the pod."""
+        admission = node.admit(f"{namespace}/{name}", guaranteed({"cpu": cpus, "memory": "1Gi"}))
+        assert admission.admitted
+        wait_until(lambda: name in listed(), f"{name} is listed")
+        return list(admission.containers[0].zones or ())
+
+    def end(node: VirtualNode, name: str) -> None:
+        node.remove(f"{namespace}/{name}")
+        control_plane.delete(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        wait_until(lambda: name not in listed(), f"{name} is listed no longer")
+
+    with (
+        VirtualNode(tmp_path / "n1", single) as node,
+        agent_program(node, control_plane.kubeconfig, "--format", "numatopology") as agent,
+        running_scheduler(control_plane, *CONFIG),
+    ):
+        agent.wait_until_ready()
+        assert schedule("old", 3) == admit(node, "old", 3) == [0]
+        assert schedule("new", 4) == [1]
+        end(node, "old")
+        assert schedule("next", 3) == [0]
+        assert admit(node, "new", 4) == [1]
+        assert admit(node, "next", 3) == [0]
+        end(node, "new")
+        assert schedule("last", 4) == admit(node, "last", 4) == [1]
+    control_plane.delete(NUMATOPOLOGIES)
 
 
 # -- the order in which kubelets admit -----------------------------------------------------------------------------------
