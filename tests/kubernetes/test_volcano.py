@@ -331,3 +331,21 @@ def test_policies_without_effect_are_told_once_and_nothing_is_lost(control_plane
     assert "container main asks for no whole number of CPUs" in told["fraction"]
     waits = {each["regarding"]["name"] for each in events(control_plane, namespace, "FailedScheduling")}
     assert waits == {"unknown"}
+
+
+def test_a_job_with_an_unknown_policy_is_told_on_its_pods_and_its_group(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """Volcano's webhook would not let it in; where that does not run, its pods say what is wrong with each of them."""
+    job = create_workload(control_plane, EXAMPLES / "job.yaml", namespace)
+    for task in job["spec"]["tasks"]:
+        task["topologyPolicy"] = "one-numa-node"
+    with virtual_nodes(control_plane, "--nodes", "4", *SMALL_NODES), running_scheduler(control_plane, *CONFIG):
+        play_controller(control_plane, job)
+        wait_until(lambda: len(events(control_plane, namespace, "NotSupported")) == 4, "every pod is told")
+        wait_until(lambda: len(events(control_plane, namespace, "FailedScheduling")) == 5, "pods and group are told")
+    assert {each["regarding"]["kind"] for each in events(control_plane, namespace, "FailedScheduling")} == {
+        "Pod",
+        "PodGroup",
+    }
+    assert not any("nodeName" in pod["spec"] for pod in pods_in(control_plane, namespace).values())

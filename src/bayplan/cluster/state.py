@@ -127,6 +127,12 @@ class ClusterState:
             if len(self.problems) > MOST_PROBLEMS:
                 self._noted.discard(self.problems.pop(0))
 
+    def withdraw(self, problem: Problem) -> None:
+        """The object that a problem was about is gone; if another one has the same problem, that is news."""
+        if problem in self._noted:
+            self._noted.discard(problem)
+            self.problems.remove(problem)
+
     # -- nodes and their topology ---------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> int:

@@ -103,6 +103,9 @@ class Dispatcher:
 
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""
+        known = self.waiting.get(key) or self.state.bound.get(key)
+        for problem in policy_problems(known, self.state.classes.request_of) if known is not None else ():
+            self.state.withdraw(problem)
         self._leave_queue(key)
         name = self.roster.remove_member(key)
         stood = self.state.bound.get(key)
@@ -210,7 +213,7 @@ class Dispatcher:
 
     def _decide_pod(self, key: str, now: float) -> Todo | None:
         pod = self.waiting.get(key)
-        if pod is None or key in self.state.pods:
+        if pod is None or key in self.state.pods or pod.metadata.deletion_timestamp:
             self.queue.done(key)
             return None
         profile = self.profiles[pod.spec.scheduler_name or ""]
@@ -266,7 +269,7 @@ class Dispatcher:
             self.queue.done(todo.unit)
 
     def not_bound(self, todo: Bind, failed: Collection[Assignment], now: float) -> None:
-        """Some binds of a unit failed for certain: what was assumed for them is free again, and who is still there tries again."""
+        """Some binds of a unit failed for certain: what was assumed for them is free again, and who is there to stay tries again."""
         for assignment in failed:
             self.reports.unreserved(assignment.node, assignment.pod)
             if self._still_waits(assignment.pod):
@@ -279,6 +282,7 @@ class Dispatcher:
             self.queue.retry(todo.unit, now)
             self.gangs.touch(todo.unit.removeprefix(GANG), now)
         elif self._still_waits(todo.assignments[0].pod):
+            # One that was deleted during its bind has no other: the queue forgets it when its turn comes.
             self.queue.retry(todo.unit, now)
 
     def _still_waits(self, pod: Pod) -> bool:

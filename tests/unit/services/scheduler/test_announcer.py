@@ -191,3 +191,13 @@ class TestProblemsWithObjects:
                 " expected none, best-effort, restricted, single-numa-node"
             )
         ]
+
+    def test_another_pod_of_the_same_name_is_told_again(self) -> None:
+        announces, heard, dispatcher = announcer()
+        for _ in range(2):
+            dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
+            announces.tell_problems({}, dispatcher.state.problems)
+            announces.tell_problems({}, dispatcher.state.problems)
+            dispatcher.remove_pod("default/pod", 1.0)
+            announces.tell_problems({}, dispatcher.state.problems)
+        assert [line.partition(":")[0] for line in heard.lines] == ["event Pod pod, NotSupported"] * 2
