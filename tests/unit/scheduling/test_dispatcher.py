@@ -61,6 +61,11 @@ def pod_group(size: int, *, minimum: int | None = None, required: str | None = N
     return PodGroup(metadata=Metadata(name="train", namespace="ml", uid="g"), spec=spec, status=status)
 
 
+def being_deleted(alive: Pod) -> Pod:
+    metadata = msgspec.structs.replace(alive.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    return msgspec.structs.replace(alive, metadata=metadata)
+
+
 def places(todo: Todo | None) -> dict[str, str]:
     assert isinstance(todo, Bind)
     return {pod_key(each.pod): each.node for each in todo.assignments}
@@ -151,6 +156,15 @@ class TestPods:
         fail(scheduler, scheduler.decide(0), "ml/a", 0)
         assert scheduler.decide(0.1) is None
         assert places(scheduler.decide(5)) == {"ml/a": "n1"}
+
+    def test_a_pod_that_is_deleted_during_its_bind_gets_no_other(self) -> None:
+        scheduler = dispatcher("n1")
+        scheduler.set_pod(pod("a"), 0)
+        todo = scheduler.decide(0)
+        scheduler.set_pod(being_deleted(pod("a")), 1)
+        fail(scheduler, todo, "ml/a", 1)
+        assert [scheduler.decide(second) for second in (2, 4, 400)] == [None, None, None]
+        assert not scheduler.state.pods
 
     def test_a_pod_whose_bind_is_under_way_is_not_decided_about_again(self) -> None:
         scheduler = dispatcher("n1")
