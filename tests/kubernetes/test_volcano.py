@@ -336,7 +336,7 @@ def test_policies_without_effect_are_told_once_and_nothing_is_lost(control_plane
 def test_a_job_with_an_unknown_policy_is_told_on_its_pods_and_its_group(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    """Volcano's webhook would not let it in; where that does not run, its pods say what is wrong with each of them."""
+    """The task's text reaches the pods as it is: each of them says what is wrong, and the group says that it waits."""
     job = create_workload(control_plane, EXAMPLES / "job.yaml", namespace)
     for task in job["spec"]["tasks"]:
         task["topologyPolicy"] = "one-numa-node"
