@@ -43,6 +43,13 @@ from bayplan.cli.options import ExampleCommand
     help="Whether a Lease says which of several instances works.",
 )
 @click.option(
+    "--lease-namespace",
+    default="kube-system",
+    show_default=True,
+    metavar="NAME",
+    help="Where the Lease is; all instances must name the same.",
+)
+@click.option(
     "--health-address",
     default="127.0.0.1:10260",
     show_default=True,
@@ -59,6 +66,7 @@ def pod_grouper(
     kubeconfig: str | None,
     context: str | None,
     leader_elect: bool,
+    lease_namespace: str,
     health_address: str,
     log_format: str,
     verbose: int,
@@ -84,7 +92,9 @@ def pod_grouper(
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     set_up_logs("json" if log_format == "json" else "text", verbose)
-    options = GrouperOptions(settings, scheduler_names, health_address, leader_elect=leader_elect)
+    options = GrouperOptions(
+        settings, scheduler_names, health_address, leader_elect=leader_elect, lease_namespace=lease_namespace
+    )
     try:
         asyncio.run(run_pod_grouper(access, options))
     except (LeadershipLost, AddressError) as error:

@@ -160,6 +160,10 @@ def _say_what_it_means(configuration: Configuration) -> None:
         scores = ", ".join(f"{plugin.name} x{weight}" for plugin, weight in profile.scores)
         click.echo(f"  {name}\n    filters  {filters}\n    scores   {scores}")
     election = services.leader_election
-    lease = f"lease {election.name}, {election.lease_duration:g} s" if election.enabled else "none: one instance only"
+    lease = (
+        f"lease {election.namespace}/{election.name}, {election.lease_duration:g} s"
+        if election.enabled
+        else "none: one instance only"
+    )
     click.echo(f"  leader election  {lease}")
     click.echo(f"  backoff          {services.initial_backoff:g} to {services.max_backoff:g} s")

@@ -18,6 +18,7 @@ from msgspec import Struct
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 
 DEFAULT_LEASE_NAME = "bayplan"
+DEFAULT_LEASE_NAMESPACE = "kube-system"
 DEFAULT_QPS = 2000.0
 DEFAULT_BURST = 4000
 # client-go renews with jitter: the deadline must leave room for one late try.
@@ -40,7 +41,7 @@ class LeaderElectionFields(Strict, frozen=True):
     retry_period: str = "2s"
     resource_lock: str = "leases"
     resource_name: str = DEFAULT_LEASE_NAME
-    resource_namespace: str = ""
+    resource_namespace: str = DEFAULT_LEASE_NAMESPACE
 
 
 class ClientConnectionFields(Strict, frozen=True):
@@ -70,7 +71,7 @@ class ServiceFields(Strict, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """Leader election as it is run; `namespace` is "" where the scheduler's own namespace is meant."""
+    """Leader election as it is run."""
 
     enabled: bool
     lease_duration: float
@@ -160,7 +161,12 @@ def _leader_election(written: LeaderElectionFields) -> LeaderElection:
     if not written.resource_name:
         raise ArgumentError("leaderElection.resourceName: is empty: must be the name of a Lease")
     return LeaderElection(
-        written.leader_elect, duration, deadline, retry, written.resource_name, written.resource_namespace
+        written.leader_elect,
+        duration,
+        deadline,
+        retry,
+        written.resource_name,
+        written.resource_namespace or DEFAULT_LEASE_NAMESPACE,
     )
 
 

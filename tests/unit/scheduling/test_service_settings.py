@@ -18,12 +18,16 @@ def settings(**fields: object) -> ServiceSettings:
 
 def test_defaults() -> None:
     assert settings() == ServiceSettings(
-        leader_election=LeaderElection(True, 15.0, 10.0, 2.0, "bayplan", ""),
+        leader_election=LeaderElection(True, 15.0, 10.0, 2.0, "bayplan", "kube-system"),
         client=ClientConnection(None, 2000.0, 4000),
         initial_backoff=1.0,
         max_backoff=10.0,
         notices=(),
     )
+
+
+def test_an_empty_namespace_of_the_lease_is_the_default() -> None:
+    assert settings(leaderElection={"resourceNamespace": ""}).leader_election.namespace == "kube-system"
 
 
 def test_what_is_written_counts() -> None:

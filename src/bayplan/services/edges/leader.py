@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.lease import LeaderElection, LeaseSettings
 from bayplan.scheduling import service_settings
@@ -33,6 +34,11 @@ class OnChange(Protocol):
 
 Holds = Callable[[], bool]
 """Whether the lease is ours at this moment, by the clock: a process that was frozen may not have had time to notice that it is not."""
+
+
+def lease_client(access: Access) -> KubeClient:
+    """A client for the lease alone: a renewal must wait neither for binds and events nor for their flow control."""
+    return KubeClient(access, connections=2)
 
 
 async def run_while_leading(
@@ -78,7 +84,7 @@ async def run_while_leading(
 
 def _election(client: KubeClient, settings: service_settings.LeaderElection, identity: str) -> LeaderElection:
     lease = LeaseSettings(
-        namespace=settings.namespace or client.access.namespace,
+        namespace=settings.namespace,
         name=settings.name,
         identity=identity,
         duration=settings.lease_duration,

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
-import socket
 from collections.abc import Collection
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -22,13 +20,19 @@ from prometheus_client.process_collector import ProcessCollector
 
 from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
+from bayplan.kube.lease import unique_identity
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.watch import follow
 from bayplan.scheduling.grouping.group import GroupingSettings
-from bayplan.scheduling.service_settings import DEFAULT_BURST, DEFAULT_QPS, LeaderElection
+from bayplan.scheduling.service_settings import (
+    DEFAULT_BURST,
+    DEFAULT_LEASE_NAMESPACE,
+    DEFAULT_QPS,
+    LeaderElection,
+)
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.leader import run_while_leading
+from bayplan.services.edges.leader import lease_client, run_while_leading
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -48,11 +52,12 @@ class GrouperOptions:
     health_address: str
     certificate: Certificate | None = None
     leader_elect: bool = True
+    lease_namespace: str = DEFAULT_LEASE_NAMESPACE
 
 
 async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
-    identity = f"{socket.gethostname()}_{os.getpid()}"
+    identity = unique_identity()
     books = Books(options.grouping, options.scheduler_names)
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
@@ -60,6 +65,7 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
     leading = Gauge("leader_election_master_status", "Whether this instance leads.", ["name"], registry=registry)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(access, qps=DEFAULT_QPS, burst=DEFAULT_BURST))
+        for_lease = await stack.enter_async_context(lease_client(access))
         events = await stack.enter_async_context(
             EventRecorder(client, component="bayplan-pod-grouper", instance=identity)
         )
@@ -74,11 +80,16 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
             )
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
-        await _until_a_signal(client, grouper, options, identity, leading)
+        await _until_a_signal(client, for_lease, grouper, options, identity, leading)
 
 
 async def _until_a_signal(
-    client: KubeClient, grouper: PodGrouper, options: GrouperOptions, identity: str, leading: Gauge
+    client: KubeClient,
+    for_lease: KubeClient,
+    grouper: PodGrouper,
+    options: GrouperOptions,
+    identity: str,
+    leading: Gauge,
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -87,10 +98,11 @@ async def _until_a_signal(
     def on_change(*, leads: bool) -> None:
         leading.labels(LEASE).set(int(leads))
 
-    election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, "")
+    on_change(leads=False)
+    election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
     tasks = {
         *(asyncio.create_task(_follow(client, each, grouper.books)) for each in (PODS, grouper.books.resource)),
-        asyncio.create_task(run_while_leading(client, election, identity, grouper.work, on_change=on_change)),
+        asyncio.create_task(run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change)),
     }
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
-import socket
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -20,6 +18,7 @@ from dataclasses import dataclass
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
 from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
+from bayplan.kube.lease import unique_identity
 from bayplan.scheduling.configuration import Configuration
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.grouping.expecting import asks_for_group
@@ -28,7 +27,7 @@ from bayplan.scheduling.unit import Place
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.leader import Holds, run_while_leading
+from bayplan.services.edges.leader import Holds, lease_client, run_while_leading
 from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.grouper import PodGrouper
@@ -74,12 +73,13 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         expects_group=asks_for_group if books is None else books.expects_group,
         stopwatch=time.perf_counter,
     )
-    identity = f"{socket.gethostname()}_{os.getpid()}"
+    identity = unique_identity()
     metrics = SchedulerMetrics()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
             KubeClient(access, qps=settings.client.qps, burst=settings.client.burst, connections=64)
         )
+        for_lease = await stack.enter_async_context(lease_client(access))
         events = await stack.enter_async_context(
             EventRecorder(client, instance=identity, rate=options.events_per_second)
         )
@@ -109,13 +109,14 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         else:
             grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
             service.also_tell = books.take
-        await _until_a_signal(service, grouper, configuration, identity, metrics)
+        await _until_a_signal(service, grouper, configuration, for_lease, identity, metrics)
 
 
 async def _until_a_signal(
     service: SchedulerService,
     grouper: PodGrouper | None,
     configuration: Configuration,
+    for_lease: KubeClient,
     identity: str,
     metrics: SchedulerMetrics,
 ) -> None:
@@ -135,11 +136,12 @@ async def _until_a_signal(
             if grouper is not None:
                 work.create_task(grouper.work(holds_lease))
 
+    metrics.leading(election.name, leads=False)
     tasks = {
         asyncio.create_task(service.follow()),
         asyncio.create_task(
             run_while_leading(
-                service.client,
+                for_lease,
                 election,
                 identity,
                 lead,

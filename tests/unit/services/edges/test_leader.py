@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 from bayplan.kube.client import KubeClient
+from bayplan.kube.resources import PODS
 from bayplan.scheduling.service_settings import LeaderElection
-from bayplan.services.edges.leader import Holds, LeadershipLost, run_while_leading
+from bayplan.services.edges.leader import Holds, LeadershipLost, lease_client, run_while_leading
+from tests.scripted_api_server import ScriptedServer, asynchronous, listing, says
 from tests.unit.services.edges.small_server import in_virtual_time, refusal
 
 SETTINGS = LeaderElection(
-    enabled=True, lease_duration=15.0, renew_deadline=10.0, retry_period=2.0, name="bayplan", namespace=""
+    enabled=True, lease_duration=15.0, renew_deadline=10.0, retry_period=2.0, name="bayplan", namespace="bayplan-system"
 )
 
 
@@ -27,10 +29,6 @@ class LeaseServer:
     lease: dict[str, Any] | None = None
     version: int = 0
     paths: set[str] = field(default_factory=set)
-
-    @property
-    def access(self) -> Any:
-        return type("Access", (), {"namespace": "bayplan-system"})
 
     @property
     def holder(self) -> str | None:
@@ -208,7 +206,7 @@ def test_without_election_it_works_at_once_and_asks_nobody() -> None:
 
     async def tell() -> None:
         server = LeaseServer()
-        alone = LeaderElection(False, 15.0, 10.0, 2.0, "bayplan", "")
+        alone = LeaderElection(False, 15.0, 10.0, 2.0, "bayplan", "kube-system")
         task = Instance(server, "a", story, alone).start()
         await asyncio.sleep(1)
         task.cancel()
@@ -217,3 +215,17 @@ def test_without_election_it_works_at_once_and_asks_nobody() -> None:
 
     in_virtual_time(tell())
     assert story == ["a leads", "a works", "a stops", "a finishes, None holds the lease", "a leads no more"]
+
+
+@asynchronous
+async def test_the_lease_waits_neither_for_the_flow_control_nor_for_the_connections_of_other_requests() -> None:
+    async with ScriptedServer() as server, server.client(qps=0.01, burst=1, connections=1) as busy:
+        server.answers("GET", "/api/v1/pods", listing([], version="1"))
+        server.answers("GET", "/lease", says({}))
+        await busy.list(PODS)
+        waiting = asyncio.create_task(busy.request("GET", "/lease"))
+        async with lease_client(busy.access) as for_lease, asyncio.timeout(5):
+            for _ in range(20):
+                await for_lease.request("GET", "/lease")
+        assert not waiting.done()
+        waiting.cancel()
