@@ -190,6 +190,9 @@ class Dispatcher:
     def decide(self, now: float) -> Todo | None:
         """Decide about the next unit; None if nobody is waiting that has something to hope for."""
         self.gangs.queue_touched(now)
+        told_again = self.gangs.told_again(now)
+        if told_again is not None:
+            return told_again
         unit = self.queue.pop(now)
         while unit is not None:
             try:

@@ -2,7 +2,7 @@
 
 `scheduling/dispatcher.py` has all news and hands those about gangs over; a gang that something happened to is *touched*, and queued before the next
 decision, so that a thousand pods that arrive make one unit. Deciding is `gang_cycle.py`'s; here is what stands around it: who must have arrived, who
-is held back, that a gang which is whole is told so once, and that one which began and cannot be completed makes room (`half_bound.py`).
+is held back, that a gang which is whole is told so until its PodGroup says it, and that one which began and cannot be completed makes room (`half_bound.py`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from bayplan.scheduling.gang_relations import may_concern
 from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.half_bound import HalfBound
 from bayplan.scheduling.queue import SchedulingQueue
-from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.scheduling.waking import NO_NAMESPACES, ForGang, ForItself, Waits, Waking
 
-GANG = "gang "
 REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
 
 
@@ -72,6 +71,7 @@ class GangUnits:
     def remove_group(self, name: str, now: float) -> None:
         """A PodGroup is gone."""
         self.roster.remove_group(name)
+        self._half_bound.has_no_group(name)
         self.touch(name, now)
 
     def queue_touched(self, now: float) -> None:
@@ -91,6 +91,11 @@ class GangUnits:
                 self.queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting))
         self._touched.clear()
 
+    def told_again(self, now: float) -> Complete | None:
+        """A complete gang whose PodGroup still does not say so: the write may have failed, and the next scheduler would not know."""
+        name = self._half_bound.to_tell_again(now)
+        return None if name is None else Complete(name, len(self.roster.running(name)))
+
     def decide(self, unit: str, now: float) -> Todo | None:
         """Decide about the gang whose turn it is."""
         name = unit.removeprefix(GANG)
@@ -104,7 +109,9 @@ class GangUnits:
             gang = self.roster.gang(name)
             if isinstance(gang, Incomplete):
                 return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
-            if not any(group.least for group in gang.whole.every_group()) and self._half_bound.completed(name):
+            if not any(group.least for group in gang.whole.every_group()) and self._half_bound.completed(name, now):
+                if not self._is_ours(name):
+                    self._half_bound.has_no_group(name)
                 self.queue.done(unit)
                 self.touch(name, now)
                 return Complete(name, len(running))
@@ -157,10 +164,7 @@ class GangUnits:
     ) -> Todo:
         """A gang has no place. One that began long ago and was never whole gives up what it has."""
         name = unit.removeprefix(GANG)
-        # Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know; nor is it, once its
-        # PodGroup is gone, for one of ours.
-        known = dialect_of_gang(name) is own.DIALECT and name in self.roster.groups
-        ours = self._half_bound.to_release(name, running, now) if known else ()
+        ours = self._half_bound.to_release(name, running, now) if self._is_ours(name) else ()
         if ours:
             self.queue.retry(unit, now)
             return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
@@ -169,6 +173,13 @@ class GangUnits:
         self.queue.failed(unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None))
         self._waking.parked(waits_for)
         return refusal
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.
+
+        Nor is it for one of ours once its PodGroup is gone.
+        """
+        return dialect_of_gang(name) is own.DIALECT and name in self.roster.groups
 
 
 def _asks_for_the_same(known: AnyPodGroup, written: AnyPodGroup) -> bool:

@@ -5,7 +5,8 @@ where it stopped: running members pin the domain, the others follow. Where they 
 nobody creates it again), the pods that run wait for nothing. After `completes_in` seconds they make room.
 
 Only pods that bayplan itself bound as members of the gang are ever released, and only while the gang was never complete: one that lost
-a member later goes on without it.
+a member later goes on without it. The next scheduler knows that from the PodGroup alone, so what stands there is told again until it
+can be read there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.ranks import RANK
 
 
+# A write takes a moment, and so does the news of it.
+TOLD_AGAIN_AFTER = 30.0
+
+
 class HalfBound:
     """Since when gangs have been half bound, and which have been complete."""
 
@@ -24,11 +29,14 @@ class HalfBound:
         self._since: dict[str, float] = {}
         # By gang, since when it is known to be complete, as the API server writes moments; empty if nobody says since when.
         self._complete: dict[str, str] = {}
+        # Complete gangs whose PodGroup does not say so yet, and when that was last told; who was told longest ago is first.
+        self._not_shown: dict[str, float] = {}
 
     def was_complete(self, name: str, since: str = "") -> None:
         """Its PodGroup says that the gang has been complete once."""
         self._complete[name] = since
         self._since.pop(name, None)
+        self._not_shown.pop(name, None)
 
     def look_at(self, name: str, members: Sequence[Pod]) -> None:
         """If all members were created after the gang was complete, it is another one under the same PodGroup, and begins anew."""
@@ -36,13 +44,27 @@ class HalfBound:
         if since and all((pod.metadata.creation_timestamp or "") > since for pod in members):
             self.forget(name)
 
-    def completed(self, name: str) -> bool:
+    def completed(self, name: str, now: float) -> bool:
         """The gang is complete now; True if that is news."""
         self._since.pop(name, None)
         if name in self._complete:
             return False
         self._complete[name] = ""
+        self._not_shown[name] = now
         return True
+
+    def to_tell_again(self, now: float) -> str | None:
+        """A complete gang of which that was told a while ago and still cannot be read on its PodGroup."""
+        name, told = next(iter(self._not_shown.items()), ("", now))
+        if now - told < TOLD_AGAIN_AFTER:
+            return None
+        del self._not_shown[name]
+        self._not_shown[name] = now
+        return name
+
+    def has_no_group(self, name: str) -> None:
+        """There is nothing on which it could be read that the gang is complete."""
+        self._not_shown.pop(name, None)
 
     def is_complete(self, name: str) -> bool:
         """True if the gang has been complete once."""
@@ -52,6 +74,7 @@ class HalfBound:
         """Nobody of the gang is left: the next one of this name begins anew."""
         self._since.pop(name, None)
         self._complete.pop(name, None)
+        self._not_shown.pop(name, None)
 
     def to_release(self, name: str, running: Sequence[Pod], now: float) -> tuple[Pod, ...]:
         """The pods that must make room, because their gang has been half bound for too long; nobody if it has not."""

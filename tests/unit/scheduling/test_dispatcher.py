@@ -288,6 +288,32 @@ class TestGangs:
         assert scheduler.decide(1) == Complete("ml/train", 2)
         assert scheduler.decide(2) is None
 
+    def complete(self) -> Dispatcher:
+        scheduler = dispatcher("n1", racks={"n1": "r1"})
+        scheduler.set_group(pod_group(2), 0)
+        for name in "ab":
+            scheduler.set_pod(on_node(pod(name, gang="train"), "n1"), 0)
+        assert scheduler.decide(0) == Complete("ml/train", 2)
+        return scheduler
+
+    def test_that_a_gang_is_complete_is_said_again_until_its_pod_group_says_it(self) -> None:
+        scheduler = self.complete()
+        scheduler.remove_pod("ml/b", 10)
+        assert [scheduler.decide(second) for second in (29, 30, 31, 59, 60)] == [
+            None,
+            Complete("ml/train", 1),
+            None,
+            None,
+            Complete("ml/train", 1),
+        ]
+        scheduler.set_group(pod_group(2, phase="Scheduled"), 61)
+        assert scheduler.decide(200) is None
+
+    def test_that_a_gang_is_complete_is_not_said_again_without_its_pod_group(self) -> None:
+        scheduler = self.complete()
+        scheduler.remove_group("ml/train", 1)
+        assert not any(isinstance(scheduler.decide(second), Complete) for second in (2, 40, 80))
+
     def half_bound(self, *, by_us: bool = True, phase: str = "") -> Dispatcher:
         scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
         scheduler.set_group(pod_group(2, required=RACK, phase=phase), 0)
