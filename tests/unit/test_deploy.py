@@ -16,13 +16,15 @@ import yaml
 from bayplan.engine.gangs.objective import Goal
 from bayplan.kube import resources
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus, PodShape, Segment
-from bayplan.kube.resources import ALL_POD_GROUPS, EVENTS, LEASES, Resource
+from bayplan.kube.resources import ALL_POD_GROUPS, Resource
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
 from bayplan.scheduling.configuration import configuration_of
+from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_reader import PLACEMENTS
 from bayplan.scheduling.gang_styles import STYLES
 from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.services.scheduler.gang_status import Progress, status_of
+from bayplan.services.scheduler.intake import Intake
 from tests.helpers import Json
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -92,7 +94,7 @@ def test_no_role_has_a_wildcard_or_reads_secrets() -> None:
 
 
 def test_everything_that_is_followed_may_be_read_and_nothing_else() -> None:
-    followed = {(group_of(each), each.plural) for each in known_resources() if each not in (EVENTS, LEASES)}
+    followed = {(group_of(entry.resource), entry.resource.plural) for entry in Intake(Dispatcher({})).entries}
     allowed = rights("bayplan-scheduler")
     for verb in ("get", "list", "watch"):
         assert {(group, resource) for group, resource, allowed_verb in allowed if allowed_verb == verb} == followed
