@@ -30,9 +30,10 @@ from bayplan.cluster.pod_terms import NO_TERMS
 from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.cluster.promises import Promises
 from bayplan.cluster.report_desk import ReportDesk
+from bayplan.cluster.taint_sets import TaintSets
 from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only
 from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
-from bayplan.kube.core_v1 import Node, Pod, Taint
+from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
@@ -60,7 +61,7 @@ class ClusterState:
         self.nodes: list[Node | None] = []
         self.reports: list[TopologyReport | None] = []
         self.hardware_classes: list[HardwareClass] = [HardwareClass((), ())]
-        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.taint_sets = TaintSets()
         self.labels = LabelColumns(self.nodes)
         self.pods: dict[str, PlacedPod] = {}
         self.waiting: dict[str, Pod] = {}
@@ -73,7 +74,6 @@ class ClusterState:
         self.problems: list[Problem] = []
         self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
-        self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
         self._aside = LeftAside()
@@ -145,10 +145,7 @@ class ClusterState:
             row = self._new_row(name)
         columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
-        taints = tuple(node.spec.taints or ())
-        columns.taint_set[row] = self._taint_index.setdefault(taints, len(self.taint_sets))
-        if columns.taint_set[row] == len(self.taint_sets):
-            self.taint_sets.append(taints)
+        columns.taint_set[row] = self.taint_sets.replace(int(columns.taint_set[row]), tuple(node.spec.taints or ()))
         self.nodes[row] = node
         self.labels.update(row)
         self.node_log.append(row)
@@ -183,6 +180,7 @@ class ClusterState:
         self.freshness.clear(row)
         self.columns.clear_allocatable(row)
         self.columns.present[row] = False
+        self.columns.taint_set[row] = self.taint_sets.replace(int(self.columns.taint_set[row]), ())
         clear_zones(self.columns, row)
         self.nodes[row] = None
         self.reports[row] = None

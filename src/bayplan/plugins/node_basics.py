@@ -93,11 +93,11 @@ class TaintToleration:
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
         """1 for nodes with a taint that the pod does not tolerate."""
-        refused = [
-            any(taint.effect in ("NoSchedule", "NoExecute") and not tolerated(pod, taint) for taint in taints)
-            for taints in state.taint_sets
-        ]
-        return np.array(refused, dtype=np.uint8)[state.columns.taint_set[rows]]
+
+        def refuses(taints: tuple[Taint, ...]) -> bool:
+            return any(taint.effect in ("NoSchedule", "NoExecute") and not tolerated(pod, taint) for taint in taints)
+
+        return state.taint_sets.judged(state.columns.taint_set[rows], refuses).astype(np.uint8)
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""
@@ -109,13 +109,12 @@ class TaintToleration:
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """100 without untolerated soft taints, 50 with one, 33 with two: a node's score depends on no other node."""
-        counts = np.array(
-            [
-                sum(taint.effect == "PreferNoSchedule" and not tolerated(pod, taint) for taint in taints)
-                for taints in state.taint_sets
-            ]
-        )
-        return (MOST_SCORE // (1 + counts)).astype(np.int32)[state.columns.taint_set[rows]]
+
+        def score(taints: tuple[Taint, ...]) -> int:
+            soft = sum(taint.effect == "PreferNoSchedule" and not tolerated(pod, taint) for taint in taints)
+            return MOST_SCORE // (1 + soft)
+
+        return state.taint_sets.judged(state.columns.taint_set[rows], score)
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.ranks import RANK
 
-
 # A write takes a moment, and so does the news of it.
 TOLD_AGAIN_AFTER = 30.0
 
