@@ -29,10 +29,10 @@ from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.gang_roster import GangRoster
-from bayplan.scheduling.gang_units import GANG, GangUnits
+from bayplan.scheduling.gang_units import GangUnits
 from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
-from bayplan.scheduling.todo import Assignment, Bind, Refusal, Todo
+from bayplan.scheduling.todo import GANG, Assignment, Bind, Refusal, Todo
 from bayplan.scheduling.trees import Trees
 from bayplan.scheduling.waking import ForItself, ForNeighbours, ForRoom, Waits, Waking
 

@@ -11,6 +11,9 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gang import GangDecision, Seat
 
+# Before the key of a gang: how units that are gangs are called.
+GANG = "gang "
+
 
 class Assignment(Struct, frozen=True):
     """One pod and its place; `seat` if it is a member of a gang."""
@@ -42,6 +45,11 @@ class Refusal(Struct, frozen=True):
     decision: Decision | None = None
     gang: GangDecision | None = None
     invalid: bool = False
+
+    @property
+    def undecided(self) -> bool:
+        """True if nobody has looked for a place yet: a gang that waits for its pods, its PodGroup or a gate."""
+        return self.unit.startswith(GANG) and self.gang is None and not self.invalid
 
 
 class Complete(Struct, frozen=True):

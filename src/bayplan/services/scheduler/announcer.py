@@ -1,8 +1,9 @@
 """Tells users why their pods wait and what is wrong with their objects: events, conditions and the log.
 
-Refusals come in faster than they can be put into words, and most are overtaken by the next attempt: a gang whose pods arrive one by one waits
-for another number of them each time. So only the latest of each unit is kept, and it is explained after a moment, when there is
-time. A problem with an object is told once, when it appears.
+Refusals come in faster than they can be put into words, and most are overtaken by the next attempt. So only the latest of each unit is kept, and it
+is explained after a moment, when there is time. A gang whose pods still arrive waits for another number of them each time: that is written on its
+PodGroup every other second, its pods have one condition without numbers, and it becomes an event only if nothing has come for a while. Of a gang the
+PodGroup and a few members get events; all members have the condition. A problem with an object is told once, when it appears.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NOD
 from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_units import GANG
-from bayplan.scheduling.todo import Complete, Refusal
-from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.scheduling.todo import GANG, Complete, Refusal
+from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.words import Sentences
@@ -27,8 +27,47 @@ from bayplan.services.scheduler.words import Sentences
 logger = logging.getLogger(__name__)
 
 NODE_REPORTS = (NODE_RESOURCE_TOPOLOGIES.kind, NUMATOPOLOGIES.kind)
-# So long a refusal stands before it is told.
+# So long a refusal stands before it is told, and one of a gang that nobody has looked for a place for.
 STANDS_FOR = 0.3
+ARRIVES_FOR = 2.0
+# So long nothing must have changed about such a gang before it is worth an event.
+STUCK_FOR = 10.0
+# A thousand members have one reason: so many of them get events about it.
+MEMBERS_WITH_EVENTS = 8
+MOST_REMEMBERED = 50_000
+
+
+class _Refused:
+    """The latest refusal of each unit, to be told when it is so old; the oldest first."""
+
+    def __init__(self, told_after: float) -> None:
+        self._told_after = told_after
+        self._by_unit: dict[str, tuple[float, Refusal]] = {}
+
+    @property
+    def next_time(self) -> float | None:
+        return next((since + self._told_after for since, _ in self._by_unit.values()), None)
+
+    def put(self, refusal: Refusal, now: float) -> None:
+        """A unit that waits to be told already waits no longer because of this."""
+        since, _ = self._by_unit.get(refusal.unit, (now, None))
+        self._by_unit[refusal.unit] = (since, refusal)
+
+    def put_anew(self, refusal: Refusal, now: float) -> None:
+        """One that says something else than the last begins to wait again."""
+        _, before = self._by_unit.get(refusal.unit, (now, None))
+        if before is None or before.reason != refusal.reason:
+            self.drop(refusal.unit)
+            self._by_unit[refusal.unit] = (now, refusal)
+
+    def drop(self, unit: str) -> None:
+        self._by_unit.pop(unit, None)
+
+    def take(self, now: float) -> Refusal | None:
+        """One that is due."""
+        if self.next_time is None or self.next_time > now:
+            return None
+        return self._by_unit.pop(next(iter(self._by_unit)))[1]
 
 
 class Announcer:
@@ -42,8 +81,10 @@ class Announcer:
         self._gangs = gangs
         self._dispatcher = dispatcher
         self._sentences = Sentences(dispatcher)
-        # By unit, since when it has been refused and the latest refusal; the oldest first.
-        self._refused: dict[str, tuple[float, Refusal]] = {}
+        self._refused = _Refused(STANDS_FOR)
+        # Gangs that are undecided: those whose state is to be written, and those that may be stuck.
+        self._arriving = _Refused(ARRIVES_FOR)
+        self._stuck = _Refused(STUCK_FOR)
         self._told: dict[str, str] = {}
         # Of each PodGroup, by uid, what it asks for and does not get.
         self._remarked: dict[str, tuple[str, ...]] = {}
@@ -51,20 +92,28 @@ class Announcer:
     @property
     def next_time(self) -> float | None:
         """When the next explanation is due; None if nobody waits for one."""
-        return next((since + STANDS_FOR for since, _ in self._refused.values()), None)
+        times = (each.next_time for each in (self._refused, self._arriving, self._stuck))
+        return min((moment for moment in times if moment is not None), default=None)
 
     def refused(self, refusal: Refusal, now: float) -> None:
         """A unit has no place; why is said soon."""
-        since, _ = self._refused.get(refusal.unit, (now, None))
-        self._refused[refusal.unit] = (since, refusal)
+        if refusal.undecided:
+            self._refused.drop(refusal.unit)
+            self._arriving.put(refusal, now)
+            self._stuck.put_anew(refusal, now)
+        else:
+            self._arriving.drop(refusal.unit)
+            self._stuck.drop(refusal.unit)
+            self._refused.put(refusal, now)
 
     def withdraw(self, unit: str) -> None:
         """What was to be said about a unit is no longer true."""
-        self._refused.pop(unit, None)
+        for each in (self._refused, self._arriving, self._stuck):
+            each.drop(unit)
 
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""
-        self._refused.pop(unit, None)
+        self.withdraw(unit)
         self._remark(unit)
         for pod in pods:
             self.conditions.forget(pod.metadata.uid)
@@ -72,13 +121,17 @@ class Announcer:
     def explain_for(self, seconds: float, now: float) -> None:
         """Explain for a moment what is due, at least one refusal."""
         end = time.perf_counter() + seconds
-        while (due := self.next_time) is not None and due <= now and time.perf_counter() < end:
-            _, refusal = self._refused.pop(next(iter(self._refused)))
-            try:
-                self._explain(refusal)
-            except Exception:
-                # A bug in one explanation must not stop the scheduler.
-                logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
+        for due, explain in (
+            (self._refused, self._explain),
+            (self._arriving, self._explain_arriving),
+            (self._stuck, self._explain_stuck),
+        ):
+            while time.perf_counter() < end and (refusal := due.take(now)) is not None:
+                try:
+                    explain(refusal)
+                except Exception:
+                    # A bug in one explanation must not stop the scheduler.
+                    logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
 
     def complete(self, todo: Complete) -> None:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
@@ -93,15 +146,34 @@ class Announcer:
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)
+        self._say(refusal, text)
+        self._write_state(refusal, text)
+
+    def _explain_arriving(self, refusal: Refusal) -> None:
+        self._write_state(refusal, self._sentences.of(refusal), on_pods=_without_numbers(refusal.reason))
+
+    def _explain_stuck(self, refusal: Refusal) -> None:
+        # It may be gone since it was refused.
+        if self._dispatcher.queue.get(refusal.unit) is not None:
+            self._say(refusal, self._sentences.of(refusal), on_pods=_without_numbers(refusal.reason))
+
+    def _write_state(self, refusal: Refusal, text: str, on_pods: str = "") -> None:
+        """The status of the PodGroup, and the condition of every pod."""
         written = self._group_of(refusal.unit)
         if written is not None:
             self._remark(refusal.unit)
             self._gangs.waits(written, text, self._members(refusal.unit), invalid=refusal.invalid)
-            self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
-            text = f"gang {full_name(written.metadata)}: {text}"
         for pod in refusal.pods:
-            self.events.failed_scheduling(pod, text)
-            self.conditions.unschedulable(pod, text, "SchedulerError" if refusal.invalid else "Unschedulable")
+            reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
+            self.conditions.unschedulable(pod, _of_member(written, on_pods or text), reason)
+
+    def _say(self, refusal: Refusal, text: str, on_pods: str = "") -> None:
+        """Events on the PodGroup, and on the pod or the first members."""
+        written = self._group_of(refusal.unit)
+        if written is not None:
+            self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
+        for pod in refusal.pods[:MEMBERS_WITH_EVENTS]:
+            self.events.failed_scheduling(pod, _of_member(written, on_pods or text))
 
     def _remark(self, unit: str) -> None:
         """What a PodGroup asks for that bayplan does not do is said once."""
@@ -111,6 +183,8 @@ class Announcer:
         remarks = dialect_of(written).remarks(written)
         if self._remarked.get(written.metadata.uid, ()) != remarks:
             self._remarked[written.metadata.uid] = remarks
+            if len(self._remarked) > MOST_REMEMBERED:
+                self._remarked.pop(next(iter(self._remarked)))
             for remark in remarks:
                 self.events.record(_subject(written), "Warning", "NotSupported", "Reading", remark)
 
@@ -150,6 +224,16 @@ class Announcer:
         if node is not None:
             subject = Subject(NODES.api_version, NODES.kind, "default", name, node.metadata.uid)
             self.events.record(subject, "Warning", "InvalidTopology", "Reading", f"{problem.at}: {problem.text}")
+
+
+def _of_member(written: AnyPodGroup | None, text: str) -> str:
+    """What is said about a gang, on one of its pods."""
+    return text if written is None else f"gang {full_name(written.metadata)}: {text}"
+
+
+def _without_numbers(reason: str) -> str:
+    """`waits for pods`, from `waits for pods: 3 of 8 have arrived`: what stays true while they arrive."""
+    return reason.partition(": ")[0]
 
 
 def _subject(written: AnyPodGroup) -> Subject:

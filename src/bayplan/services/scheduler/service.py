@@ -20,8 +20,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.watch import WatchSettings, follow
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_units import GANG
-from bayplan.scheduling.todo import Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
@@ -193,7 +192,8 @@ class SchedulerService:
                 return False
             seconds = time.perf_counter() - began
             self._metrics.decided(seconds)
-            if isinstance(todo, Bind | Refusal) and todo.unit.startswith(GANG):
+            attempted = isinstance(todo, Bind) or (isinstance(todo, Refusal) and not todo.undecided)
+            if isinstance(todo, Bind | Refusal) and attempted and todo.unit.startswith(GANG):
                 self._metrics.gang_attempt("scheduled" if isinstance(todo, Bind) else "unschedulable", seconds)
             self._carry_out(todo, began)
             if time.perf_counter() > end:
@@ -209,7 +209,7 @@ class SchedulerService:
             case Refusal():
                 self._announcer.refused(todo, self.now)
                 result: AttemptResult = "error" if todo.invalid else "unschedulable"
-                for pod in todo.pods:
+                for pod in () if todo.undecided else todo.pods:
                     self._metrics.attempt(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
             case Complete():
                 self._announcer.complete(todo)

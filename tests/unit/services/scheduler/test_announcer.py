@@ -10,18 +10,22 @@ import msgspec
 import pytest
 
 from bayplan.cluster.topology_report import Problem
+from bayplan.engine.gangs.problem import Status
 from bayplan.kube import volcano_scheduling_v1beta1
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang import GangDecision
+from bayplan.scheduling.gang_members import POD_GROUP
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.scheduler.announcer import STANDS_FOR, Announcer
+from bayplan.services.scheduler.announcer import ARRIVES_FOR, MEMBERS_WITH_EVENTS, STANDS_FOR, STUCK_FOR, Announcer
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from tests.helpers import simple_pod
 from tests.numatopologies import policy_pod
 from tests.unit.services.edges.small_server import pod_named
 
@@ -102,20 +106,94 @@ def test_an_object_that_cannot_be_is_not_called_unschedulable() -> None:
     assert heard.lines[1] == "condition a, SchedulerError: invalid quantity"
 
 
+def own_gang(dispatcher: Dispatcher, size: int) -> None:
+    group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"size": size}}
+    dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
+
+
+def no_room(*pods: str) -> Refusal:
+    return refusal("gang ml/train", "", *pods, gang=GangDecision("ml/train", Status.INFEASIBLE, "no rack is free"))
+
+
 def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
     announces, heard, dispatcher = announcer()
-    group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"size": 2}}
-    dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
-    announces.refused(refusal("gang ml/train", "waits for pods", "a", "b"), 100.0)
+    own_gang(dispatcher, 2)
+    announces.refused(no_room("a", "b"), 100.0)
     announces.explain_for(1.0, 100.0 + A_WHILE)
+    why = "the gang has no place (infeasible): no rack is free"
     assert heard.lines == [
-        "status train, waits with 0 members: waits for pods",
-        "event PodGroup train, FailedScheduling: waits for pods",
-        "event a: gang ml/train: waits for pods",
-        "condition a, Unschedulable: gang ml/train: waits for pods",
-        "event b: gang ml/train: waits for pods",
-        "condition b, Unschedulable: gang ml/train: waits for pods",
+        f"event PodGroup train, FailedScheduling: {why}",
+        f"event a: gang ml/train: {why}",
+        f"event b: gang ml/train: {why}",
+        f"status train, waits with 0 members: {why}",
+        f"condition a, Unschedulable: gang ml/train: {why}",
+        f"condition b, Unschedulable: gang ml/train: {why}",
     ]
+
+
+def test_of_a_large_gang_all_members_have_conditions_and_a_few_have_events() -> None:
+    announces, heard, dispatcher = announcer()
+    own_gang(dispatcher, 50)
+    announces.refused(no_room(*(f"p{number}" for number in range(50))), 100.0)
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert sum(line.startswith("condition p") for line in heard.lines) == 50
+    assert sum(line.startswith("event p") for line in heard.lines) == MEMBERS_WITH_EVENTS
+
+
+class TestGangsThatArriveSlowly:
+    SIZE = 20
+
+    def arrive(self, announces: Announcer, dispatcher: Dispatcher, number: int, now: float) -> None:
+        """One more pod, a decision, and the explanations that are due."""
+        metadata = Metadata(name=f"p{number}", namespace="ml", uid=f"u{number}", labels={POD_GROUP: "train"})
+        member = simple_pod({"cpu": "4", "memory": "1Gi"}, schedulerName="bayplan")
+        dispatcher.set_pod(msgspec.structs.replace(member, metadata=metadata), now)
+        refused = dispatcher.decide(now)
+        assert isinstance(refused, Refusal)
+        announces.refused(refused, now)
+        announces.explain_for(1.0, now)
+
+    def test_their_state_is_written_and_only_the_real_reason_is_an_event(self) -> None:
+        announces, heard, dispatcher = announcer()
+        own_gang(dispatcher, self.SIZE)
+        for number in range(self.SIZE):
+            self.arrive(announces, dispatcher, number, 100.0 + number)
+        announces.explain_for(1.0, 100.0 + self.SIZE + A_WHILE)
+        arriving = [line for line in heard.lines if "waits for pods" in line]
+        assert not [line for line in arriving if line.startswith("event")]
+        # In words that stay true, so that every pod is written to once.
+        conditions = {line.partition(": ")[2] for line in arriving if line.startswith("condition")}
+        assert conditions == {"gang ml/train: waits for pods"}
+        assert sum(line.startswith("status") for line in arriving) <= self.SIZE / ARRIVES_FOR
+        told = [line for line in heard.lines if line.startswith("event")]
+        assert len(told) == 1 + MEMBERS_WITH_EVENTS
+        assert all("no place" in line for line in told)
+
+    def test_one_whose_pods_stay_away_gets_events(self) -> None:
+        announces, heard, dispatcher = announcer()
+        own_gang(dispatcher, self.SIZE)
+        self.arrive(announces, dispatcher, 0, 100.0)
+        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        assert heard.lines == [
+            f"status train, waits with 1 members: waits for pods: 1 of {self.SIZE} have arrived",
+            "condition p0, Unschedulable: gang ml/train: waits for pods",
+        ]
+        assert announces.next_time == 100.0 + STUCK_FOR
+        announces.explain_for(1.0, 100.0 + STUCK_FOR)
+        assert heard.lines[2:] == [
+            f"event PodGroup train, FailedScheduling: waits for pods: 1 of {self.SIZE} have arrived",
+            "event p0: gang ml/train: waits for pods",
+        ]
+
+    def test_one_that_is_gone_meanwhile_gets_none(self) -> None:
+        announces, heard, dispatcher = announcer()
+        own_gang(dispatcher, self.SIZE)
+        self.arrive(announces, dispatcher, 0, 100.0)
+        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        dispatcher.remove_pod("ml/p0", 103.0)
+        assert dispatcher.decide(103.0) is None
+        announces.explain_for(1.0, 100.0 + STUCK_FOR)
+        assert not [line for line in heard.lines if line.startswith("event")]
 
 
 def test_a_complete_gang_is_told_on_its_pod_group() -> None:
@@ -139,9 +217,9 @@ def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
 
 def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
     announces, heard, _ = announcer()
-    announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train", "a"), 100.0)
+    announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train, which does not exist", "a"), 100.0)
     announces.explain_for(1.0, 100.0 + A_WHILE)
-    assert heard.lines[0] == "event a: waits for PodGroup ml/train"
+    assert heard.lines == ["condition a, Unschedulable: waits for PodGroup ml/train, which does not exist"]
 
 
 def test_an_explanation_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
