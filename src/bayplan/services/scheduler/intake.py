@@ -125,7 +125,7 @@ class Intake:
         except InvalidObject as error:
             self.problems[f"{entry.resource} {key}"] = str(error)
             # What it said before counts no more.
-            entry.drop(key)
+            self._forget(entry, key)
         except Exception as error:
             # A bug of ours that one object brings to light must not stop the scheduler for all others.
             logger.exception("cannot take an object over", extra={"object": f"{entry.resource} {key}"})
@@ -134,9 +134,18 @@ class Intake:
             self.problems.pop(f"{entry.resource} {key}", None)
 
     def _drop(self, entry: Entry, key: str) -> None:
-        self._known.get(entry.resource, {}).pop(key, None)
         self.problems.pop(f"{entry.resource} {key}", None)
-        entry.drop(key)
+        if self._forget(entry, key):
+            self._known.get(entry.resource, {}).pop(key, None)
+
+    def _forget(self, entry: Entry, key: str) -> bool:
+        """Give back what an object stood for. False if a bug of ours prevents it: it stays known, so that the next list tries again."""
+        try:
+            entry.drop(key)
+        except Exception:
+            logger.exception("cannot drop an object", extra={"object": f"{entry.resource} {key}"})
+            return False
+        return True
 
     def _note_broken(self, entry: Entry, broken: list[Broken]) -> None:
         for each in broken:

@@ -225,6 +225,60 @@ class TestBrokenObjects:
         assert "a lot" in text
 
 
+class TestBugsOfOurs:
+    """They are logged, which fails every test on a real API server; the other objects are taken over."""
+
+    def test_one_object_that_cannot_be_taken_over_keeps_nobody_else_out(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        intake, dispatcher = new_intake()
+        fail_for(monkeypatch, dispatcher, "set_pod", "a")
+        intake.take(PODS, listed(pod("a"), pod("b")), 1)
+        assert list(dispatcher.waiting) == ["ml/b"]
+        assert intake.problems == {"pods ml/a": "internal error: a bug"}
+        assert [record.message for record in caplog.records] == ["cannot take an object over"]
+
+    def test_one_that_cannot_be_dropped_is_dropped_by_the_next_list(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(PODS, listed(pod("a"), pod("b")), 1)
+        with monkeypatch.context() as for_now:
+            fail_for(for_now, dispatcher, "remove_pod", "ml/a")
+            intake.take(PODS, deleted(pod("a"), pod("b")), 2)
+        assert list(dispatcher.waiting) == ["ml/a"]
+        assert [(record.levelname, record.message) for record in caplog.records] == [("ERROR", "cannot drop an object")]
+        intake.take(PODS, listed(), 3)
+        assert list(dispatcher.waiting) == []
+
+    def test_so_is_one_that_says_what_cannot_be(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        dispatcher = Dispatcher({"bayplan": default_profile()})
+        monkeypatch.setattr(dispatcher.state, "remove_node", always_fail)
+        intake = Intake(dispatcher)
+        intake.take(NODES, listed(node("n1", cpus="a lot"), node("n2")), 1)
+        assert list(intake.problems) == ["nodes n1"]
+        assert "n2" in dispatcher.state.rows
+        assert [record.message for record in caplog.records] == ["cannot drop an object"]
+
+
+def always_fail(*_: object) -> None:
+    raise RuntimeError("a bug")
+
+
+def fail_for(monkeypatch: pytest.MonkeyPatch, dispatcher: Dispatcher, method: str, name: str) -> None:
+    """A bug that one object brings to light, by its name or its key."""
+    real = getattr(dispatcher, method)
+
+    def fails(about: Any, now: float) -> None:
+        if name in (about, getattr(getattr(about, "metadata", None), "name", None)):
+            always_fail()
+        real(about, now)
+
+    monkeypatch.setattr(dispatcher, method, fails)
+
+
 class TestTopologies:
     def test_the_same_one_in_several_versions_is_there_until_the_last_is_gone(self) -> None:
         intake, dispatcher = new_intake()
