@@ -12,9 +12,10 @@ _Kept = TypeVar("_Kept")
 
 
 class Recent(Generic[_Kept]):
-    """Keeps the `MOST_KEPT` that were used last; whoever was asked for longest ago makes room."""
+    """Keeps the `most` that were used last; whoever was asked for longest ago makes room."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self._most = MOST_KEPT if most is None else most
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def get(self, key: Hashable) -> _Kept | None:
@@ -27,7 +28,7 @@ class Recent(Generic[_Kept]):
     def put(self, key: Hashable, thing: _Kept) -> _Kept:
         """Keep a thing, and hand it back."""
         self._kept[key] = thing
-        if len(self._kept) > MOST_KEPT:
+        if len(self._kept) > self._most:
             self._kept.popitem(last=False)
         return thing
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.recent import Recent
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs import program
@@ -47,6 +48,8 @@ from bayplan.scheduling.trees import Trees
 
 # Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
 TELLS_NODES_APART = 16
+# Slots are kept of so many classes, 130 kB each at 5,000 nodes; whoever was asked for longest ago makes room.
+MOST_CLASSES = 1024
 # Answers that another search would only repeat.
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 HELPED = "unless different pods on one node help each other, which is not looked into"
@@ -62,8 +65,7 @@ class GangScheduler:
     answers: ClassAnswers
 
     def __post_init__(self) -> None:
-        self._slots: dict[PodClass, ClassSlots] = {}
-        self._by_position: dict[PodClass, tuple[tuple[int, int, Tree], Counts]] = {}
+        self._slots: Recent[_KeptSlots] = Recent(MOST_CLASSES)
         self._outlines: WeakKeyDictionary[Gang, Outline] = WeakKeyDictionary()
         self._settled: WeakKeyDictionary[Gang, Tried] = WeakKeyDictionary()
         self._members: WeakKeyDictionary[Gang, tuple[Member, ...]] = WeakKeyDictionary()
@@ -124,16 +126,27 @@ class GangScheduler:
         known = self._slots.get(pod)
         if known is None:
             answer = self.answers.for_class(pod, self.profile)
-            known = self._slots[pod] = ClassSlots(self.state, pod, self.profile, answer)
-        counts, _ = known.refresh(most)
-        key = known.version, most, tree
-        kept = self._by_position.get(pod)
-        if kept is not None and kept[0][:2] == key[:2] and kept[0][2] is tree:
-            return kept[1]
-        by_position: Counts = counts[tree.rows].astype(np.int64)
-        by_position.flags.writeable = False
-        self._by_position[pod] = key, by_position
-        return by_position
+            known = self._slots.put(pod, _KeptSlots(ClassSlots(self.state, pod, self.profile, answer)))
+        return known.by_position(tree, most)
+
+
+class _KeptSlots:
+    """The slots of one class, by row and as a tree's positions have them."""
+
+    def __init__(self, slots: ClassSlots) -> None:
+        self._slots = slots
+        self._made_of: tuple[int, int, Tree] | None = None
+        self._by_position: Counts = np.zeros(0, dtype=np.int64)
+
+    def by_position(self, tree: Tree, most: int) -> Counts:
+        """At most `most` each; the same array as long as no count has changed."""
+        counts, _ = self._slots.refresh(most)
+        version, before = self._slots.version, self._made_of
+        if before is None or before[:2] != (version, most) or before[2] is not tree:
+            self._made_of = version, most, tree
+            self._by_position = counts[tree.rows].astype(np.int64)
+            self._by_position.flags.writeable = False
+        return self._by_position
 
 
 def _may_be_helped(pod: PodClass) -> bool:

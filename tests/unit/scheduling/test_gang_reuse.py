@@ -89,3 +89,15 @@ def test_the_version_of_slots_tells_whether_a_count_has_changed() -> None:
         slots.refresh(16)
         versions.append(slots.version)
     assert versions[0] == versions[1] < versions[2]
+
+
+def test_the_slots_of_classes_that_nobody_asks_for_any_more_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayplan.scheduling.gang_cycle.MOST_CLASSES", 2)
+    kept = scheduler(cluster(Random(1)))
+    tree = kept.trees.get("net")
+    assert tree is not None
+    classes = [kept.state.classes.of(simple_pod({"cpu": cpus})) for cpus in range(1, 6)]
+    slots = [kept.slots(pod, tree, 8) for pod in classes]
+    assert len(kept._slots) == 2
+    assert kept.slots(classes[4], tree, 8) is slots[4]
+    assert (kept.slots(classes[0], tree, 8) == slots[0]).all()
