@@ -39,6 +39,8 @@ EXPLAINING = 0.003
 # Pods that are being bound at the same time; more would only wait for the API server, and no later decision could go first.
 MOST_IN_FLIGHT = 256
 LONGEST_REST = 5.0
+# A bug that comes again at every turn shall fill neither the log nor a CPU.
+AFTER_A_BUG = 1.0
 
 
 class SchedulerService:
@@ -118,7 +120,10 @@ class SchedulerService:
         )
         async with aclosing(news):
             async for each in news:
-                self.also_tell(entry.resource, each)
+                try:
+                    self.also_tell(entry.resource, each)
+                except Exception:
+                    logger.exception("somebody else cannot take news over", extra={"resource": name})
                 self.intake.take(entry.resource, each, self.now)
                 listed.set()
                 if self.intake.ready:
@@ -156,13 +161,19 @@ class SchedulerService:
         resynced = self.now
         while True:
             self._something_happened.clear()
-            if self.now - resynced >= self.dispatcher.reports.resync_period:
-                resynced = self.now
-                self.dispatcher.resync(resynced)
-            more = self._decide_for(SLICE)
-            self._announcer.explain_for(EXPLAINING, self.now)
-            self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
-            self._announcer.let_in(self.intake.volcano_queue.due())
+            try:
+                if self.now - resynced >= self.dispatcher.reports.resync_period:
+                    resynced = self.now
+                    self.dispatcher.resync(resynced)
+                more = self._decide_for(SLICE)
+                self._announcer.explain_for(EXPLAINING, self.now)
+                self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
+                self._announcer.let_in(self.intake.volcano_queue.due())
+            except Exception:
+                # A bug of ours. A restart would most likely meet it again; meanwhile binds that are under way would be lost.
+                logger.exception("a turn failed, the next one follows")
+                await asyncio.sleep(AFTER_A_BUG)
+                continue
             if more:
                 await asyncio.sleep(0)
             else:
