@@ -23,6 +23,7 @@ from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision
 from bayplan.scheduling.ranks import RANK
+from bayplan.scheduling.relations import newcomer_of
 from bayplan.scheduling.todo import Assignment, Refusal
 
 NUMA_AMOUNTS = "bayplan.io/numa-amounts"
@@ -105,14 +106,17 @@ class Sentences:
         try:
             pod_class = state.classes.of(pod)
             # Pods whose neighbours matter are each a case of their own.
+            by_itself = newcomer_of(state, pod, pod_class) is not None
             key = (profile.name, pod_class)
-            kept = self._kept.get(key)
-            if kept is not None and kept[0] == version and not pod.spec.affinity:
+            kept = None if by_itself else self._kept.get(key)
+            if kept is not None and kept[0] == version:
                 return kept[1]
             decision = schedule_one(state, pod, profile, dispatcher.answers)
         except InvalidObject as error:
             return str(error)
         text = self._text(decision, pod_class, refusal)
+        if by_itself:
+            return text
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         self._kept[key] = (version, text)

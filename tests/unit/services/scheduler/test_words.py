@@ -129,6 +129,22 @@ class TestSentences:
         dispatcher.state.set_node(node_named("late", "2"))
         assert "0/2 nodes" in sentences.of(Refusal("ml/b", (pod(name="b"),)))
 
+    @pytest.mark.parametrize("first, second", [("spread", "plain"), ("plain", "spread")])
+    def test_pods_whose_neighbours_matter_are_each_a_case_of_their_own(self, first: str, second: str) -> None:
+        """Equal in what they ask for: one may go nowhere because of the others, one has room."""
+        dispatcher = cluster_of(8)
+        spread = {
+            "maxSkew": 1,
+            "topologyKey": "example.com/rack",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {},
+        }
+        pods = {"spread": pod(topologySpreadConstraints=[spread]), "plain": pod(name="b")}
+        sentences = Sentences(dispatcher)
+        told = {kind: sentences.of(Refusal("ml/a", (pods[kind],))) for kind in (first, second)}
+        assert "didn't match pod topology spread constraints" in told["spread"]
+        assert told["plain"] == "a place has become free meanwhile; it is tried again"
+
     def test_a_gang_is_told_what_its_answer_rests_on(self) -> None:
         decision = GangDecision("ml/train", Status.INFEASIBLE, "no rack has room for 8 pods")
         text = Sentences(cluster_of(2)).of(Refusal("gang ml/train", (pod(),), gang=decision))
