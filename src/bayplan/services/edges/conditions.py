@@ -90,13 +90,13 @@ class ConditionWriter:
     async def _patch(self, wanted: _Wanted) -> None:
         pod = wanted.pod
         metadata = pod.metadata
-        for _ in range(MOST_CONFLICTS):
+        for attempt in range(1, MOST_CONFLICTS + 1):
             try:
                 await self._client.patch(
                     PODS, metadata.name, _status_patch(wanted, pod), metadata.namespace, subresource="status"
                 )
             except ApiError as error:
-                if error.status != 409:
+                if error.status != 409 or attempt == MOST_CONFLICTS:
                     raise
             else:
                 return

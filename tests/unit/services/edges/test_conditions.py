@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from bayplan.kube.core_v1 import Pod, PodCondition, PodSpec, PodStatus
-from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.conditions import MOST_CONFLICTS, ConditionWriter
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, pod_named, refusal
 
 POD = pod_named("train-0", version="7")
@@ -128,3 +128,17 @@ def test_what_could_not_be_written_is_written_with_the_next_no() -> None:
 
     write(client, story)
     assert len(client.sent) == 2
+
+
+def test_a_pod_that_kept_changing_is_told_with_the_next_no() -> None:
+    answers = [*(refusal(409) for _ in range(MOST_CONFLICTS)), None]
+    client = RecordingClient(answer=lambda verb, name: answers.pop(0))
+    client.pods["train-0"] = POD
+
+    async def story(conditions: ConditionWriter) -> None:
+        for _ in range(2):
+            conditions.unschedulable(POD, "no room")
+            await asyncio.sleep(1)
+
+    write(client, story)
+    assert len(client.sent) == MOST_CONFLICTS + 1
