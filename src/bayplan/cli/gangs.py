@@ -35,6 +35,7 @@ from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_reader import gang_of
+from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
@@ -176,6 +177,28 @@ class GangPlacer:
         return replace(shape, causes=causes, stages=stages)
 
 
+def outcome_of(session: Session, written: PodGroup, waited: float) -> GangOutcome:
+    """What would become now of the gang of a PodGroup that has waited for so many seconds."""
+    with naming_the_file(session.objects, written):
+        gang = gang_in(written, session.objects.pods, session.trees.levels)
+        return GangPlacer(session, ClassAnswers(session.state)).place(gang, waited)
+
+
+def outcome_of_gang_with(session: Session, pod: Pod, waited: float) -> GangOutcome:
+    """What would become now of the gang that a pod names; its PodGroup may not exist, or it may need none."""
+    key = gang_named(pod)
+    written = next((each for each in pod_groups(session.objects) if key_of(each) == key), None)
+    if written is not None:
+        return outcome_of(session, written, waited)
+    roster = GangRoster(lambda: session.trees.levels)
+    for each in session.objects.pods:
+        roster.set_member(each)
+    gang = roster.gang(key)
+    if isinstance(gang, Incomplete):
+        gang = replace(gang, gang=gang_of_pod(pod))
+    return GangPlacer(session, ClassAnswers(session.state)).place(gang, waited)
+
+
 def _classes(session: Session, gang: Gang) -> dict[PodClass, list[Pod]]:
     """The pods of each class of a gang; one that stands somewhere already is an error."""
     found: dict[PodClass, list[Pod]] = {}
@@ -226,8 +249,8 @@ def find_gang(session: Session, name: str, namespace: str | None) -> PodGroup | 
     found = [key for key in wanted if key in by_name]
     if certain and not found:
         close = get_close_matches(wanted[0] if wanted else name, by_name, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(by_name)}"
-        raise click.ClickException(f"there is no PodGroup '{name}' in the dump{hint}")
+        hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {len(by_name)}"
+        raise click.ClickException(f"there is no PodGroup '{name}' in the {session.source}{hint}")
     if len(found) > 1:
         raise click.ClickException(f"PodGroup '{name}' is in several namespaces: {', '.join(found)}; choose with -n")
     if not found or (not certain and any(pod_key(pod) == found[0] for pod in session.objects.pods)):

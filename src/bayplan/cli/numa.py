@@ -80,7 +80,9 @@ def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str 
     warn([str(problem) for problem in problems])
     if drawn is None:
         report = state.reports[row]
-        reason = "has no NodeResourceTopology in the dump" if report is None else "reports no usable NUMA zones"
+        reason = (
+            f"has no NodeResourceTopology in the {session.source}" if report is None else "reports no usable NUMA zones"
+        )
         raise click.ClickException(f"Node {name}: {reason}")
     return drawn
 

@@ -128,12 +128,18 @@ def cluster_options(function: _Function) -> _Function:
 
 
 class Session:
-    """A cluster, from files or as it runs, and the profiles to judge pods by. `configuration` is the document they were read from."""
+    """A cluster, from files or as it runs, and the profiles to judge pods by. `configuration` is the document they were read from.
 
-    def __init__(self, objects: ObjectSet, configuration: Any, profiles: dict[str, Profile]) -> None:
+    `source` is where an object is said to be missing: in the dump, or in the cluster.
+    """
+
+    def __init__(
+        self, objects: ObjectSet, configuration: Any, profiles: dict[str, Profile], source: str = "dump"
+    ) -> None:
         from bayplan.cluster.state import ClusterState
 
         self.objects = objects
+        self.source = source
         self.configuration = configuration
         self.state: ClusterState = ClusterState.load(self.objects)
         self._profiles = profiles
@@ -149,13 +155,14 @@ class Session:
             raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
         configuration = None if config is None else _read_configuration(config)
         profiles = profiles_in(configuration, str(config))
+        source = "dump" if cluster else "cluster"
         if scheduler_name is None:
-            return cls(objects, configuration, profiles)
+            return cls(objects, configuration, profiles, source)
         if scheduler_name not in profiles:
             raise click.UsageError(
                 f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}"
             )
-        return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]})
+        return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]}, source)
 
     @cached_property
     def trees(self) -> Trees:
@@ -198,8 +205,12 @@ class Session:
         row = self.state.rows.get(name)
         if row is None:
             close = get_close_matches(name, self.state.rows, n=3, cutoff=0.5)
-            hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(self.state.rows)} nodes"
-            raise click.ClickException(f"there is no node '{name}' in the dump{hint}")
+            hint = (
+                f"; did you mean {' or '.join(close)}?"
+                if close
+                else f"; the {self.source} has {len(self.state.rows)} nodes"
+            )
+            raise click.ClickException(f"there is no node '{name}' in the {self.source}{hint}")
         return row
 
     def refuse_if_there(self, pod: Pod) -> None:

@@ -33,7 +33,7 @@ def tree_named(session: Session, name: str | None) -> Tree:
         raise click.UsageError(f"the cluster holds several Topologies: {', '.join(names)}; name one")
     tree = session.trees.get(names[0] if name is None else name)
     if name is not None and (tree is None or name not in names):
-        raise click.UsageError(f"there is no Topology '{name}' in the dump; there are {', '.join(names)}")
+        raise click.UsageError(f"there is no Topology '{name}' in the {session.source}; there are {', '.join(names)}")
     assert tree is not None
     return tree
 

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 import click
 import msgspec
 
+from bayplan.cli.gangs import outcome_of_gang_with
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cli.placing import in_namespace, outcome_for
@@ -22,6 +23,7 @@ from bayplan.explain.refusal import description
 from bayplan.explain.standing import FAILED, PENDING, RUNNING, Standing
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.dialects.table import gang_named
 
 RANKED = 5
 
@@ -59,8 +61,8 @@ def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
     close = get_close_matches(asked, pods, n=3, cutoff=0.5)
     if not close:
         close = [key for key in pods if key.endswith(f"/{asked.rpartition('/')[2]}")][:3]
-    hint = f"; did you mean {' or '.join(close)}?" if close else f"; the dump has {len(pods)} pods"
-    raise click.ClickException(f"there is no pod '{asked}' in the dump{hint}")
+    hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {len(pods)} pods"
+    raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
 
 
 def unbound(pod: Pod) -> Pod:
@@ -78,8 +80,11 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     problems: list[Problem] = []
     zones = zones_of_pod(pod, problems)
     warn([str(problem) for problem in problems])
-    outcome = None
-    if not settled:
+    waited = seconds_since(pod.metadata.creation_timestamp, now)
+    outcome, gang = None, None
+    if phase == PENDING and not settled and gang_named(pod):
+        gang = outcome_of_gang_with(session, pod, float(waited or 0))
+    elif not settled:
         outcome = outcome_for(session, unbound(pod), ClassAnswers(state), RANKED)
     return Standing(
         pod=pod_key(pod),
@@ -91,10 +96,9 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
         node=node,
         zones=zones,
         aligned=not demand_of(pod_class.request).nothing_to_align,
-        waiting_seconds=seconds_since(pod.metadata.creation_timestamp, now)
-        if phase not in (FAILED, RUNNING) and not settled
-        else None,
+        waiting_seconds=waited if phase not in (FAILED, RUNNING) and not settled else None,
         outcome=outcome,
+        gang=gang,
     )
 
 

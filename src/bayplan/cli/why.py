@@ -49,7 +49,8 @@ def why(
     """Explain one pod or gang of a cluster dump: NAME, NAMESPACE/NAME, pod/NAME or podgroup/NAME.
 
     A pending pod: which nodes fell away for which reason, the nearest misses, the smallest change that would let it in; or
-    where it would go now. A running pod: its node and zones. A failed pod: why, and where it would go now.
+    where it would go now. A member of a gang that waits: the same about its gang. A running pod: its node and zones. A failed
+    pod: why, and where it would go now.
 
     A PodGroup, bayplan's own or another system's: where it would go now, or what room each level of its topology has, which nodes fell away
     for which reason, and whether it is proven that there is no place.
@@ -80,17 +81,14 @@ def why(
 
 
 def _about_gang(session: Session, found: PodGroup, now: datetime, output: str) -> int:
-    from bayplan.cli.gangs import GangPlacer, gang_in, naming_the_file
+    from bayplan.cli.gangs import outcome_of
     from bayplan.cli.standing import seconds_since
     from bayplan.explain.gang_document import gang_explanation
     from bayplan.explain.gang_text import gang_text
     from bayplan.explain.standing import pending_for
-    from bayplan.scheduling.answers import ClassAnswers
 
     waited = seconds_since(found.metadata.creation_timestamp, now)
-    with naming_the_file(session.objects, found):
-        gang = gang_in(found, session.objects.pods, session.trees.levels)
-        outcome = GangPlacer(session, ClassAnswers(session.state)).place(gang, float(waited or 0))
+    outcome = outcome_of(session, found, float(waited or 0))
     if output == "text":
         print_answer(gang_text(outcome, pending_for(waited)), good=outcome.good)
     else:

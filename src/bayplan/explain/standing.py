@@ -1,6 +1,7 @@
 """How one pod stands: it waits, runs, has failed or is done; and what would happen if it were placed now.
 
-`bayplan why` fills a `Standing` and prints it with the functions below, as text or as a document.
+`bayplan why` fills a `Standing` and prints it with the functions below, as text or as a document. A member of a gang that waits has its gang's answer:
+alone it goes nowhere, whatever room there is for it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from bayplan.cluster.pod_request import PodRequest
 from bayplan.engine.placement import ContainerZones
 from bayplan.explain.annotations import ZonesByContainer
 from bayplan.explain.documents import API_VERSION, Document, asks_for_document, outcome_document
+from bayplan.explain.gang_document import gang_document
+from bayplan.explain.gang_outcome import GangOutcome
+from bayplan.explain.gang_text import gang_text
 from bayplan.explain.placement import Outcome, ranking_lines
 from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, refusal_text
 from bayplan.explain.zones import zone_phrase
@@ -20,7 +24,7 @@ PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One pod. `outcome` is there for pods that could be placed now: those that wait and those that failed."""
+    """One pod. `outcome` is there for pods that could be placed now, those that wait and those that failed; `gang` for one that waits in a gang."""
 
     pod: str
     phase: str
@@ -32,16 +36,23 @@ class Standing:
     aligned: bool = False
     waiting_seconds: int | None = None
     outcome: Outcome | None = None
+    gang: GangOutcome | None = None
 
     @property
     def good(self) -> bool:
-        """True if the pod runs, is done, or would fit now."""
+        """True if the pod runs, is done, or would fit now, with its gang if it has one."""
+        if self.gang is not None:
+            return self.gang.good
         return self.outcome is None or self.outcome.decision.placed
 
 
 def standing_text(standing: Standing) -> str:
     """The answer first, then what the pod asks for and what there is to say about it."""
     outcome = standing.outcome
+    if standing.gang is not None:
+        return "\n".join(
+            [f"{standing.pod} {_status(standing)}: its gang {gang_text(standing.gang)}", *_own_seat(standing)]
+        )
     if outcome is None:
         return "\n".join([_settled(standing), *_asks_for(standing)])
     status = _status(standing)
@@ -56,7 +67,8 @@ def standing_text(standing: Standing) -> str:
 
 
 def standing_document(standing: Standing) -> Document:
-    """What `bayplan why -o json` prints."""
+    """What `bayplan why -o json` prints. `now` is the gang's for a pod that waits in one."""
+    gang, outcome = standing.gang, standing.outcome
     return {
         "apiVersion": API_VERSION,
         "kind": "Explanation",
@@ -67,7 +79,8 @@ def standing_document(standing: Standing) -> Document:
         "zones": {container: list(zones) for container, zones in standing.zones.items()} or None,
         "waitingSeconds": standing.waiting_seconds,
         "asksFor": asks_for_document(standing.request),
-        "now": outcome_document(standing.outcome) if standing.outcome else None,
+        "gang": gang.name if gang else None,
+        "now": gang_document(gang) if gang else outcome_document(outcome) if outcome else None,
     }
 
 
@@ -81,6 +94,15 @@ def duration(seconds: int) -> str:
 
 def _asks_for(standing: Standing) -> list[str]:
     return asks_for_lines(standing.request.total, standing.described, standing.request.containers)
+
+
+def _own_seat(standing: Standing) -> list[str]:
+    """Where a member would go with its gang."""
+    seats = standing.gang.seats if standing.gang is not None else ()
+    own = next((seat for seat in seats if seat.pod == standing.pod), None)
+    if own is not None:
+        return ["", f"  this pod  on {own.node}, rank {own.rank}"]
+    return ["", "  this pod  left out: the gang may start without it"] if seats else []
 
 
 def _settled(standing: Standing) -> str:

@@ -274,6 +274,44 @@ def test_why_tells_where_a_waiting_gang_would_fit(bayplan: Bayplan, tmp_path: Pa
     assert (result.code, result.answer.partition(" (")[0]) == (0, "ml/k is Pending: it fits now: node b1-r1-n1")
 
 
+class TestWhyAMemberOfAGangWaits:
+    @pytest.mark.parametrize(
+        "pod, answer",
+        [
+            (
+                "finetune-0",
+                "its gang ml/finetune does not fit: the gang needs 9 slots in one rack, the most there are is 8.",
+            ),
+            ("k-0", "its gang ml/k is not placed: waits for pods: 2 of 3 have arrived."),
+            ("lost", "its gang ml/nope is not placed: waits for PodGroup ml/nope (volcano), which does not exist."),
+        ],
+    )
+    def test_it_has_its_gangs_answer(self, bayplan: Bayplan, tmp_path: Path, pod: str, answer: str) -> None:
+        kai_gang(tmp_path, pods=2, spec="minMember: 3")
+        names = "name: lost, namespace: ml, annotations: {scheduling.k8s.io/group-name: nope}"
+        lost = f"apiVersion: v1\nkind: Pod\nmetadata: {{{names}}}\nspec: {{containers: [{{name: c}}]}}\n"
+        (tmp_path / "lost.yaml").write_text(lost)
+        result = bayplan("why", f"ml/{pod}", "--cluster", tmp_path, cluster=CLUSTER)
+        assert (result.code, result.answer) == (1, f"ml/{pod} is Pending: {answer}")
+        document = json.loads(bayplan("why", f"ml/{pod}", "-o", "json", "--cluster", tmp_path, cluster=CLUSTER).out)
+        assert (document["kind"], document["pod"], document["phase"]) == ("Explanation", f"ml/{pod}", "Pending")
+        assert document["gang"] in answer
+        assert (document["now"]["fits"], f"its gang {document['now']['answer']}") == (False, answer)
+
+    def test_where_the_gang_fits_the_pod_has_a_seat(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        result = bayplan("why", "ml/k-1", "--cluster", kai_gang(tmp_path, pods=2), cluster=CLUSTER)
+        assert (result.code, result.answer.partition(" (")[0]) == (
+            0,
+            "ml/k-1 is Pending: its gang ml/k fits: node b1-r1-n1",
+        )
+        assert result.out.endswith("\n\n  this pod  on b1-r1-n1, rank 1\n")
+
+    def test_one_that_runs_is_told_where_it_is(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        pods = kai_gang(tmp_path, pods=2, on="b1-r1-n3")
+        result = bayplan("why", "ml/k-0", "--cluster", pods, cluster=CLUSTER)
+        assert (result.code, result.answer) == (0, "ml/k-0 is on b1-r1-n3, not pinned to a NUMA zone.")
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

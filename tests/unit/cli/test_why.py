@@ -1,10 +1,16 @@
 """`bayplan why` for pods that wait, run, failed, or do not exist."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
+from bayplan.cli.gangs import find_gang
+from bayplan.cli.options import Session, profiles_in
+from bayplan.cli.standing import find_pod
+from bayplan.kube.files import ObjectSet
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 PENDING = "telco/upf-large is Pending: no node has the request inside one NUMA zone."
@@ -176,3 +182,10 @@ class TestOneNode:
         result = bayplan("why", "telco/upf-large", "--node", "telco-9")
         assert result.code == 2
         assert "there is no node 'telco-9' in the dump; did you mean telco-" in result.err
+
+
+@pytest.mark.parametrize("find, kind", [(find_pod, "pod"), (find_gang, "PodGroup")])
+def test_what_a_cluster_that_runs_does_not_have_is_not_in_the_cluster(find: Callable[..., object], kind: str) -> None:
+    session = Session(ObjectSet(), None, profiles_in(None, ""), "cluster")
+    with pytest.raises(click.ClickException, match=f"there is no {kind} '.*nope' in the cluster; the cluster has 0"):
+        find(session, f"{kind.lower()}/ml/nope", None)
