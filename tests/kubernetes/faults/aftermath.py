@@ -1,6 +1,6 @@
 """What must be true after every fault, whatever it was. One place for it, so that no test forgets a part.
 
-no pod was bound twice           `Witness` has watched all of them: a pod that has a node keeps it
+no pod was bound twice           `Witness` has seen each of them on its node, and no other node is known or told of it
 no gang is half bound            all of its pods have nodes, in one rack, or none has
 no node is promised twice        what its pods request is not more than it has
 the books are right              columns, pods and gangs of the scheduler equal those of one that starts now
@@ -13,9 +13,9 @@ import http.client
 import json
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,14 +33,21 @@ from tests.kubernetes.faults.workload import RACK, bound, pods_in
 GANG = "bayplan.io/pod-group"
 
 
+class Sighting(NamedTuple):
+    """A pod on a node."""
+
+    name: str
+    uid: str
+    node: str
+
+
 class Witness:
     """Watches the pods of a namespace from the side, without bayplan's client, and remembers every node that each was seen on."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane = plane
         self._path = f"/api/v1/namespaces/{namespace}/pods"
-        self._nodes: dict[str, set[str]] = defaultdict(set)
-        self._names: dict[str, str] = {}
+        self._seen: set[Sighting] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look_on, daemon=True)
 
@@ -53,9 +60,10 @@ class Witness:
         self._over.set()
         self._thread.join()
 
-    def bound_twice(self) -> dict[str, set[str]]:
-        """Pods that were seen on more than one node."""
-        return {self._names[uid]: nodes for uid, nodes in list(self._nodes.items()) if len(nodes) > 1}
+    @property
+    def seen(self) -> set[Sighting]:
+        """Every pod on every node that it was seen on, those that are gone included."""
+        return self._seen.copy()
 
     def _look_on(self) -> None:
         version = ""
@@ -84,10 +92,7 @@ class Witness:
         return version
 
     def _see(self, pod: Json) -> None:
-        uid = pod["metadata"]["uid"]
-        self._names[uid] = pod["metadata"]["name"]
-        if pod["spec"].get("nodeName"):
-            self._nodes[uid].add(pod["spec"]["nodeName"])
+        self._seen.update(sightings([pod]))
 
 
 @contextmanager
@@ -101,11 +106,41 @@ def witness_of(plane: ControlPlane, namespace: str) -> Iterator[Witness]:
         witness.stop()
 
 
-def check_cluster(plane: ControlPlane, namespace: str, witness: Witness) -> None:
-    """Everything that can be seen from outside."""
-    assert witness.bound_twice() == {}
+def check_cluster(plane: ControlPlane, namespace: str, witness: Witness, *, replaced: Collection[str] = ()) -> None:
+    """Everything that can be seen from outside; `replaced` are the names under which the test itself has put other pods."""
+    wait_until(
+        lambda: sightings(pods_in(plane, namespace)) <= witness.seen, "the witness has seen all pods that have a node"
+    )
+    assert bound_twice(witness.seen | told_of(plane, namespace), replaced) == {}
     assert half_bound_gangs(plane, namespace) == {}
     assert overcommitted_nodes(plane) == {}
+
+
+def sightings(pods: Iterable[Json]) -> set[Sighting]:
+    """Those of the pods that have a node."""
+    return {
+        Sighting(each["metadata"]["name"], each["metadata"]["uid"], each["spec"]["nodeName"])
+        for each in pods
+        if each["spec"].get("nodeName")
+    }
+
+
+def told_of(plane: ControlPlane, namespace: str) -> set[Sighting]:
+    """Where schedulers say that they have bound pods. The API server keeps a pod from having two nodes, but no scheduler from believing in two."""
+    events = plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+    return {
+        Sighting(each["regarding"]["name"], each["regarding"]["uid"], each["note"].rpartition(" to ")[2])
+        for each in events
+        if each["reason"] == "Scheduled"
+    }
+
+
+def bound_twice(seen: Iterable[Sighting], replaced: Collection[str] = ()) -> dict[str, set[str]]:
+    """Names of pods with more than one node. A pod is its name, so that one that was deleted and made anew is noticed; where tests do that, its uid."""
+    nodes: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for name, uid, node in seen:
+        nodes[name, uid if name in replaced else ""].add(node)
+    return {name: found for (name, _), found in nodes.items() if len(found) > 1}
 
 
 def check_placed(plane: ControlPlane, namespace: str, number: int, *, within: float = 30.0) -> None:

@@ -97,7 +97,7 @@ class TestAPodIsReplacedByOneOfTheSameNameDuringItsBind:
             add_pods(plane, namespace, [pod("other", cpus=2)])
             check_placed(plane, namespace, 2)
             check_books(scheduler)
-        check_cluster(plane, namespace, witness)
+        check_cluster(plane, namespace, witness, replaced={"twin"})
 
     def test_the_end_of_the_first_ones_bind_is_not_taken_for_the_end_of_the_second_ones(
         self, plane: ControlPlane, namespace: str, witness: Witness, meddled: tuple[Meddler, Path]
@@ -116,7 +116,7 @@ class TestAPodIsReplacedByOneOfTheSameNameDuringItsBind:
             add_pods(plane, namespace, [pod("twin", cpus=2)])
             check_placed(plane, namespace, 1)
             check_books(scheduler)
-        check_cluster(plane, namespace, witness)
+        check_cluster(plane, namespace, witness, replaced={"twin"})
 
     def test_a_gang_that_is_replaced_as_a_whole_is_placed_as_a_whole(
         self, plane: ControlPlane, namespace: str, witness: Witness, meddled: tuple[Meddler, Path]
@@ -134,7 +134,7 @@ class TestAPodIsReplacedByOneOfTheSameNameDuringItsBind:
             wait_until(lambda: meddler.counts[Kind.BIND] > 3, "those of the second gang are bound")
             check_placed(plane, namespace, 3)
             check_books(scheduler)
-        check_cluster(plane, namespace, witness)
+        check_cluster(plane, namespace, witness, replaced={"gang-0", "gang-1", "gang-2"})
 
 
 class TestTheKindOfReportsComesAndGoes:
