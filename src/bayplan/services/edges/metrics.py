@@ -19,7 +19,7 @@ import bayplan
 from bayplan.services.edges.outbox import Outbox
 
 AttemptResult = Literal["scheduled", "unschedulable", "error"]
-BindResult = Literal["bound", "conflict", "refused", "unreachable"]
+BindResult = Literal["bound", "gone", "conflict", "refused", "unsent"]
 Queue = Literal["active", "backoff", "unschedulable", "gated"]
 
 MOST_ATTEMPTS_TOLD = 15
@@ -89,11 +89,15 @@ class SchedulerMetrics:
             bayplan.__version__
         ).set(1)
         self._binds = Counter(
-            "bayplan_binds_total", "Binds sent to the API server, by what it answered.", ["result"], registry=registry
+            "bayplan_binds_total",
+            "What came of binds: bound, gone (the pod was deleted), conflict (somebody else bound it to another node), "
+            "refused (for good), unsent (its place was taken back, or its gang was refused).",
+            ["result"],
+            registry=registry,
         )
         self._bind_seconds = Histogram(
             "bayplan_bind_duration_seconds",
-            "Time of one bind at the API server.",
+            "Time of one bind with its turn on the node and all its tries.",
             buckets=powers(0.001, 2, 15),
             registry=registry,
         )
@@ -157,7 +161,7 @@ class SchedulerMetrics:
         self._leading.labels(name).set(int(leads))
 
     def bind(self, result: BindResult, seconds: float) -> None:
-        """One bind at the API server."""
+        """What came of one bind."""
         self._binds.labels(result).inc()
         self._bind_seconds.observe(seconds)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
@@ -106,6 +106,10 @@ class Announcer:
             self._stuck.drop(refusal.unit)
             self._refused.put(refusal, now)
 
+    def not_bound(self, refusal: Refusal) -> None:
+        """The API server does not take a unit's binds. Told at once: the next attempt, which may come soon, would withdraw it."""
+        self._try(self._explain, refusal)
+
     def withdraw(self, unit: str) -> None:
         """What was to be said about a unit is no longer true."""
         for each in (self._refused, self._arriving, self._stuck):
@@ -127,11 +131,15 @@ class Announcer:
             (self._stuck, self._explain_stuck),
         ):
             while time.perf_counter() < end and (refusal := due.take(now)) is not None:
-                try:
-                    explain(refusal)
-                except Exception:
-                    # A bug in one explanation must not stop the scheduler.
-                    logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
+                self._try(explain, refusal)
+
+    @staticmethod
+    def _try(explain: Callable[[Refusal], None], refusal: Refusal) -> None:
+        """A bug in one explanation must not stop the scheduler."""
+        try:
+            explain(refusal)
+        except Exception:
+            logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
 
     def complete(self, todo: Complete) -> None:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""

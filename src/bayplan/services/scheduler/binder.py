@@ -1,110 +1,187 @@
 """Binding: the one write that counts. Concurrent over nodes, in order on each of them, and never in doubt.
 
 A kubelet admits pods in the order in which they reach it; what was decided for the second pod on a node supposes the first. So binds
-to one node are sent one after another, and those to different nodes at the same time.
+to one node are sent one after another, and those to different nodes at the same time. A bind that is refused and tried again in a
+moment keeps its turn on the node, or the next one would be given its zones; meanwhile nobody else waits for it.
 
 A bind that is answered with 201 is done. Without an answer nobody knows, so the same bind is sent again: the API server takes it once
 and says 409 from then on, and the pod itself tells whose bind it was. Only when the outcome is certain does anybody hear of it: what was
 assumed must not be given back while the pod may yet appear on the node.
+
+The binds of a gang go together (`Together`): once one of them is refused for good, those that were not sent yet are not sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum
 from http import HTTPStatus
+from weakref import WeakValueDictionary
 
+from bayplan.cluster.state import pod_key
 from bayplan.kube.backoff import Backoff
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import PODS
 
+logger = logging.getLogger(__name__)
+
 # A server that says "later" or "my fault" is asked this often.
 USUAL_TRIES = 4
-# A member of a gang is worth more patience, whatever the server says: others have their nodes already, and its place is kept while it tries.
+# A member of a gang is worth more patience: others have their nodes already, and its place is kept while it tries.
 PATIENT_TRIES = 12
 FIRST_WAIT = 0.05
+# However long a server asks us to wait: others wait for the same node.
 LONGEST_WAIT = 5.0
 NOT_WANTED = "its place was taken back before the bind was sent"
+GIVEN_UP = "not sent, because the bind of another pod of its gang was refused"
 LATER = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT)
 
 
 class Ending(Enum):
-    """What came of a bind."""
+    """What came of a bind; the values are those of the metric `bayplan_binds_total{result}`."""
 
     BOUND = "bound"
+    # The pod was deleted.
     GONE = "gone"
-    ELSEWHERE = "elsewhere"
+    # Somebody else bound it to another node.
+    ELSEWHERE = "conflict"
     REFUSED = "refused"
+    UNSENT = "unsent"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The ending, and the server's words where it refused."""
+    """The ending, and why where it is not BOUND."""
 
     ending: Ending
     message: str = ""
-    passing: bool = False
-    """True if the refusal may well be over in a moment: the server was in trouble, not the request."""
+
+
+@dataclass(slots=True, eq=False)
+class Together:
+    """The binds of one unit. `on_refusal` hears of the first refusal, `on_end` of the one that ends it all."""
+
+    patient: bool = False
+    on_refusal: Callable[[Pod, str], None] = lambda *_: None
+    on_end: Callable[[Pod, str], None] = lambda *_: None
+    bound: set[str] = field(default_factory=set)  # uids
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _refused: bool = False
+
+    def refused(self, pod: Pod, message: str) -> None:
+        """A bind was refused; it may be tried again."""
+        if not self._refused:
+            self._refused = True
+            self.on_refusal(pod, message)
+
+    def end(self, pod: Pod, message: str) -> None:
+        """A bind was refused for good."""
+        if not self.ended.is_set():
+            self.ended.set()
+            self.on_end(pod, message)
 
 
 class Binder:
     """Sends binds."""
 
-    def __init__(self, client: KubeClient, *, at_once: int = 64, still_wanted: Callable[[Pod, str], bool]) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        at_once: int = 64,
+        still_wanted: Callable[[Pod, str], bool],
+        on_rest: Callable[[], None] = lambda: None,
+    ) -> None:
         self._client = client
         self._slots = asyncio.Semaphore(at_once)
         self._still_wanted = still_wanted
-        self._last_on: dict[str, asyncio.Event] = {}
+        self._on_rest = on_rest
+        # A lock lets those who wait pass in the order in which they came; it lives as long as somebody holds or awaits it.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # How many binds were refused and wait for their next try.
+        self.resting = 0
 
-    async def bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, patient: bool = False) -> Outcome:
+    async def bind(
+        self, pod: Pod, node: str, annotations: Mapping[str, str], together: Together | None = None
+    ) -> Outcome:
         """Bind one pod, after those that were sent to the same node before it."""
-        before = self._last_on.get(node)
-        mine = self._last_on[node] = asyncio.Event()
-        try:
-            if before is not None:
-                await before.wait()
-            async with self._slots:
-                return await self._bind(pod, node, annotations, patient=patient)
-        finally:
-            mine.set()
-            if self._last_on.get(node) is mine:
-                del self._last_on[node]
+        together = together or Together()
+        turn = self._turns.get(node)
+        if turn is None:
+            turn = self._turns[node] = asyncio.Lock()
+        async with turn:
+            outcome = await self._bind(pod, node, annotations, together)
+        if outcome.ending is Ending.BOUND:
+            together.bound.add(pod.metadata.uid)
+        elif outcome.ending is Ending.REFUSED:
+            together.end(pod, outcome.message)
+        return outcome
 
-    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], *, patient: bool) -> Outcome:
-        metadata = pod.metadata
-        namespace = metadata.namespace or "default"
+    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], together: Together) -> Outcome:
         backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
         refusals = 0
+        in_doubt = False
         while True:
-            if not self._still_wanted(pod, node):
-                return await self._look(pod, node, Outcome(Ending.REFUSED, NOT_WANTED, passing=True))
-            try:
-                await self._client.bind(namespace, metadata.name, metadata.uid, node, annotations)
-            except Unreachable:
-                await asyncio.sleep(backoff.after_failure())
-            except ApiError as error:
-                if error.status == HTTPStatus.NOT_FOUND:
-                    return Outcome(Ending.GONE)
-                refusals += 1
-                later = error.status in LATER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-                conflict = error.status == HTTPStatus.CONFLICT
-                outcome = Outcome(Ending.REFUSED, error.message, passing=later or conflict)
-                last = refusals >= (PATIENT_TRIES if patient else USUAL_TRIES) or not (later or patient)
-                if last or conflict:
-                    outcome = await self._look(pod, node, outcome)
-                if last or outcome.ending is not Ending.REFUSED:
-                    return outcome
-                await asyncio.sleep(max(backoff.after_failure(), error.retry_after or 0.0))
-            else:
+            async with self._slots:
+                obstacle = NOT_WANTED if not self._still_wanted(pod, node) else ""
+                # Who may have been bound without our knowing goes on until that is certain.
+                if not obstacle and together.ended.is_set() and not in_doubt:
+                    obstacle = GIVEN_UP
+                answer = None if obstacle else await self._send(pod, node, annotations)
+            if obstacle:
+                unsent = Outcome(Ending.UNSENT, obstacle)
+                return await self._look(pod, node, unsent) if refusals or in_doubt else unsent
+            if answer is None:
                 return Outcome(Ending.BOUND)
+            if isinstance(answer, Unreachable):
+                in_doubt = True
+                await asyncio.sleep(backoff.after_failure())
+                continue
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return Outcome(Ending.GONE)
+            refusals += 1
+            outcome = Outcome(Ending.REFUSED, answer.message)
+            last = refusals >= (PATIENT_TRIES if together.patient else USUAL_TRIES) or not _heals(answer, together)
+            if last or answer.status == HTTPStatus.CONFLICT:
+                outcome = await self._look(pod, node, outcome)
+            if last or outcome.ending is not Ending.REFUSED:
+                return outcome
+            together.refused(pod, answer.message)
+            await self._rest(max(backoff.after_failure(), _asked_to_wait(answer)), together)
+
+    async def _send(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> ApiError | Unreachable | None:
+        metadata = pod.metadata
+        try:
+            await self._client.bind(metadata.namespace or "default", metadata.name, metadata.uid, node, annotations)
+        except (ApiError, Unreachable) as error:
+            return error
+        return None
+
+    async def _rest(self, seconds: float, together: Together) -> None:
+        """Wait for the next try, or until there is no need for one."""
+        self.resting += 1
+        self._on_rest()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await together.ended.wait()
+        finally:
+            self.resting -= 1
 
     async def _look(self, pod: Pod, node: str, otherwise: Outcome) -> Outcome:
         """Ask the pod itself where it is; `otherwise` if it has no node. Asks until there is an answer."""
         metadata = pod.metadata
-        found = await persistently(lambda: self._client.get(PODS, metadata.name, metadata.namespace or "default"))
+        try:
+            found = await persistently(
+                pod_key(pod), lambda: self._client.get(PODS, metadata.name, metadata.namespace or "default")
+            )
+        except ApiError as error:
+            return Outcome(Ending.REFUSED, f"{otherwise.message}; and nobody may ask whether it has a node: {error}")
         if found is None or found.metadata.uid != metadata.uid:
             return Outcome(Ending.GONE)
         if found.spec.node_name == node:
@@ -114,15 +191,32 @@ class Binder:
         return Outcome(Ending.GONE) if found.metadata.deletion_timestamp else otherwise
 
 
-async def persistently(ask: Callable[[], Awaitable[Pod]]) -> Pod | None:
-    """The answer to a question that must be answered; None if there is no such thing."""
+def _heals(error: ApiError, together: Together) -> bool:
+    """True if the same bind may be taken in a moment. A conflict is worth that only where others have their nodes already."""
+    if error.status == HTTPStatus.CONFLICT:
+        return together.patient
+    return error.status in LATER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _asked_to_wait(error: ApiError) -> float:
+    return min(error.retry_after or 0.0, LONGEST_WAIT)
+
+
+async def persistently(about: str, ask: Callable[[], Awaitable[Pod]]) -> Pod | None:
+    """The answer to a question that must be answered; None if there is no such thing. Raises `ApiError` where asking is forbidden."""
     backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
+    told = False
     while True:
         try:
             return await ask()
-        except Unreachable:
-            await asyncio.sleep(backoff.after_failure())
-        except ApiError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
+        except (ApiError, Unreachable) as error:
+            status = error.status if isinstance(error, ApiError) else None
+            if status == HTTPStatus.NOT_FOUND:
                 return None
-            await asyncio.sleep(max(backoff.after_failure(), error.retry_after or 0.0))
+            if status == HTTPStatus.FORBIDDEN:
+                raise
+            if not told:
+                told = True
+                logger.warning("asked again until it is answered", extra={"pod": about, "problem": str(error)})
+            wait = _asked_to_wait(error) if isinstance(error, ApiError) else 0.0
+            await asyncio.sleep(max(backoff.after_failure(), wait))

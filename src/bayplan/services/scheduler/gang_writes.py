@@ -111,9 +111,14 @@ class GangStatusWriter:
         await self.outbox.__aexit__(kind, error, trace)
 
 
-async def release(client: KubeClient, events: EventRecorder, todo: Release) -> None:
-    """Delete the bound pods of a gang that cannot be completed; whoever owns them creates new ones, which wait together."""
+async def release(client: KubeClient, events: EventRecorder, todo: Release, holds_lease: Callable[[], bool]) -> None:
+    """Delete the bound pods of a gang that cannot be completed; whoever owns them creates new ones, which wait together.
+
+    Each only while the lease is ours: another leader may be completing the gang.
+    """
     for pod in todo.pods:
+        if not holds_lease():
+            return
         metadata = pod.metadata
         note = f"gang {todo.gang} cannot be completed, its pods make room: {todo.reason}"
         events.record(Subject.pod(pod), "Warning", "GangReleased", "Releasing", note)

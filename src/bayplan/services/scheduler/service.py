@@ -21,11 +21,12 @@ from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.watch import WatchSettings, follow
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.scheduling.unit import Unit
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.binder import Binder, Ending, Outcome
+from bayplan.services.scheduler.binder import Binder, Ending, Outcome, Together
 from bayplan.services.scheduler.gang_writes import GangStatusWriter, release
 from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake, News
@@ -43,8 +44,16 @@ LONGEST_REST = 5.0
 AFTER_A_BUG = 1.0
 
 
+def steady_clock(
+    wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+) -> Callable[[], float]:
+    """Seconds since 1970 as they were at the start and as many as have passed since: whoever sets the clock changes nothing."""
+    offset = wall() - steady()
+    return lambda: steady() + offset
+
+
 class SchedulerService:
-    """One scheduler; `clock` is seconds since 1970."""
+    """One scheduler; `clock` is seconds since 1970 and never goes back."""
 
     def __init__(
         self,
@@ -56,7 +65,7 @@ class SchedulerService:
         gangs: GangStatusWriter,
         metrics: SchedulerMetrics,
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.client = client
         self.dispatcher = dispatcher
@@ -67,10 +76,9 @@ class SchedulerService:
         # Somebody else who wants the same news, before they are taken over here.
         self.also_tell: Callable[[Resource[Any], News], None] = lambda *_: None
         self._watching = watching
-        self._clock = clock
-        self._last_now = 0.0
-        self._binder = Binder(client, still_wanted=self._still_wanted)
+        self._clock = clock or steady_clock()
         self._something_happened = asyncio.Event()
+        self._binder = Binder(client, still_wanted=self._still_wanted, on_rest=self._something_happened.set)
         self._listed = asyncio.Event()
         self._followers = asyncio.TaskGroup()
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
@@ -81,8 +89,7 @@ class SchedulerService:
     @property
     def now(self) -> float:
         """The time, which never goes back."""
-        self._last_now = max(self._last_now, self._clock())
-        return self._last_now
+        return self._clock()
 
     # -- following ------------------------------------------------------------------------------------------------
 
@@ -143,6 +150,10 @@ class SchedulerService:
         self._announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
         self._something_happened.set()
 
+    def is_free(self, key: str) -> None:
+        """A pod waits for that no longer: it is grouped, bound or gone."""
+        self._announcer.withdraw(key)
+
     # -- leading --------------------------------------------------------------------------------------------------
 
     async def lead(self, holds_lease: Callable[[], bool] = lambda: True) -> None:
@@ -196,16 +207,17 @@ class SchedulerService:
         dispatcher = self.dispatcher
         dispatcher.wake(self.now)
         end = time.perf_counter() + seconds
-        while self._in_flight < MOST_IN_FLIGHT:
+        # Those that were refused and wait for their next try keep nobody from being decided about.
+        while self._in_flight - self._binder.resting < MOST_IN_FLIGHT:
             began = time.perf_counter()
             todo = dispatcher.decide(self.now)
             if todo is None:
                 return False
-            seconds = time.perf_counter() - began
-            self._metrics.decided(seconds)
+            took = time.perf_counter() - began
+            self._metrics.decided(took)
             attempted = isinstance(todo, Bind) or (isinstance(todo, Refusal) and not todo.undecided)
             if isinstance(todo, Bind | Refusal) and attempted and todo.unit.startswith(GANG):
-                self._metrics.gang_attempt("scheduled" if isinstance(todo, Bind) else "unschedulable", seconds)
+                self._metrics.gang_attempt("scheduled" if isinstance(todo, Bind) else "unschedulable", took)
             self._carry_out(todo, began)
             if time.perf_counter() > end:
                 return True
@@ -216,7 +228,8 @@ class SchedulerService:
             case Bind():
                 self._in_flight += len(todo.assignments)
                 self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
-                self._start(self._bind(todo, began))
+                # How long it waited is asked now: news of its pods take it out of the queue while the binds are under way.
+                self._start(self._bind(todo, began, self.dispatcher.queue.get(todo.unit)))
             case Refusal():
                 self._announcer.refused(todo, self.now)
                 result: AttemptResult = "error" if todo.invalid else "unschedulable"
@@ -227,7 +240,7 @@ class SchedulerService:
             case Release():
                 logger.warning("releasing a gang", extra={"gang": todo.gang, "problem": todo.reason})
                 self._metrics.gang_pods_released(len(todo.pods))
-                self._start(release(self.client, self._announcer.events, todo))
+                self._start(release(self.client, self._announcer.events, todo, self._holds_lease))
 
     async def _rest(self) -> None:
         """Until something happens: news, the end of a bind or of somebody's backoff, an explanation that is due."""
@@ -252,14 +265,14 @@ class SchedulerService:
 
     # -- binding --------------------------------------------------------------------------------------------------
 
-    async def _bind(self, todo: Bind, began: float) -> None:
+    async def _bind(self, todo: Bind, began: float, unit: Unit | None) -> None:
+        attempts, first_seen = (unit.attempts, unit.first_seen) if unit is not None else (1, self.now)
+        together = self._together(todo)
         try:
-            gang = len(todo.assignments) > 1
-            outcomes = await asyncio.gather(*(self._bind_one(each, patient=gang) for each in todo.assignments))
+            outcomes = await asyncio.gather(*(self._bind_one(each, together) for each in todo.assignments))
         finally:
             self._in_flight -= len(todo.assignments)
         failed = {position: outcome for position, outcome in enumerate(outcomes) if outcome.ending is not Ending.BOUND}
-        unit = self.dispatcher.queue.get(todo.unit)
         if not failed:
             self.dispatcher.bound(todo, self.now)
         else:
@@ -268,15 +281,32 @@ class SchedulerService:
         for assignment, outcome in zip(todo.assignments, outcomes, strict=True):
             bound = outcome.ending is Ending.BOUND
             self._metrics.attempt("scheduled" if bound else "error", assignment.pod.spec.scheduler_name or "", seconds)
-            if unit is not None and bound:
-                self._metrics.pod_bound(unit.attempts, self.now - unit.first_seen)
+            if bound:
+                self._metrics.pod_bound(attempts, self.now - first_seen)
         for position, outcome in failed.items():
             pod = todo.assignments[position].pod
             if outcome.ending is not Ending.GONE:
-                self._announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
                 logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})
+                if not together.ended.is_set():  # Else all of them have been told.
+                    self._announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
 
-    async def _bind_one(self, assignment: Assignment, *, patient: bool) -> Outcome:
+    def _together(self, todo: Bind) -> Together:
+        """The binds of a unit. Users hear of trouble when it begins and when it ends the attempt, not when the last bind has been answered."""
+
+        def on_refusal(pod: Pod, message: str) -> None:
+            logger.warning("bind refused, tried again", extra={"pod": pod_key(pod), "problem": message})
+            self._announcer.events.failed_scheduling(pod, f"binding failed and is tried again: {message}")
+
+        def on_end(refused: Pod, message: str) -> None:
+            others = (each.pod for each in todo.assignments if each.pod is not refused)
+            pods = (refused, *(pod for pod in others if pod.metadata.uid not in together.bound))
+            whose = f"of pod {refused.metadata.name} " if len(todo.assignments) > 1 else ""
+            self._announcer.not_bound(Refusal(todo.unit, pods, f"binding {whose}failed: {message}"))
+
+        together = Together(patient=len(todo.assignments) > 1, on_refusal=on_refusal, on_end=on_end)
+        return together
+
+    async def _bind_one(self, assignment: Assignment, together: Together) -> Outcome:
         began = time.perf_counter()
         state = self.dispatcher.state
         written = {
@@ -284,12 +314,9 @@ class SchedulerService:
             **numa_amounts_of(assignment, state),
             **topology_decision_of(assignment, state),
         }
-        outcome = await self._binder.bind(assignment.pod, assignment.node, written, patient=patient)
-        bound = outcome.ending is Ending.BOUND
-        self._metrics.bind(
-            "bound" if bound else "conflict" if outcome.passing else "refused", time.perf_counter() - began
-        )
-        if bound:
+        outcome = await self._binder.bind(assignment.pod, assignment.node, written, together)
+        self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
+        if outcome.ending is Ending.BOUND:
             self._announcer.events.scheduled(assignment.pod, assignment.node)
         return outcome
 

@@ -15,7 +15,17 @@ import pytest
 
 from bayplan.kube.client import KubeClient, Unreachable
 from bayplan.kube.core_v1 import Metadata, Pod, PodSpec
-from bayplan.services.scheduler.binder import PATIENT_TRIES, USUAL_TRIES, Binder, Ending, Outcome
+from bayplan.services.scheduler.binder import (
+    GIVEN_UP,
+    LONGEST_WAIT,
+    NOT_WANTED,
+    PATIENT_TRIES,
+    USUAL_TRIES,
+    Binder,
+    Ending,
+    Outcome,
+    Together,
+)
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 
 LOST = Unreachable("no answer")
@@ -66,7 +76,7 @@ def binder_of(
 
 def bind(client: ScriptedClient, *, patient: bool = False) -> Outcome:
     async def story() -> Outcome:
-        return await binder_of(client).bind(pod(), "n1", {}, patient=patient)
+        return await binder_of(client).bind(pod(), "n1", {}, Together(patient=patient))
 
     return in_virtual_time(story())
 
@@ -102,37 +112,52 @@ def test_every_ending(answers: list[Exception | None], found: list[Pod | Excepti
 
 
 @pytest.mark.parametrize(
-    "status, patient, tries, passing",
+    "status, patient, tries",
     [
-        (500, False, USUAL_TRIES, True),
-        (429, False, USUAL_TRIES, True),
-        (409, False, 1, True),
-        (403, False, 1, False),
-        # The others of a gang have their nodes: its place is kept, and it is tried again whatever the server says.
-        (500, True, PATIENT_TRIES, True),
-        (409, True, PATIENT_TRIES, True),
-        (403, True, PATIENT_TRIES, False),
+        (500, False, USUAL_TRIES),
+        (429, False, USUAL_TRIES),
+        (409, False, 1),
+        (403, False, 1),
+        (422, False, 1),
+        # The others of a gang have their nodes: its place is kept, and it is tried again, unless time does not heal the refusal.
+        (500, True, PATIENT_TRIES),
+        (429, True, PATIENT_TRIES),
+        (409, True, PATIENT_TRIES),
+        (403, True, 1),
+        (422, True, 1),
     ],
 )
-def test_how_often_a_refused_bind_is_tried(status: int, patient: bool, tries: int, passing: bool) -> None:
+def test_how_often_a_refused_bind_is_tried(status: int, patient: bool, tries: int) -> None:
     client = ScriptedClient([refusal(status)], [pod()])
     outcome = bind(client, patient=patient)
-    assert (len(client.sent), outcome) == (tries, Outcome(Ending.REFUSED, "no", passing=passing))
+    assert (len(client.sent), outcome) == (tries, Outcome(Ending.REFUSED, "no"))
 
 
-def test_the_server_says_when_to_come_again() -> None:
+@pytest.mark.parametrize("asked, waited", [(3.0, 3.0), (3600.0, LONGEST_WAIT)])
+def test_the_server_says_when_to_come_again_within_limits(asked: float, waited: float) -> None:
     later = refusal(429)
-    later.retry_after = 7.0
+    later.retry_after = asked
     client = ScriptedClient([later, None])
     assert bind(client).ending is Ending.BOUND
-    assert client.sent[1][0] >= 7.0
+    assert client.sent[1][0] == waited
+
+
+@pytest.mark.parametrize(
+    "answers, ending", [([refusal(500), pod(node="n1")], Ending.BOUND), ([refusal(403)], Ending.REFUSED)]
+)
+def test_a_question_that_is_not_answered_is_told_once_and_one_that_is_forbidden_not_repeated(
+    answers: list[Pod | Exception], ending: Ending, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = ScriptedClient([refusal(409)], [LOST, *answers])
+    assert bind(client).ending is ending
+    assert [record.message for record in caplog.records] == ["asked again until it is answered"]
 
 
 def test_a_bind_that_is_no_longer_wanted_is_not_sent() -> None:
     async def story() -> None:
         client = ScriptedClient(found=[pod()])
         outcome = await binder_of(client, still_wanted=lambda pod, node: False).bind(pod(), "n1", {})
-        assert (outcome.ending, outcome.passing, client.sent) == (Ending.REFUSED, True, [])
+        assert (outcome, client.sent) == (Outcome(Ending.UNSENT, NOT_WANTED), [])
 
     in_virtual_time(story())
 
@@ -178,6 +203,84 @@ def test_no_more_than_so_many_at_once() -> None:
     in_virtual_time(story())
 
 
+def test_who_waits_for_the_next_try_keeps_nobody_from_binding_elsewhere() -> None:
+    async def story() -> None:
+        client = ScriptedClient([refusal(500), None])
+        binder = binder_of(client, at_once=1)
+        first = asyncio.create_task(binder.bind(pod("a"), "n1", {}))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert binder.resting == 1
+        await binder.bind(pod("b"), "n2", {})
+        await first
+        assert ([name for _, name, _ in client.sent], binder.resting) == (["a", "b", "a"], 0)
+
+    in_virtual_time(story())
+
+
+class RefusingOne(ScriptedClient):
+    """Never takes the pod `bad`; takes all others, unless `answers` says otherwise."""
+
+    async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: object) -> None:
+        if pod == "bad":
+            self.sent.append((now(), pod, node))
+            raise refusal(403)
+        await super().bind(namespace, pod, uid, node, annotations)
+
+
+def binds_of_a_gang(client: ScriptedClient, places: list[tuple[str, str]], at_once: int = 64) -> list[Outcome]:
+    async def story() -> list[Outcome]:
+        binder, together = binder_of(client, at_once=at_once), Together(patient=True)
+        return await asyncio.gather(*(binder.bind(pod(name), node, {}, together) for name, node in places))
+
+    return in_virtual_time(story())
+
+
+def test_when_one_of_a_gang_is_refused_for_good_those_not_sent_yet_are_not_sent() -> None:
+    client = RefusingOne(seconds=1.0, found=[pod()])
+    outcomes = binds_of_a_gang(client, [("a", "n1"), ("bad", "n2"), ("c", "n1"), ("d", "n2")])
+    assert [each.ending for each in outcomes] == [Ending.BOUND, Ending.REFUSED, Ending.UNSENT, Ending.UNSENT]
+    assert outcomes[2].message == GIVEN_UP
+    assert [name for _, name, _ in client.sent] == ["a", "bad"]
+
+
+def test_one_that_waits_for_its_next_try_hears_at_once_that_its_gang_is_given_up() -> None:
+    later = refusal(503)
+    later.retry_after = 4.0
+    client = RefusingOne([later], seconds=1.0, found=[pod()])
+
+    async def story() -> None:
+        binder, together = binder_of(client), Together(patient=True)
+        waiting = asyncio.create_task(binder.bind(pod("a"), "n1", {}, together))
+        await asyncio.sleep(2)
+        await binder.bind(pod("bad"), "n2", {}, together)
+        assert ((await waiting).ending, now()) == (Ending.UNSENT, 2.0)
+
+    in_virtual_time(story())
+
+
+def test_one_that_may_be_bound_goes_on_until_that_is_certain_though_its_gang_is_given_up() -> None:
+    client = RefusingOne([LOST, None], found=[pod()])
+    outcomes = binds_of_a_gang(client, [("a", "n1"), ("bad", "n2")])
+    assert [each.ending for each in outcomes] == [Ending.BOUND, Ending.REFUSED]
+
+
+def test_of_the_refusals_of_a_gang_the_first_is_told_and_the_one_that_ends_it() -> None:
+    heard: list[tuple[str, str]] = []
+    client = ScriptedClient([refusal(500), refusal(500), refusal(403)], [pod()])
+
+    async def story() -> None:
+        together = Together(
+            patient=True,
+            on_refusal=lambda pod, message: heard.append(("first", pod.metadata.name)),
+            on_end=lambda pod, message: heard.append(("end", pod.metadata.name)),
+        )
+        await binder_of(client).bind(pod("a"), "n1", {}, together)
+
+    in_virtual_time(story())
+    assert heard == [("first", "a"), ("end", "a")]
+
+
 def test_one_that_is_cancelled_while_it_waits_harms_nobody() -> None:
     async def story() -> None:
         client = ScriptedClient(seconds=1.0)
@@ -187,7 +290,7 @@ def test_one_that_is_cancelled_while_it_waits_harms_nobody() -> None:
         second.cancel()
         assert (await first).ending is Ending.BOUND
         assert (await third).ending is Ending.BOUND
-        assert [name for _, name, _ in client.sent] == ["a", "c"]
+        assert [(when, name) for when, name, _ in client.sent] == [(0, "a"), (1, "c")]
 
     in_virtual_time(story())
 

@@ -1,0 +1,153 @@
+"""Binds of the running service: who hears of a refusal and when, whom it holds up, and what is measured.
+
+The service decides on a small cluster in virtual time, against a client that refuses the pods it is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from bayplan.kube.client import ApiError, KubeClient
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.scheduler import service as module
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler.service import SchedulerService, steady_clock
+from tests.unit.scheduling.test_dispatcher import dispatcher, on_node, pod, pod_group
+from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
+from tests.unit.services.scheduler.test_announcer import Heard
+
+
+@dataclass
+class Refusing:
+    """Takes binds within a second, but for those of the pods in `refused`."""
+
+    refused: dict[str, ApiError] = field(default_factory=dict)
+    sent: list[str] = field(default_factory=list)
+    on_bind: Callable[[str, str], None] = lambda *_: None
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: object) -> None:
+        self.sent.append(name)
+        await asyncio.sleep(1.0)
+        if name in self.refused:
+            raise self.refused[name]
+        self.on_bind(name, node)
+
+    async def get(self, resource: object, name: str, namespace: str) -> Pod:
+        return pod(name)
+
+
+class Listening(Heard):
+    """Also hears that a pod was scheduled, which is no news here."""
+
+    def scheduled(self, pod: Pod, node: str) -> None:
+        """Nothing to note."""
+
+
+def service_of(decides: Dispatcher, client: Refusing, heard: Listening) -> SchedulerService:
+    made = SchedulerService(
+        cast("KubeClient", client),
+        decides,
+        events=cast("EventRecorder", heard),
+        conditions=cast("ConditionWriter", heard),
+        gangs=cast("GangStatusWriter", heard),
+        metrics=SchedulerMetrics(),
+        clock=now,
+    )
+    made.leading = True
+    return made
+
+
+def gang_of(decides: Dispatcher, *names: str) -> None:
+    decides.set_group(pod_group(len(names)), 0)
+    for name in names:
+        decides.set_pod(pod(name, 5, gang="train"), 0)
+
+
+def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_other_binds_end() -> None:
+    decides, client, heard = (
+        dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
+        Refusing({"b": refusal(403)}),
+        Listening(),
+    )
+
+    async def story() -> None:
+        service = service_of(decides, client, heard)
+        gang_of(decides, "a", "b")
+        service._decide_for(1.0)
+        await asyncio.sleep(1.5)
+
+    in_virtual_time(story())
+    told = [line for line in heard.lines if "binding" in line]
+    assert told[0] == "event PodGroup train, FailedScheduling: binding of pod b failed: no"
+    assert "status train, waits with 2 members: binding of pod b failed: no" in told
+    assert "event b: gang ml/train: binding of pod b failed: no" in told
+    assert client.sent == ["a", "b"]
+
+
+def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> None:
+    decides, client, heard = (
+        dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
+        Refusing({"b": refusal(500)}),
+        Listening(),
+    )
+
+    async def story() -> None:
+        gang_of(decides, "a", "b")
+        service_of(decides, client, heard)._decide_for(1.0)
+        await asyncio.sleep(1.01)
+
+    in_virtual_time(story())
+    assert [line for line in heard.lines if line.startswith("event")] == [
+        "event b: binding failed and is tried again: no"
+    ]
+
+
+def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_IN_FLIGHT", 1)
+    decides, client = dispatcher("n1", "n2"), Refusing({"a": refusal(500)})
+
+    async def story() -> None:
+        service = service_of(decides, client, Listening())
+        decides.set_pod(pod("a", 5), 0)
+        decides.set_pod(pod("b", 5), 0)
+        service._decide_for(1.0)
+        await asyncio.sleep(1.01)
+        service._decide_for(1.0)
+        await asyncio.sleep(0.01)
+        assert client.sent == ["a", "b"]
+
+    in_virtual_time(story())
+
+
+def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the_answer() -> None:
+    decides = dispatcher("n1")
+    client = Refusing(on_bind=lambda name, node: decides.set_pod(on_node(pod(name), node), now()))
+
+    async def story() -> str:
+        service = service_of(decides, client, Listening())
+        decides.set_pod(pod("a"), 0)
+        await asyncio.sleep(4)
+        service._decide_for(1.0)
+        await asyncio.sleep(2)
+        return service._metrics.text().decode()
+
+    text = in_virtual_time(story())
+    assert 'scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="1"} 5.0' in text
+    assert 'bayplan_binds_total{result="bound"} 1.0' in text
+
+
+def test_a_wall_clock_that_is_set_back_changes_nothing() -> None:
+    wall, passed = [1000.0], [5.0]
+    clock = steady_clock(lambda: wall[0], lambda: passed[0])
+    assert clock() == 1000.0
+    wall[0], passed[0] = 400.0, 8.0
+    assert clock() == 1003.0
