@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
@@ -18,21 +19,42 @@ WAITS = "asks for a gang, and no pod grouper has put it into one yet; `bayplan p
 
 
 class GroupedElsewhere:
-    """Tells `is_held` about pods of these schedulers that wait for somebody else to group them."""
+    """Tells `is_held` about pods of these schedulers that wait for somebody else to group them, and `is_free` the key of one that no longer does."""
 
-    def __init__(self, scheduler_names: Collection[str], is_held: Callable[[Pod, str], None]) -> None:
+    def __init__(
+        self,
+        scheduler_names: Collection[str],
+        is_held: Callable[[Pod, str], None],
+        is_free: Callable[[str], None],
+    ) -> None:
         self._scheduler_names = frozenset(scheduler_names)
         self._is_held = is_held
+        self._is_free = is_free
+        self._held: set[str] = set()
 
     def take(self, resource: Resource[Any], news: News) -> None:
         """Look through news about pods."""
         if resource != PODS:
             return
         if isinstance(news, Changes):
-            pods = [change.object for change in news.changes if change.kind != "DELETED"]
-        else:
-            pods = news.items if isinstance(news, Listed) else []
+            for change in news.changes:
+                self._look_at(change.object, gone=change.kind == "DELETED")
+            return
+        pods = news.items if isinstance(news, Listed) else []
+        for key in self._held - {pod_key(pod) for pod in pods}:
+            self._free(key)
         for pod in pods:
-            ours = pod.spec.scheduler_name in self._scheduler_names and not pod.spec.node_name
-            if ours and asks_for_group(pod):
-                self._is_held(pod, WAITS)
+            self._look_at(pod)
+
+    def _look_at(self, pod: Pod, *, gone: bool = False) -> None:
+        ours = pod.spec.scheduler_name in self._scheduler_names and not pod.spec.node_name
+        if ours and not gone and asks_for_group(pod):
+            self._held.add(pod_key(pod))
+            self._is_held(pod, WAITS)
+        else:
+            self._free(pod_key(pod))
+
+    def _free(self, key: str) -> None:
+        if key in self._held:
+            self._held.remove(key)
+            self._is_free(key)

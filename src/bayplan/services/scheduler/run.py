@@ -105,7 +105,7 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         logger.info("serving health", extra={"port": port, "server": access.server})
         grouper = None
         if books is None:
-            service.also_tell = GroupedElsewhere(configuration.profiles, service.is_held).take
+            service.also_tell = GroupedElsewhere(configuration.profiles, service.is_held, service.is_free).take
         else:
             grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
             service.also_tell = books.take

@@ -11,6 +11,7 @@ from bayplan.kube.meta_v1 import Change
 from bayplan.kube.resources import NODES, PODS
 from bayplan.scheduling.grouping.expecting import asks_for_group
 from bayplan.services.scheduler.grouped_elsewhere import WAITS, GroupedElsewhere
+from bayplan.services.scheduler.intake import News
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, job, pod_of
 
 LABEL = "bayplan.io/pod-group"
@@ -33,14 +34,14 @@ def test_what_a_pod_asks_for_itself(metadata: dict[str, object], expected: bool)
     assert asks_for_group(pod_of(job(), 0, **metadata)) is expected
 
 
+def with_spec(pod: Pod, **spec: object) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec))
+
+
 def test_pods_of_ours_that_wait_are_told() -> None:
     told: list[tuple[str, str]] = []
-    elsewhere = GroupedElsewhere(["bayplan"], lambda pod, why: told.append((pod.metadata.name, why)))
+    elsewhere = GroupedElsewhere(["bayplan"], lambda pod, why: told.append((pod.metadata.name, why)), lambda key: None)
     asks = pod_of(job(), 0, annotations=TOPOLOGY)
-
-    def with_spec(pod: Pod, **spec: object) -> Pod:
-        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec))
-
     others = [pod_of(job(), 1), with_spec(asks, scheduler_name="another"), with_spec(asks, node_name="n1")]
     elsewhere.take(PODS, Listed([asks, *others], "1", []))
     assert told == [("train-0", WAITS)]
@@ -48,3 +49,25 @@ def test_pods_of_ours_that_wait_are_told() -> None:
     assert len(told) == 2
     elsewhere.take(NODES, Listed([], "1", []))
     assert len(told) == 2
+
+
+ASKS = pod_of(job(), 0, annotations=TOPOLOGY)
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        Changes([Change("DELETED", ASKS)], []),
+        Changes([Change("MODIFIED", pod_of(job(), 0, annotations=TOPOLOGY, labels={LABEL: "g"}))], []),
+        Changes([Change("MODIFIED", with_spec(ASKS, node_name="n1"))], []),
+        Listed([], "2", []),
+    ],
+    ids=["deleted", "grouped", "bound", "deleted while nobody watched"],
+)
+def test_what_was_to_be_said_about_one_that_waits_no_longer_is_dropped(news: News) -> None:
+    free: list[str] = []
+    elsewhere = GroupedElsewhere(["bayplan"], lambda pod, why: None, free.append)
+    elsewhere.take(PODS, Listed([ASKS], "1", []))
+    for _ in range(2):
+        elsewhere.take(PODS, news)
+    assert free == ["ml/train-0"]
