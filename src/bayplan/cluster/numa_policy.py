@@ -29,11 +29,13 @@ def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[P
 
 
 def _problem(policy: str, request: PodRequest) -> str:
-    if policy not in POLICIES:
-        return f'"{policy}" is no policy, so no node has it; expected {", ".join(POLICIES)}'
+    unknown = "" if policy in POLICIES else f" is no policy (expected {', '.join(POLICIES)}), and"
     if not request.guaranteed:
         why = f"the pod is {request.qos.value}, and kubelets align CPUs of Guaranteed pods only"
-        return f'"{policy}" has no effect: {why} (limits equal to requests for cpu and memory)'
+        return f'"{policy}"{unknown} has no effect: {why} (limits equal to requests for cpu and memory)'
+    if unknown:
+        # Which plugins will judge the pod is not known here.
+        return f'"{policy}"{unknown} no node has it; a scheduler without the plugin numa-aware takes no notice of it'
     shared = [each.name for each in request.containers if not request.exclusive_cpus(each)]
     if shared:
         why = f"container {shared[0]} asks for no whole number of CPUs, and only those are aligned"

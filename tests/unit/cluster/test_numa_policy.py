@@ -35,11 +35,22 @@ def burstable(policy: str) -> Pod:
             policy_pod("Restricted", 4),
             [
                 (
-                    f'{AT}"Restricted" is no policy, so no node has it;'
-                    " expected none, best-effort, restricted, single-numa-node"
+                    f'{AT}"Restricted" is no policy (expected none, best-effort, restricted, single-numa-node),'
+                    " and no node has it; a scheduler without the plugin numa-aware takes no notice of it"
                 )
             ],
             id="unknown policy",
+        ),
+        pytest.param(
+            burstable("Restricted"),
+            [
+                (
+                    f'{AT}"Restricted" is no policy (expected none, best-effort, restricted, single-numa-node),'
+                    " and has no effect: the pod is Burstable, and kubelets align CPUs of Guaranteed pods only"
+                    " (limits equal to requests for cpu and memory)"
+                )
+            ],
+            id="unknown policy of a pod that goes anywhere",
         ),
         pytest.param(
             burstable("restricted"),

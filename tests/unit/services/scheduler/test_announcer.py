@@ -265,8 +265,9 @@ class TestProblemsWithObjects:
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
         assert heard.lines == [
             (
-                f'event Pod pod, NotSupported: {where}: "Restricted" is no policy, so no node has it;'
-                " expected none, best-effort, restricted, single-numa-node"
+                f'event Pod pod, NotSupported: {where}: "Restricted" is no policy'
+                " (expected none, best-effort, restricted, single-numa-node), and no node has it;"
+                " a scheduler without the plugin numa-aware takes no notice of it"
             )
         ]
 
