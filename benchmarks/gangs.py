@@ -137,7 +137,7 @@ def _changed(scheduler: GangScheduler, gang: Gang) -> Callable[[], float]:
 
 
 def _has_gpu(state: ClusterState, row: int) -> bool:
-    return bool(state.columns.free[state.columns.resource(GPU), row] >= 1)
+    return bool(state.columns.free[state.columns.index_of(GPU), row] >= 1)
 
 
 def _median(measure: Callable[[], float]) -> float:

@@ -152,4 +152,4 @@ def free_in_zones(state: ClusterState, name: str, resource: str) -> list[int]:
 
 def free_on(state: ClusterState, name: str, resource: str) -> int:
     """What is left of a resource on a node in sum."""
-    return int(state.columns.free[state.columns.resource(resource), state.rows[name]])
+    return int(state.columns.free[state.columns.index_of(resource), state.rows[name]])

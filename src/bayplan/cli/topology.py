@@ -69,7 +69,7 @@ def topology(
         session = Session.open(cluster, config, scheduler_name)
     tree = tree_named(session, name)
     depth = level_named(tree, level) + 1 if level is not None else max(len(tree.levels), 1)
-    known = session.state.columns.resource_names
+    known = list(session.state.columns.resource_index)
     shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree)
     pod = shape_of(session, requests, files)
     if pod is None:

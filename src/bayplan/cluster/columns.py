@@ -28,6 +28,9 @@ UNKNOWN = -1
 # These have the same index in every cluster.
 FIRST_RESOURCES = (CPU, MEMORY, PODS)
 
+# Combinations of resources whose indexes are kept.
+MOST_KEPT = 4096
+
 # Columns of which it is worth knowing whether all nodes agree: then one test answers for the whole cluster.
 TALLIED = ("topology", "policy", "scope", "cpu_static", "cpu_group", "memory_static", "zone_count", "hardware_class")
 
@@ -40,6 +43,8 @@ class Columns:
         self.resource_names: list[str] = []
         self.resource_index: dict[str, int] = {}
         self._indexes: dict[tuple[str, ...], NDArray[np.intp]] = {}
+        # By resource that no node has, what pods that were bound all the same take of it, by row.
+        self._taken_of_nothing: dict[str, dict[int, float]] = {}
 
         # Per resource and node.
         self.allocatable: FloatColumn = np.zeros((resources, rows))
@@ -74,18 +79,31 @@ class Columns:
         self._total_reach: dict[int, FloatColumn] = {}
         for name in FIRST_RESOURCES:
             self.resource(name)
+        # Pods may ask for anything. What no node has needs no column of its own: one of zeros answers for all of that.
+        self.of_no_node = self._new_column("")
 
     def resource(self, name: str) -> int:
-        """The index of a resource, added if it is new."""
+        """The index of a resource that a node has, added if it is new."""
         index = self.resource_index.get(name)
         if index is None:
-            index = len(self.resource_names)
-            if index == self.allocatable.shape[0]:
-                self._grow(resources=2 * index)
-            self.resource_names.append(name)
-            self._rows_aligning.append(0)
-            self.resource_index[name] = index
+            index = self.resource_index[name] = self._new_column(name)
+            self._indexes.clear()
+            self.layout_cache.clear()
+            for row, amount in self._taken_of_nothing.pop(name, {}).items():
+                self.free[index, row] -= amount
         return index
+
+    def _new_column(self, name: str) -> int:
+        index = len(self.resource_names)
+        if index == self.allocatable.shape[0]:
+            self._grow(resources=2 * index)
+        self.resource_names.append(name)
+        self._rows_aligning.append(0)
+        return index
+
+    def index_of(self, name: str) -> int:
+        """The index of a resource that a pod asks for; of one that no node has, a column of zeros."""
+        return self.resource_index.get(name, self.of_no_node)
 
     def put_allocatable(self, row: int, allocatable: Mapping[str, int]) -> None:
         """What a node offers from now on; what is used of it stays used."""
@@ -107,14 +125,24 @@ class Columns:
 
     def take(self, resource: str, row: int, amount: float) -> None:
         """Take an amount from what a node has free; a negative one is given back."""
-        index = self.resource(resource)  # before the array is looked at: a new resource may replace it by a larger one
-        self.free[index, row] -= amount
+        index = self.resource_index.get(resource)
+        if index is not None:
+            self.free[index, row] -= amount
+            return
+        taken = self._taken_of_nothing.setdefault(resource, {})
+        taken[row] = taken.get(row, 0.0) + amount
+        if not taken[row]:
+            del taken[row]
+        if not taken:
+            del self._taken_of_nothing[resource]
 
     def indexes(self, names: tuple[str, ...]) -> NDArray[np.intp]:
-        """The indexes of several resources. One that nobody offers is a column of zeros like any other."""
+        """`index_of` for several resources."""
         known = self._indexes.get(names)
         if known is None:
-            known = self._indexes[names] = np.array([self.resource(name) for name in names], dtype=np.intp)
+            if len(self._indexes) > MOST_KEPT:
+                self._indexes.clear()
+            known = self._indexes[names] = np.array([self.index_of(name) for name in names], dtype=np.intp)
         return known
 
     def add_row(self) -> int:

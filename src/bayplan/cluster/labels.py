@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from bayplan.kube.core_v1 import Node
 
 ABSENT = 0
+# Pods may ask for any label. Columns of labels that no node has had are all alike, and quickly made: no more of them are kept.
+MOST_UNUSED = 256
 
 
 class LabelColumns:
@@ -27,6 +29,7 @@ class LabelColumns:
         """One number per row for a label key."""
         codes = self._codes.get(key)
         if codes is None:
+            self._drop_unused()
             self._values[key] = [""]
             self._numbers[key] = {}
             codes = self._codes[key] = np.zeros(0, dtype=np.int32)
@@ -40,6 +43,13 @@ class LabelColumns:
         """The text behind each number of `codes(key)`; entry 0 stands for "absent"."""
         self.codes(key)
         return self._values[key]
+
+    def _drop_unused(self) -> None:
+        """If there are too many columns of labels that no node has had, make them again when they are asked for."""
+        unused = [key for key, values in self._values.items() if len(values) == 1]
+        if len(unused) >= MOST_UNUSED:
+            for key in unused:
+                del self._codes[key], self._values[key], self._numbers[key]
 
     def update(self, row: int) -> None:
         """A node changed: encode its labels again in every column that exists."""

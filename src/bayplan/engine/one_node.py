@@ -62,7 +62,7 @@ def worst_zone_score(
     for name, amount in amounts.items():
         weight = max(weights.get(name, 1), 1)
         weight_sum += weight
-        index = columns.resource(name)
+        index = columns.index_of(name)
         exact = columns.zone_available[index, : len(totals), row].tolist()
         wanted, free = (-(-amount // 1000), [-(-left // 1000) for left in exact]) if name == CPU else (amount, exact)
         totals = [

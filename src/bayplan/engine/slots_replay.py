@@ -120,7 +120,7 @@ def _amounts(columns: Columns, demand: Demand, rows: RowNumbers, possible: NDArr
     """The numbers that decide, one line per node: what its zones have left, what devices it has in sum, and the limit."""
     blocks = [possible[np.newaxis, :]]
     for name, _ in demand.in_sum:
-        index = columns.resource(name)
+        index = columns.index_of(name)
         blocks.append(columns.zone_available[index][:, rows])
         if name != CPU and not is_memory(name):
             blocks.append(columns.allocatable[index : index + 1, rows])

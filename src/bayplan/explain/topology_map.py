@@ -89,7 +89,7 @@ def topology_map(
     columns = state.columns
     free, total = {}, {}
     for name in resources:
-        index = columns.resource(name)
+        index = columns.index_of(name)
         free[name] = np.maximum(columns.free[index][tree.rows], 0).astype(np.int64)
         total[name] = columns.allocatable[index][tree.rows].astype(np.int64)
     if slots is not None and pod is not None:
@@ -186,7 +186,7 @@ def _slots_if_idle(state: ClusterState, tree: Tree, pod: PodClass) -> Counts:
     columns = state.columns
     asked = {**pod.request.total, PODS: 1}
     times = [
-        columns.allocatable[columns.resource(name)][tree.rows] // amount for name, amount in asked.items() if amount
+        columns.allocatable[columns.index_of(name)][tree.rows] // amount for name, amount in asked.items() if amount
     ]
     fewest: Counts = np.minimum.reduce(times).astype(np.int64)
     return fewest

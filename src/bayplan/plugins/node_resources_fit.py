@@ -50,8 +50,7 @@ class NodeResourcesFit:
         """The same for one node."""
         columns = state.columns
         for position, (name, amount) in enumerate(asked_of_node(pod), start=1):
-            index = columns.resource(name)  # may grow the columns, so it comes first
-            if columns.free[index, row] < amount:
+            if columns.free[columns.index_of(name), row] < amount:
                 return position
         return 0
 

@@ -233,5 +233,5 @@ def node_sums(state: ClusterState, tree: Tree, classes: Sequence[PodClass]) -> t
     """What pods of each class take of a node in sum, and what each position has, for the resources that any asks for."""
     names = sorted({name for pod in classes for name, amount in pod.request.total.items() if amount} | {PODS})
     amounts = np.array([[float({**pod.request.total, PODS: 1}.get(name, 0)) for name in names] for pod in classes])
-    free = np.stack([state.columns.free[state.columns.resource(name)][tree.rows] for name in names])
+    free = np.stack([state.columns.free[state.columns.index_of(name)][tree.rows] for name in names])
     return amounts, free

@@ -29,6 +29,9 @@ class ParkedClasses(Generic[_Class]):
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        # Those who ask for something that no node has, with all that they ask for; and how many resources there were then.
+        self._in_vain: dict[_Class, tuple[tuple[str, int], ...]] = {}
+        self._resources = 0
         self._asked: FloatColumn = np.full((0, 0), NOBODY)
         self._classes: list[_Class | None] = []
         self._line_of: dict[_Class, int] = {}
@@ -39,7 +42,8 @@ class ParkedClasses(Generic[_Class]):
         if parked in self._line_of:
             return
         columns = self._state.columns
-        amounts = [(columns.resource(name), amount) for name, amount in asked]
+        asked = tuple(asked)
+        amounts = [(columns.index_of(name), amount) for name, amount in asked]
         if not self._free_lines:
             self._free_lines.append(len(self._classes))
             self._classes.append(None)
@@ -50,9 +54,12 @@ class ParkedClasses(Generic[_Class]):
         self._asked[line] = NOT_ASKED
         for index, amount in amounts:
             self._asked[line, index] = amount
+            if index == columns.of_no_node:
+                self._in_vain[parked] = asked
 
     def remove(self, parked: _Class) -> None:
         """A class is parked no more."""
+        self._in_vain.pop(parked, None)
         line = self._line_of.pop(parked)
         self._classes[line] = None
         self._asked[line] = NOBODY
@@ -60,7 +67,14 @@ class ParkedClasses(Generic[_Class]):
 
     def that_may_fit(self, rows: Rows) -> list[_Class]:
         """The classes for which one of the rows has enough of everything in sum."""
-        free = self._state.columns.free[: self._asked.shape[1]][:, rows]
+        columns = self._state.columns
+        if self._resources != len(columns.resource_names):
+            # Nodes have something that no node had: it may be what these ask for.
+            self._resources = len(columns.resource_names)
+            for parked, asked in list(self._in_vain.items()):
+                self.remove(parked)
+                self.add(parked, asked)
+        free = columns.free[: self._asked.shape[1]][:, rows]
         if free.shape[1] > ROW_BY_ROW:
             free = free.max(axis=1, keepdims=True)
         fit = np.zeros(len(self._asked), dtype=np.bool_)

@@ -41,7 +41,41 @@ def test_a_resource_keeps_its_index() -> None:
     first = [columns.resource(f"example.com/r{number}") for number in range(20)]
     assert [columns.resource(f"example.com/r{number}") for number in range(20)] == first
     assert [columns.resource(name) for name in FIRST_RESOURCES] == [0, 1, 2]
-    assert columns.indexes((GPU, "cpu")).tolist() == [columns.resource(GPU), 0]
+    assert columns.indexes(("example.com/r7", "cpu")).tolist() == [columns.resource("example.com/r7"), 0]
+
+
+class TestResourcesThatNoNodeHas:
+    def test_need_no_column_however_many_are_asked_for(self) -> None:
+        columns = Columns()
+        columns.add_row()
+        before = len(columns.resource_names)
+        asked = {columns.index_of(f"example.com/{number}") for number in range(1000)}
+        assert asked == {columns.indexes(("example.com/any",))[0]} == {columns.of_no_node}
+        assert len(columns.resource_names) == before
+        assert not columns.free[columns.of_no_node].any()
+
+    def test_have_one_as_soon_as_a_node_has_them(self) -> None:
+        columns = Columns()
+        row = columns.add_row()
+        assert columns.indexes((GPU,)).tolist() == [columns.of_no_node]
+        columns.put_allocatable(row, {GPU: 8})
+        assert columns.indexes((GPU,)).tolist() == [columns.index_of(GPU)] != [columns.of_no_node]
+        assert columns.free[columns.index_of(GPU), row] == 8
+
+    def test_count_what_was_taken_before(self) -> None:
+        """A pod that names its node itself may take what nobody has; a plugin that brings it may come later."""
+        columns = Columns()
+        row = columns.add_row()
+        for name, amount in (
+            (GPU, 3.0),
+            (GPU, 2.0),
+            (GPU, -3.0),
+            ("example.com/other", 1.0),
+            ("example.com/other", -1.0),
+        ):
+            columns.take(name, row, amount)
+        columns.put_allocatable(row, {GPU: 8, "example.com/other": 1})
+        assert [columns.free[columns.index_of(name), row] for name in (GPU, "example.com/other")] == [6, 1]
 
 
 class TestTallies:

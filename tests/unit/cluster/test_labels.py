@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.labels import LabelColumns
+from bayplan.cluster.labels import ABSENT, MOST_UNUSED, LabelColumns
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Node
 from tests.helpers import node
@@ -68,3 +68,14 @@ def test_new_nodes_are_encoded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     state.set_node(node("new", labels={"rack": "r9"}))
     assert values_by_node(state, "rack")["new"] == "r9"
     assert len(encoded) == 1
+
+
+def test_labels_that_no_node_has_do_not_add_up() -> None:
+    state = ClusterState()
+    state.set_node(node("a", labels={"disk": "ssd"}))
+    state.labels.codes("disk")
+    for number in range(3 * MOST_UNUSED):
+        assert state.labels.codes(f"asked/{number}").tolist() == [ABSENT]
+    assert len(state.labels._codes) <= MOST_UNUSED + 1
+    state.set_node(node("a", labels={"disk": "ssd", "asked/0": "yes"}))
+    assert [values_by_node(state, key)["a"] for key in ("disk", "asked/0", "asked/1")] == ["ssd", "yes", None]

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Pod
@@ -107,18 +107,20 @@ class TestNodes:
 
 
 class TestManyResources:
-    """The ninth and the seventeenth name of a resource make the columns grow while somebody writes to them."""
+    """The ninth and the seventeenth column make all of them grow while somebody writes to them."""
 
     @pytest.mark.parametrize("known", [8, 16])
     def test_a_bound_pod_may_be_the_first_to_name_a_resource(self, known: int) -> None:
-        names = [f"example.com/d{number}" for number in range(known - 3)]  # cpu, memory and pods are always there
+        names = [f"example.com/d{number}" for number in range(known - len(Columns().resource_names))]
         state = cluster(nodes=[node("n1", dict.fromkeys(names, 2))])
         assert len(state.columns.resource_names) == known
         state.set_pod(bound(simple_pod({"example.com/new": 1, "cpu": 1}), "n1"))
-        assert free_on(state, "n1", "example.com/new") == -1
+        assert len(state.columns.resource_names) == known
+        state.set_node(node("n1", dict.fromkeys((*names, "example.com/new"), 2)))
+        assert free_on(state, "n1", "example.com/new") == 1
         assert free_on(state, "n1", names[-1]) == 2
         state.remove_pod("default/pod")
-        assert free_on(state, "n1", "example.com/new") == 0
+        assert free_on(state, "n1", "example.com/new") == 2
 
 
 class TestReports:

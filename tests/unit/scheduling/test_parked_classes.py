@@ -81,3 +81,11 @@ def test_whoever_is_removed_makes_room_for_another() -> None:
     classes.add("third", {"cpu": CPUS}.items())
     assert hopeful(classes, [0]) == ["third", "second"]
     assert len(classes) == 2
+
+
+def test_a_node_with_something_that_no_node_had_gives_hope_to_those_who_ask_for_it() -> None:
+    state = cluster(nodes=[node("n0", {"cpu": 2})])
+    classes = parked(state, new={"cpu": CPUS, "example.com/new": 1}, other={"example.com/other": 1})
+    assert hopeful(classes, [0]) == []
+    state.set_node(node("n0", {"cpu": 2, "example.com/new": 1}))
+    assert hopeful(classes, [0]) == ["new"]
