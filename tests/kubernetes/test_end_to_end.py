@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bayplan.services.scheduler.announcer import MEMBERS_WITH_EVENTS
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import PROGRAM, running_scheduler
@@ -122,15 +123,32 @@ def assert_gangs_share_a_rack(plane: ControlPlane, namespace: str, gangs: list[s
 
 
 def assert_those_that_wait_are_told_why(plane: ControlPlane, namespace: str) -> None:
-    for name, words in (("too-large", "no node has enough cpu"), ("too-wide-0", "gang")):
+    for name, words in (("too-large", "no node has enough cpu"), ("too-wide-0", "needs 90 slots")):
         wait_until_told(plane, namespace, name, words)
     answer = why(plane, f"{namespace}/too-large")
     assert answer.returncode == 1
     assert answer.stdout.startswith(f"{namespace}/too-large is Pending")
     assert why_it_waits(plane, namespace, "too-large").partition(".")[0] in answer.stdout.splitlines()[0]
-    gang = why(plane, f"podgroup/{namespace}/too-wide")
-    assert gang.returncode == 1
-    assert "needs 90 slots in one rack" in gang.stdout.splitlines()[0]
+    for name in (f"podgroup/{namespace}/too-wide", f"{namespace}/too-wide-0"):
+        gang = why(plane, name)
+        assert gang.returncode == 1
+        assert gang.stdout.startswith(f"{name.removeprefix('podgroup/')} is Pending")
+        assert "needs 90 slots in one rack" in gang.stdout.splitlines()[0]
+    assert_a_gang_is_told_by_few_events(plane, namespace)
+
+
+def assert_a_gang_is_told_by_few_events(plane: ControlPlane, namespace: str) -> None:
+    """All of them about its real reason, however its pods arrived."""
+
+    def told() -> list[dict[str, Any]]:
+        events = plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+        return [event for event in events if event["regarding"]["name"].startswith("too-wide")]
+
+    wait_until(
+        lambda: len({event["regarding"]["name"] for event in told()}) == 1 + MEMBERS_WITH_EVENTS,
+        "the PodGroup and a few members have events",
+    )
+    assert all("needs 90 slots" in event["note"] for event in told())
 
 
 def why(plane: ControlPlane, name: str) -> subprocess.CompletedProcess[str]:
