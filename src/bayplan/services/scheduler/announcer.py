@@ -55,13 +55,16 @@ class _Refused:
 
     def put_anew(self, refusal: Refusal, now: float) -> None:
         """One that says something else than the last begins to wait again."""
-        _, before = self._by_unit.get(refusal.unit, (now, None))
-        if before is None or before.reason != refusal.reason:
+        _, before = self._by_unit.get(refusal.unit, (now, refusal))
+        if before.reason != refusal.reason:
             self.drop(refusal.unit)
-            self._by_unit[refusal.unit] = (now, refusal)
+        self.put(refusal, now)
 
     def drop(self, unit: str) -> None:
         self._by_unit.pop(unit, None)
+
+    def clear(self) -> None:
+        self._by_unit.clear()
 
     def take(self, now: float) -> Refusal | None:
         """One that is due."""
@@ -114,6 +117,11 @@ class Announcer:
         """What was to be said about a unit is no longer true."""
         for each in (self._refused, self._arriving, self._stuck):
             each.drop(unit)
+
+    def withdraw_all(self) -> None:
+        """Another instance leads, and says what there is to say."""
+        for each in (self._refused, self._arriving, self._stuck):
+            each.clear()
 
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""

@@ -199,6 +199,7 @@ class SchedulerService:
     def step_down(self) -> None:
         """Another instance may lead from now on: nothing more is sent."""
         self.leading = False
+        self._announcer.withdraw_all()
 
     def _decide_for(self, seconds: float) -> bool:
         """Decide for a moment; True if there is more to decide right away. One that was frozen and lost its lease decides nothing more."""
@@ -215,8 +216,8 @@ class SchedulerService:
                 return False
             took = time.perf_counter() - began
             self._metrics.decided(took)
-            attempted = isinstance(todo, Bind) or (isinstance(todo, Refusal) and not todo.undecided)
-            if isinstance(todo, Bind | Refusal) and attempted and todo.unit.startswith(GANG):
+            undecided = isinstance(todo, Refusal) and todo.undecided
+            if isinstance(todo, Bind | Refusal) and todo.unit.startswith(GANG) and not undecided:
                 self._metrics.gang_attempt("scheduled" if isinstance(todo, Bind) else "unschedulable", took)
             self._carry_out(todo, began)
             if time.perf_counter() > end:

@@ -23,6 +23,7 @@ from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.scheduler import announcer as module
 from bayplan.services.scheduler.announcer import ARRIVES_FOR, MEMBERS_WITH_EVENTS, STANDS_FOR, STUCK_FOR, Announcer
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from tests.helpers import simple_pod
@@ -97,6 +98,16 @@ def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
     announces.placed("ml/a", [pod_named("a")])
     announces.explain_for(1.0, 100.0 + A_WHILE)
     assert heard.lines == ["forget uid-a"]
+
+
+def test_one_that_no_longer_leads_tells_nothing() -> None:
+    announces, heard, _ = announcer()
+    announces.refused(refusal("ml/a", "no room", "a"), 100.0)
+    announces.refused(refusal("gang ml/train", "waits for pods: 1 of 2", "b"), 100.0)
+    announces.withdraw_all()
+    assert announces.next_time is None
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert heard.lines == []
 
 
 def test_an_object_that_cannot_be_is_not_called_unschedulable() -> None:
@@ -213,6 +224,16 @@ def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
         announces.placed("gang volcano ml/train", [])
     told = 'queue: "research" is kept, but bayplan has no queues or quotas'
     assert heard.lines == [f"event PodGroup train, NotSupported: {told}"]
+
+
+def test_what_many_pod_groups_ask_for_in_vain_is_remembered_of_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    announces, heard, dispatcher = announcer()
+    for name in ("a", "b", "c", "c", "a"):
+        group = {"metadata": {"name": name, "namespace": "ml", "uid": name}, "spec": {"queue": "research"}}
+        dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
+        announces.placed(f"gang volcano ml/{name}", [])
+    assert [line.split()[2] for line in heard.lines] == ["a,", "b,", "c,", "a,"]
 
 
 def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:

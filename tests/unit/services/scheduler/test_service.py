@@ -130,3 +130,12 @@ def test_a_gang_that_cannot_even_be_queued_keeps_nobody_else_waiting(
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         "a turn failed, the next one follows"
     ]
+
+
+def test_a_gang_that_waits_for_its_pods_is_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[str] = []
+    monkeypatch.setattr(SchedulerMetrics, "attempt", lambda _, result, *__: attempts.append(result))
+    monkeypatch.setattr(SchedulerMetrics, "gang_attempt", lambda _, result, *__: attempts.append(f"gang {result}"))
+    pods = [waiting_pod("alone"), waiting_pod("member", gang="train")]
+    assert placed_in_spite_of(lambda service, patch: None, monkeypatch, *pods) == ["alone"]
+    assert attempts == ["scheduled"]
