@@ -57,6 +57,14 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class Removing:
+    """The end begins; an API server that does not answer is given up after `patience`."""
+
+    nodes: int
+    patience: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class Removed:
     """The end: how many of the nodes are gone from the API server."""
 
@@ -64,7 +72,7 @@ class Removed:
     of: int
 
 
-News = Registered | Ready | Refused | Summary | Trouble | Removed
+News = Registered | Ready | Refused | Summary | Trouble | Removing | Removed
 
 
 def news_line(news: News) -> str:
@@ -85,6 +93,8 @@ def news_line(news: News) -> str:
             return f"{holding:,} pods on nodes; so far {admitted:,} admitted, {in_all}, {deleted:,} deleted, {reports:,} reports written"
         case Trouble(problem, times):
             return f"{problem} ({times:,} times)" if times > 1 else problem
+        case Removing(nodes, patience):
+            return f"removing {nodes:,} nodes; gives up if the API server does not answer for {patience:.0f} s (Ctrl-C ends at once)"
         case Removed(nodes, of):
             return f"{nodes:,} nodes removed" if nodes == of else f"{nodes:,} of {of:,} nodes removed"
 

@@ -35,7 +35,9 @@ HEARTBEATS_IN_A_LEASE = 4
 LEASE_WITHOUT_HEARTBEAT: Seconds = 3600.0
 # Heartbeats are spread over time, a few nodes in each tick.
 TICK: Seconds = 0.25
-PATIENCE = 3  # requests without an answer
+# At the end, an API server is given up after so many requests that do not reach it, or one that it is silent to for so long.
+PATIENCE = 3
+NO_ANSWER_AFTER: Seconds = 10.0
 GONE = 404
 CONFLICT = 409
 
@@ -149,6 +151,9 @@ class Registration:
             except Unreachable as trouble:
                 no_answer += 1
                 self._on_trouble(str(trouble))
+            except TimeoutError:
+                no_answer = PATIENCE
+                self._on_trouble(f"the API server has not answered for {NO_ANSWER_AFTER:.0f} s")
             except ApiError as error:
                 self._on_trouble(str(error))
 
@@ -166,9 +171,10 @@ def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:
 
 
 async def _gone(deletion: Awaitable[None]) -> None:
-    """Delete what may be gone already, or replaced by something that is not ours."""
+    """Delete what may be gone already, or replaced by something that is not ours. Raises `TimeoutError` if there is no answer soon."""
     try:
-        await deletion
+        async with asyncio.timeout(NO_ANSWER_AFTER):
+            await deletion
     except ApiError as error:
         if error.status not in (GONE, CONFLICT):
             raise

@@ -18,8 +18,8 @@ from bayplan.kube.decoding import Broken
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS, Resource
 from bayplan.kube.watch import Absent, Changes, Listed, WatchSettings, follow
 from bayplan.services.kubelets.fleet import Fleet
-from bayplan.services.kubelets.news import News, Ready, Refused, Registered, Removed, Summary, Trouble
-from bayplan.services.kubelets.registration import Progress, Registration
+from bayplan.services.kubelets.news import News, Ready, Refused, Registered, Removed, Removing, Summary, Trouble
+from bayplan.services.kubelets.registration import NO_ANSWER_AFTER, Progress, Registration
 from bayplan.services.kubelets.settings import KubeletsSettings
 from bayplan.services.kubelets.writer import Writer
 from bayplan.services.kubelets.writes import SetPodStatus, Write
@@ -112,6 +112,7 @@ class _Service:
         """Remove what was registered."""
         registered = len(self._registration.uids)
         if registered:
+            self._tell(Removing(registered, NO_ANSWER_AFTER))
             removed = await self._registration.remove(progress)
             self._tell_troubles()
             self._tell(Removed(removed, registered))

@@ -1,13 +1,17 @@
-"""Heartbeats: every node once in each, evenly spread."""
+"""Heartbeats: every node once in each, evenly spread. The end: an API server that does not answer is given up soon."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from itertools import islice
+from typing import cast
 
 import pytest
 
-from bayplan.services.kubelets.registration import turns
+from bayplan.kube.client import KubeClient
+from bayplan.services.kubelets.registration import NO_ANSWER_AFTER, Registration, turns
+from tests.unit.services.edges.small_server import in_virtual_time, now
 
 
 @pytest.mark.parametrize("nodes", [1, 3, 40, 5000])
@@ -16,3 +20,25 @@ def test_every_node_has_its_turn_once_in_a_heartbeat(nodes: int) -> None:
     ticks = list(islice(turns(names, 1 / 40), 40 * 3))
     assert Counter(name for tick in ticks for name in tick) == dict.fromkeys(names, 3)
     assert max(map(len, ticks)) - min(map(len, ticks)) <= 1
+
+
+class SilentClient:
+    """An API server that takes requests and never answers."""
+
+    async def delete(self, *what: object, **how: object) -> None:
+        await asyncio.sleep(3600)
+
+
+def test_the_end_does_not_wait_for_an_api_server_that_is_silent() -> None:
+    troubles: Counter[str] = Counter()
+
+    async def story() -> tuple[int, float]:
+        client = cast("KubeClient", SilentClient())
+        registration = Registration(
+            client, (), {}, heartbeat=0.0, on_trouble=lambda problem: troubles.update([problem])
+        )
+        registration.uids = {f"virtual-{number}": "uid" for number in range(200)}
+        return await registration.remove(lambda _done, _of: None), now()
+
+    assert in_virtual_time(story()) == (0, NO_ANSWER_AFTER)
+    assert list(troubles) == ["the API server has not answered for 10 s"]
