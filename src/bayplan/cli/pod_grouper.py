@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import click
 
 from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.options import ExampleCommand
+from bayplan.cli.program import EXIT_ERROR
+
+logger = logging.getLogger(__name__)
 
 
 @click.command(
@@ -70,7 +74,7 @@ def pod_grouper(
     health_address: str,
     log_format: str,
     verbose: int,
-) -> None:
+) -> int:
     """Make a PodGroup for each workload whose pods are a gang, and label its pods.
 
     `bayplan scheduler` does this by itself; start it with --no-pod-grouper where this command runs. Ctrl-C or SIGTERM ends it.
@@ -97,5 +101,9 @@ def pod_grouper(
     )
     try:
         asyncio.run(run_pod_grouper(access, options))
-    except (LeadershipLost, AddressError) as error:
+    except LeadershipLost as error:
+        logger.error("the lease is lost", extra={"problem": str(error)})  # noqa: TRY400 - no bug, so no traceback
+        return EXIT_ERROR
+    except AddressError as error:
         raise click.ClickException(str(error)) from None
+    return 0

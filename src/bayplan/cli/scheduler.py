@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +13,19 @@ import click
 from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.output import warn
+from bayplan.cli.program import EXIT_ERROR
 
 if TYPE_CHECKING:
     from bayplan.scheduling.configuration import Configuration
+
+logger = logging.getLogger(__name__)
+
+
+def finite(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    """No range of numbers excludes nan, which is neither below nor above anything."""
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not allowed: must be a finite number")
+    return value
 
 
 @click.command(
@@ -54,6 +66,7 @@ if TYPE_CHECKING:
 @click.option(
     "--gangs-complete-in",
     type=click.FloatRange(0),
+    callback=finite,
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -62,6 +75,7 @@ if TYPE_CHECKING:
 @click.option(
     "--events-per-second",
     type=click.FloatRange(0, min_open=True),
+    callback=finite,
     default=50.0,
     show_default=True,
     metavar="NUMBER",
@@ -94,7 +108,7 @@ def scheduler(
     grouping_rules: Path | None,
     log_format: str,
     verbose: int,
-) -> None:
+) -> int:
     """Schedule pods whose spec.schedulerName is a profile of the configuration.
 
     Every node is judged as its kubelet would, gangs are placed whole or not at all, and every pod that waits is told why. Ctrl-C or
@@ -112,7 +126,7 @@ def scheduler(
     warn(configuration.services.notices)
     if check_config:
         _say_what_it_means(configuration)
-        return
+        return 0
     if (tls_cert_file is None) != (tls_private_key_file is None):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together")
     certificate = Certificate(tls_cert_file, tls_private_key_file or "") if tls_cert_file else None
@@ -128,8 +142,13 @@ def scheduler(
     options = Options(health_address, certificate, gangs_complete_in, events_per_second, groups)
     try:
         asyncio.run(run_scheduler(access, configuration, options))
-    except (LeadershipLost, AddressError) as error:
+    except LeadershipLost as error:
+        # Whoever reads the log reads this too, in the form that the log has.
+        logger.error("the lease is lost", extra={"problem": str(error)})  # noqa: TRY400 - no bug, so no traceback
+        return EXIT_ERROR
+    except AddressError as error:
         raise click.ClickException(str(error)) from None
+    return 0
 
 
 def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configuration:

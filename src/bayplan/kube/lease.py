@@ -160,7 +160,12 @@ class LeaderElection:
                             lease_transitions=self._seen.lease_transitions,
                         )
                     )
-        except (ApiError, Unreachable, TimeoutError) as error:
+        except TimeoutError:
+            self._on_trouble(
+                f"lease {self.settings.namespace}/{self.settings.name}: not released: "
+                f"no answer within {self.settings.renew_deadline:g} s"
+            )
+        except (ApiError, Unreachable) as error:
             self._on_trouble(f"lease {self.settings.namespace}/{self.settings.name}: not released: {error}")
 
     async def _attempt(self, seconds: float) -> bool:

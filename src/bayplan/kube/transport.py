@@ -9,6 +9,7 @@ a 401 says that the server did nothing yet, so the request is repeated once with
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections import Counter
@@ -121,6 +122,14 @@ class Transport:
         """What an exception says; a timeout says nothing by itself."""
         if isinstance(error, TimeoutError):
             return f"no answer within {self._patience.total:g} s"
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            return f"its certificate is not to be trusted: {error.certificate_error}"
+        if isinstance(error, aiohttp.ClientConnectorError):
+            # aiohttp's own sentence shows its settings, which nobody can read.
+            reason = error.os_error
+            number = reason.errno or 0  # below 0 where the name could not be resolved
+            plain = os.strerror(number) if number > 0 else reason.strerror or str(reason)
+            return f"cannot connect to {error.host}:{error.port}: {plain}"
         return str(error) or type(error).__name__
 
     async def _open(

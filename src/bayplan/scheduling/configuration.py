@@ -161,6 +161,8 @@ def configuration_of(raw: object) -> Configuration:
 def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:
     profiles: dict[str, Profile] = {}
     for index, written in enumerate(configuration.profiles or (ProfileConfig(),)):
+        if not written.scheduler_name:
+            raise ConfigurationError(f"profiles[{index}].schedulerName: is empty: no pod can name it")
         if written.scheduler_name in profiles:
             raise ConfigurationError(f"profiles[{index}].schedulerName: {written.scheduler_name!r} appears twice")
         profiles[written.scheduler_name] = _profile(written, f"profiles[{index}]")

@@ -15,7 +15,7 @@ from aiohttp import web
 from bayplan.kube.client import KubeClient
 from bayplan.kube.coordination_v1 import LeaseSpec
 from bayplan.kube.lease import LeaderElection, LeaseSettings, claim, micro_time, unique_identity
-from tests.scripted_api_server import Answer, Json, ScriptedServer, asynchronous, drops, refusal
+from tests.scripted_api_server import Answer, Json, ScriptedServer, asynchronous, drops, never, refusal, says
 
 ALL = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 PATH = f"{ALL}/bayplan"
@@ -256,6 +256,19 @@ async def test_somebody_who_touched_the_lease_is_a_conflict_but_no_loss() -> Non
         assert client.counts["PUT", 409] == 1
         assert world.lease["metadata"]["labels"] == {"team": "platform"}
         assert world.lease["spec"]["strategy"] == "OldestEmulationVersion"
+
+
+@asynchronous
+async def test_a_release_that_nobody_answers_is_told_in_words() -> None:
+    troubles: list[str] = []
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("GET", PATH, refusal(404, "NotFound"), never())
+        server.answers("POST", ALL, says({"spec": {"holderIdentity": "a"}}, 201))
+        settings = LeaseSettings("kube-system", "bayplan", "a", duration=1, renew_deadline=0.1, retry=0.01)
+        a = LeaderElection(client, settings, on_trouble=troubles.append)
+        await a.acquire()
+        await a.release()
+    assert troubles == ["lease kube-system/bayplan: not released: no answer within 0.1 s"]
 
 
 @asynchronous

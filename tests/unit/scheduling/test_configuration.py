@@ -110,8 +110,9 @@ def test_extension_points_that_bayplan_does_not_have_are_accepted() -> None:
         ([], "document: Expected `object`, got `array`"),
         ({**HEADER, "profiles": [{"schedulerName": 5}]}, "profiles[0].schedulerName: Expected `str`, got `int`"),
         ({**HEADER, "profiles": [{}, {}]}, "profiles[1].schedulerName: 'bayplan' appears twice"),
+        ({**HEADER, "profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName: is empty: no pod can name it"),
     ],
-    ids=["another kind", "unknown field", "no object", "wrong type", "same name twice"],
+    ids=["another kind", "unknown field", "no object", "wrong type", "same name twice", "no name"],
 )
 def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
