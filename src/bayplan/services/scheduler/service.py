@@ -228,10 +228,14 @@ class SchedulerService:
         match todo:
             case Bind():
                 self._in_flight += len(todo.assignments)
-                self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
                 # How long it waited is asked now: news of its pods take it out of the queue while the binds are under way.
                 self._start(self._bind(todo, began, self.dispatcher.queue.get(todo.unit)))
+                self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
             case Refusal():
+                if todo.traceback:
+                    logger.error(
+                        "a unit cannot be decided about", extra={"unit": todo.unit, "traceback": todo.traceback}
+                    )
                 self._announcer.refused(todo, self.now)
                 result: AttemptResult = "error" if todo.invalid else "unschedulable"
                 for pod in () if todo.undecided else todo.pods:
@@ -245,7 +249,7 @@ class SchedulerService:
 
     async def _rest(self) -> None:
         """Until something happens: news, the end of a bind or of somebody's backoff, an explanation that is due."""
-        times = (self.dispatcher.queue.next_time(), self._announcer.next_time)
+        times = (self.dispatcher.next_time(), self._announcer.next_time)
         due = min((moment for moment in times if moment is not None), default=self.now + LONGEST_REST)
         rest = min(max(due - self.now, 0.001), LONGEST_REST)
         # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with what was waited for.

@@ -106,8 +106,9 @@ def fails_once(where: Callable[[SchedulerService], object], method: str) -> Prep
         (fails_once(lambda service: service.dispatcher, "wake"), "a turn failed, the next one follows"),
         (fails_once(lambda service: service.dispatcher.gangs, "told_again"), "a turn failed, the next one follows"),
         (fails_once(lambda service: service._announcer, "explain_for"), "a turn failed, the next one follows"),
+        (fails_once(lambda service: service._announcer, "placed"), "a turn failed, the next one follows"),
     ],
-    ids=["also tell", "wake", "gangs", "explain"],
+    ids=["also tell", "wake", "gangs", "explain", "placed"],
 )
 def test_one_that_does_not_come_again_costs_a_moment(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Prepare, told: str
