@@ -14,11 +14,13 @@ run it by virtual time. Whatever is wrong with an object is said about that obje
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from traceback import format_exception
 
 import msgspec
 import numpy as np
 
 from bayplan.cluster.numa_policy import policy_problems
+from bayplan.cluster.pod_terms import labels_of, namespace_of
 from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
@@ -34,7 +36,12 @@ from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Refusal, Todo
 from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import ForItself, ForNeighbours, ForRoom, Waits, Waking
+from bayplan.scheduling.waking import ForItself, ForNeighbours, ForRoom, Waits, Waking, namespaces_that_matter
+
+# Looking whom news help takes a fifth of the time at most, unless it is quick; but nobody is kept waiting for long.
+REST_PER_SECOND_OF_WAKING = 4.0
+LONGEST_REST = 1.0
+QUICK = 0.002
 
 
 class Dispatcher:
@@ -67,6 +74,9 @@ class Dispatcher:
         self._expects_group = expects_group
         self._waking = Waking(self.state, self.schedulers)
         self._woken_at: tuple[int, ...] = ()
+        # How long looking takes is for somebody with a clock to say.
+        self._stopwatch = stopwatch
+        self._wakes_from = 0.0
         self.waiting: dict[str, Pod] = {}
         self.gangs = GangUnits(
             self.state,
@@ -91,9 +101,11 @@ class Dispatcher:
         elif pod.spec.node_name:
             self._leave_queue(key)
             name = self.roster.set_member(pod)
+            before = self.state.bound.get(key)
             self.state.set_pod(pod, at=now)
             self.reports.pod_changed(pod)
-            self._waking.pods_changed(pod.metadata.namespace or "default")
+            if before is None or not _looks_the_same(before, pod):
+                self._waking.pods_changed(namespace_of(pod))
             if name:
                 self.gangs.touch(name, now)
         elif pod.spec.scheduler_name in self.profiles:
@@ -115,6 +127,17 @@ class Dispatcher:
         self._waking.pods_changed(key.partition("/")[0])
         if name:
             self.gangs.touch(name, now)
+
+    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """A namespace with its labels, by which terms may mean the pods in it."""
+        if self.state.neighbours.labels_of_namespace(name) != labels:
+            self.state.set_namespace(name, labels)
+            self._waking.pods_changed(name)
+
+    def remove_namespace(self, name: str) -> None:
+        """A namespace is gone."""
+        self.state.remove_namespace(name)
+        self._waking.pods_changed(name)
 
     def set_report(self, report: NodeResourceTopology, now: float) -> None:
         """A node reported itself."""
@@ -208,11 +231,14 @@ class Dispatcher:
         """Nothing is taken for the unit, and it waits until it changes or is flushed."""
         pods = self.roster.waiting(unit.removeprefix(GANG)) if unit.startswith(GANG) else [self.waiting[unit]]
         for pod in pods:
-            self.state.forget(pod_key(pod))
+            placed = self.state.pods.get(pod_key(pod))
+            if placed is not None and not placed.confirmed:
+                node = self.state.names[placed.row]
+                self.state.forget(pod_key(pod))
+                self.reports.unreserved(node, pod)
         self.queue.failed(unit, now, waits_for=ForItself(unit))
-        return Refusal(
-            unit, tuple(pods), f"internal error: {type(error).__name__}: {error} (please report)", invalid=True
-        )
+        reason = f"internal error: {type(error).__name__}: {error} (please report)"
+        return Refusal(unit, tuple(pods), reason, invalid=True, traceback="".join(format_exception(error)))
 
     def _decide_pod(self, key: str, now: float) -> Todo | None:
         pod = self.waiting.get(key)
@@ -245,14 +271,27 @@ class Dispatcher:
             return ForRoom(profile.name, pod_class)
         metadata, spec = pod.metadata, pod.spec
         alike = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
-        return ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode())
+        terms = self.state.classes.terms_of(pod)
+        namespaces = namespaces_that_matter(self.state, namespace_of(pod), labels_of(pod), terms)
+        # If nobody is known to keep it away, anybody may.
+        return ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode(), namespaces or None)
 
     def wake(self, now: float) -> None:
-        """After news: units that these can help are tried again."""
+        """After news: units that these can help are tried again. Where very many wait, that is not looked into after every piece of news."""
         moment = self._waking.moment()
-        if moment != self._woken_at:
+        if moment != self._woken_at and now >= self._wakes_from:
             self._woken_at = moment
+            began = self._stopwatch()
             self._waking.wake(self.queue, now)
+            took = self._stopwatch() - began
+            self._wakes_from = now + min(took * REST_PER_SECOND_OF_WAKING, LONGEST_REST) if took > QUICK else now
+
+    def next_time(self) -> float | None:
+        """When there is something to do even if no news come."""
+        of_queue = self.queue.next_time()
+        if self._waking.moment() == self._woken_at:
+            return of_queue
+        return self._wakes_from if of_queue is None else min(of_queue, self._wakes_from)
 
     def is_assumed(self, pod: Pod, node: str) -> bool:
         """True if a pod's place is still kept for it: neither was given back nor has its node gone."""
@@ -277,6 +316,7 @@ class Dispatcher:
             self.reports.unreserved(assignment.node, assignment.pod)
             if self._still_waits(assignment.pod):
                 self.state.forget(pod_key(assignment.pod))
+                self._waking.pods_changed(namespace_of(assignment.pod))
         lost = {pod_key(assignment.pod) for assignment in failed}
         for assignment in todo.assignments:
             if pod_key(assignment.pod) not in lost:
@@ -300,6 +340,16 @@ class Dispatcher:
             if plugin is profile.topology:
                 for row in np.flatnonzero(answer.blocked // CODES_PER_FILTER == position):
                     self.reports.refused(self.state.names[row])
+
+
+def _looks_the_same(known: Pod, pod: Pod) -> bool:
+    """True if a pod on a node has changed in nothing that others look at; its conditions, for example, change often."""
+    before, after = known.metadata, pod.metadata
+    return (
+        known.spec.node_name == pod.spec.node_name
+        and before.labels == after.labels
+        and before.deletion_timestamp == after.deletion_timestamp
+    )
 
 
 def _asks_the_same(known: Pod, pod: Pod) -> bool:

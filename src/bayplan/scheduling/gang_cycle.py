@@ -83,9 +83,13 @@ class GangScheduler:
         """What pods on the nodes, and the gang's own, say about where its members may be."""
         if not may_concern(self.state, gang, self.profile):
             return NO_RELATIONS
+        return gang_relations(self.state, self.members(gang), self.profile)
+
+    def members(self, gang: Gang) -> tuple[Member, ...]:
+        """The sorts of a gang's members."""
         if gang not in self._members:
             self._members[gang] = members_of(self.state, gang.pods)
-        return gang_relations(self.state, self._members[gang], self.profile)
+        return self._members[gang]
 
     def place(
         self, gang: Gang, whole: Group, tree: Tree, seconds: float, relations: GangRelations = NO_RELATIONS

@@ -23,7 +23,15 @@ from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.half_bound import HalfBound
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
-from bayplan.scheduling.waking import NO_NAMESPACES, ForGang, ForItself, Waits, Waking
+from bayplan.scheduling.waking import (
+    NO_NAMESPACES,
+    ForGang,
+    ForItself,
+    Namespaces,
+    Waits,
+    Waking,
+    namespaces_that_matter,
+)
 
 REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
 
@@ -146,9 +154,7 @@ class GangUnits:
         if decision.waits and gang.patience is not None:
             patience_ends = now - waited + gang.patience.seconds
         refusal = Refusal(unit, waiting, reason, gang=decision)
-        # Where neighbours matter, pods of any namespace may be the ones that keep it out.
-        namespaces = None if may_concern(self.state, gang, scheduler.profile) else NO_NAMESPACES
-        waits_for = ForGang(scheduler.profile.name, gang, namespaces)
+        waits_for = ForGang(scheduler.profile.name, gang, self._namespaces(scheduler, gang))
         took = self._stopwatch() - began
         return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
 
@@ -174,6 +180,17 @@ class GangUnits:
         self.queue.failed(unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None))
         self._waking.parked(waits_for)
         return refusal
+
+    def _namespaces(self, scheduler: GangScheduler, gang: Gang) -> Namespaces:
+        """Where pods are that may keep a gang out."""
+        found = NO_NAMESPACES
+        if may_concern(self.state, gang, scheduler.profile):
+            for member in scheduler.members(gang):
+                of_member = namespaces_that_matter(self.state, member.namespace, member.labels, member.terms)
+                if of_member is None:
+                    return None
+                found |= of_member
+        return found
 
     def _is_ours(self, name: str) -> bool:
         """Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.

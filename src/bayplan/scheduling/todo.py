@@ -37,7 +37,10 @@ class Bind(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A unit has no place now. `reason` where it is known in words; else `decision` or `gang` hold the data."""
+    """A unit has no place now. `reason` where it is known in words; else `decision` or `gang` hold the data.
+
+    `traceback` is for the log: a bug of ours kept it from being decided about.
+    """
 
     unit: str
     pods: tuple[Pod, ...]
@@ -45,6 +48,7 @@ class Refusal(Struct, frozen=True):
     decision: Decision | None = None
     gang: GangDecision | None = None
     invalid: bool = False
+    traceback: str = ""
 
     @property
     def undecided(self) -> bool:

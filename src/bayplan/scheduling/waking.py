@@ -21,7 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayplan.cluster.label_selectors import Labels
 from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_terms import PodTerms
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Mask
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
@@ -74,6 +76,19 @@ class ForItself:
 
 
 Waits = ForRoom | ForNeighbours | ForGang | ForItself
+
+
+def namespaces_that_matter(state: ClusterState, namespace: str, labels: Labels, terms: PodTerms) -> Namespaces:
+    """Where pods are that can open a node to a pod by coming or going: those that it speaks of, and those that keep it away now."""
+    spoken_of = [
+        *(term.pods for term in (*terms.affinity, *terms.anti_affinity)),
+        *(rule.pods for rule in terms.spread if rule.required),
+    ]
+    of_namespace = state.neighbours.labels_of_namespace(namespace)
+    kept_away = any(True for _ in state.neighbours.anti_affinity.against(namespace, of_namespace, labels))
+    if kept_away or any(pods.namespace_selector.requirements is not None for pods in spoken_of):
+        return None
+    return NO_NAMESPACES.union(*(pods.namespaces for pods in spoken_of))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,17 @@ import pytest
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod, PodCondition, PodStatus, Quantities, SchedulingGate
+from bayplan.kube.core_v1 import (
+    Affinity,
+    Metadata,
+    Node,
+    NodeStatus,
+    Pod,
+    PodCondition,
+    PodStatus,
+    Quantities,
+    SchedulingGate,
+)
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
@@ -226,6 +236,85 @@ class TestPods:
         assert not scheduler.is_assumed(waiting, node)
 
 
+class TestPodsBesideOthers:
+    """Pod `web` wants to be where a `db` of its namespace (or of one that a selector means) is, and there is none yet."""
+
+    def waiting(self, **term: object) -> Dispatcher:
+        scheduler = dispatcher("n1", "n2")
+        wants = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname", **term}
+        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [wants]}}
+        web = pod("web")
+        spec = msgspec.structs.replace(web.spec, affinity=msgspec.convert(affinity, Affinity))
+        scheduler.set_pod(msgspec.structs.replace(web, spec=spec), 0)
+        assert isinstance(scheduler.decide(0), Refusal)
+        return scheduler
+
+    def db(self, namespace: str, phase: str = "Running") -> Pod:
+        made = on_node(pod("db"), "n2")
+        metadata = msgspec.structs.replace(made.metadata, namespace=namespace, labels={"app": "db"})
+        return msgspec.structs.replace(made, metadata=metadata, status=PodStatus(phase=phase))
+
+    def tried(self, scheduler: Dispatcher, now: float) -> bool:
+        scheduler.wake(now)
+        return scheduler.decide(now) is not None
+
+    @pytest.mark.parametrize("namespace, tried", [("ml", True), ("other", False)])
+    def test_only_pods_of_the_namespaces_it_speaks_of_are_a_reason_to_try_again(
+        self, namespace: str, tried: bool
+    ) -> None:
+        scheduler = self.waiting()
+        scheduler.set_pod(self.db(namespace), 10)
+        assert self.tried(scheduler, 10) == tried
+
+    def test_the_status_of_a_pod_on_a_node_is_none(self) -> None:
+        scheduler = self.waiting()
+        other = on_node(pod("other"), "n1")
+        scheduler.set_pod(other, 10)
+        assert self.tried(scheduler, 10)
+        scheduler.set_pod(msgspec.structs.replace(other, status=PodStatus(phase="Running")), 30)
+        assert not self.tried(scheduler, 30)
+
+    def test_labels_of_a_namespace_are_one_where_a_selector_asks_for_them(self) -> None:
+        scheduler = self.waiting(namespaceSelector={"matchLabels": {"team": "a"}})
+        scheduler.set_pod(self.db("other"), 10)
+        assert self.tried(scheduler, 10)
+        scheduler.set_namespace("other", {"team": "a"})
+        scheduler.wake(30)
+        assert places(scheduler.decide(30)) == {"ml/web": "n2"}
+
+    def test_a_bind_that_failed_is_one(self) -> None:
+        scheduler = dispatcher("n1")
+        apart = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+        for name in "ab":
+            made = pod(name)
+            made = msgspec.structs.replace(
+                made,
+                metadata=msgspec.structs.replace(made.metadata, labels={"app": "x"}),
+                spec=msgspec.structs.replace(made.spec, affinity=msgspec.convert(affinity, Affinity)),
+            )
+            scheduler.set_pod(made, 0)
+        todo = scheduler.decide(0)
+        assert isinstance(scheduler.decide(0), Refusal)
+        fail(scheduler, todo, "ml/a", 10)
+        scheduler.wake(10)
+        assert places(scheduler.decide(10)) == {"ml/b": "n1"}
+
+
+def test_where_looking_whom_news_help_takes_long_it_is_done_less_often() -> None:
+    readings = iter((0.0, 0.1, 0.1, 0.1))
+    scheduler = Dispatcher({"bayplan": default_profile()}, stopwatch=lambda: next(readings))
+    add_node(scheduler, "n1")
+    assert scheduler.next_time() == 0
+    scheduler.wake(10)
+    assert scheduler.next_time() is None
+    add_node(scheduler, "n2")
+    scheduler.wake(10.3)
+    assert scheduler.next_time() == pytest.approx(10.4)
+    scheduler.wake(10.5)
+    assert scheduler.next_time() is None
+
+
 class TestGangs:
     def test_nobody_goes_before_all_have_arrived_and_then_all_go_at_once(self) -> None:
         scheduler = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"})
@@ -414,5 +503,23 @@ def test_a_bug_that_one_pod_brings_to_light_does_not_stop_the_others(monkeypatch
         return real(each)
 
     monkeypatch.setattr(scheduler.state.classes, "of", of)
-    assert "nobody thought of this" in reason(scheduler.decide(2))
+    todo = scheduler.decide(2)
+    assert isinstance(todo, Refusal)
+    assert "nobody thought of this" in todo.reason
+    assert "in of\n" in todo.traceback, "where it happened is for the log"
     assert places(scheduler.decide(2)) == {"ml/b": "n1"}
+
+
+def test_a_bug_after_a_place_was_taken_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = dispatcher("n1")
+    given_back: list[tuple[str, str]] = []
+
+    def reserved(node: str, each: Pod) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(scheduler.reports, "reserved", reserved)
+    monkeypatch.setattr(scheduler.reports, "unreserved", lambda node, each: given_back.append((node, pod_key(each))))
+    scheduler.set_pod(pod("a", 7), 0)
+    assert "nobody thought of this" in reason(scheduler.decide(0))
+    assert given_back == [("n1", "ml/a")]
+    assert not scheduler.state.pods

@@ -162,7 +162,7 @@ class Intake:
         state = self._dispatcher.state
         return (
             Entry(NODES, state.set_node, state.remove_node, required=True),
-            Entry(NAMESPACES, self._put_namespace, state.remove_namespace, required=True),
+            Entry(NAMESPACES, self._put_namespace, self._dispatcher.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
             Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._dispatcher.reports.topology_gone),
             Entry(NUMATOPOLOGIES, self._put_numatopology, self._dispatcher.reports.numatopology_gone, foreign=True),
@@ -180,7 +180,7 @@ class Intake:
         )
 
     def _put_namespace(self, namespace: Namespace) -> None:
-        self._dispatcher.state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
+        self._dispatcher.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
 
     def _put_pod(self, pod: Pod) -> None:
         self._dispatcher.set_pod(pod, self._now)
