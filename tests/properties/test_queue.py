@@ -91,8 +91,9 @@ class World(RuleBasedStateMachine):
             assert self.queue.done(key) is not None
             del self.sizes[key]
         else:
-            missed = attempt.news != self.news
-            self.queue.failed(key, self.now, waits_for=attempt.kind, took=took / 2, missed_news=missed)
+            self.queue.failed(key, self.now, waits_for=attempt.kind, took=took / 2)
+            if attempt.news != self.news:
+                self.queue.wake(attempt.kind, self.now)
 
     @rule(kind=KINDS)
     def free(self, kind: str) -> None:

@@ -55,18 +55,8 @@ class SchedulingQueue:
 
     # -- units come and go ----------------------------------------------------------------------------------------
 
-    def put(
-        self,
-        key: str,
-        *,
-        priority: int,
-        created: float,
-        now: float,
-        pods: int = 1,
-        gated: bool = False,
-        may_help: bool = True,
-    ) -> None:
-        """A unit is new or has changed. One that is parked is tried again, after its backoff, if the change `may_help`.
+    def put(self, key: str, *, priority: int, created: float, now: float, pods: int = 1, gated: bool = False) -> None:
+        """A unit is new or has changed. One that is parked is tried again after its backoff.
 
         A gated unit is only counted; it starts to wait when it is put without gates. `created` orders units and is never compared with `now`.
         """
@@ -78,12 +68,11 @@ class SchedulingQueue:
             return
         was = self._leave(unit)
         unit.priority, unit.created, unit.pods = priority, created, pods
-        unit.changed |= may_help and was is Place.IN_FLIGHT
-        if may_help or gated:
-            self._leave_lot(unit)
+        unit.changed |= was is Place.IN_FLIGHT
+        self._leave_lot(unit)
         if gated or was is Place.IN_FLIGHT:
             self._stand(unit, Place.GATED if gated else was)
-        elif was is Place.GATED or (may_help and was is Place.PARKED):
+        elif was in (Place.GATED, Place.PARKED):
             self._activate(unit)
         else:
             self._stand(unit, was)
@@ -122,13 +111,12 @@ class SchedulingQueue:
         *,
         waits_for: Hashable,
         took: float = 0.0,
-        missed_news: bool = False,
         again_at: float | None = None,
     ) -> None:
         """No place for a unit in flight: parked in the lot of those that wait for the same, and the lot is closed.
 
-        `took` is how long the attempt took. With `missed_news` (something changed since the attempt began) the unit is not parked but tried
-        again after its backoff. `again_at` is a moment at which it is tried in any case, if that comes before the flush.
+        `took` is how long the attempt took. `again_at` is a moment at which it is tried in any case, if that comes before the flush. One that
+        changed during the attempt is not parked but tried again after its backoff.
         """
         self._pass_to(now)
         unit = self._in_flight(key)
@@ -138,7 +126,7 @@ class SchedulingQueue:
         unit.troubles = 0
         unit.rest_until = now + took * REST_PER_SECOND_OF_WORK
         unit.backoff_until = now + self._backoff_after(unit.failures)
-        if missed_news or unit.changed:
+        if unit.changed:
             self._activate(unit)
             return
         lot = self._lots.setdefault(waits_for, Lot(waits_for))

@@ -80,18 +80,8 @@ def test_the_highest_priority_is_first_then_the_oldest() -> None:
 def test_a_change_of_priority_counts_at_once() -> None:
     story = Story()
     story.put("a", "b", "c")
-    story.queue.put("c", priority=7, created=3, now=0, may_help=False)
+    story.queue.put("c", priority=7, created=3, now=0)
     assert story.pop_all() == ["c", "a", "b"]
-
-
-def test_a_parked_unit_that_becomes_urgent_is_the_first_of_its_lot() -> None:
-    story = Story()
-    story.put("a", "b")
-    story.try_all()
-    story.queue.put("b", priority=7, created=2, now=0, may_help=False)
-    assert story.place("b") is Place.PARKED
-    story.after(10).wake()
-    assert story.pop() == "b"
 
 
 # -- backoff ---------------------------------------------------------------------------------------------------------
@@ -333,7 +323,7 @@ def test_the_last_one_of_a_lot_takes_the_lot_along() -> None:
 # -- changes ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_parked_unit_whose_change_may_help_is_tried_after_its_backoff() -> None:
+def test_a_parked_unit_that_changes_is_tried_after_its_backoff() -> None:
     story = Story()
     story.put("a")
     story.try_all()
@@ -342,14 +332,6 @@ def test_a_parked_unit_whose_change_may_help_is_tried_after_its_backoff() -> Non
     assert story.place("a") is Place.BACKOFF
     assert story.pop() == "other"
     assert story.after(1).pop() == "a"
-
-
-def test_a_change_that_cannot_help_leaves_a_unit_parked() -> None:
-    story = Story()
-    story.put("a")
-    story.try_all()
-    story.put("a", may_help=False)
-    assert story.after(60).pop() is None
 
 
 def test_who_is_changed_in_flight_and_fails_is_not_parked() -> None:
@@ -363,15 +345,6 @@ def test_who_is_changed_in_flight_and_fails_is_not_parked() -> None:
     assert story.after(1).pop() == "a"
     story.fail("a")
     assert story.place("a") is Place.PARKED, "the change was for one attempt"
-
-
-def test_news_that_came_during_an_attempt_are_not_lost() -> None:
-    story = Story()
-    story.put("gang a")
-    assert story.pop() == "gang a"
-    story.after(0.5).fail("gang a", missed_news=True)
-    assert story.place("gang a") is Place.BACKOFF
-    assert story.after(1).pop() == "gang a"
 
 
 def test_who_is_deleted_in_flight_is_not_missed_when_the_attempt_ends() -> None:
@@ -423,12 +396,11 @@ def test_a_gated_unit_is_counted_and_not_tried() -> None:
     assert story.pop() == "a"
 
 
-@pytest.mark.parametrize("may_help", [True, False])
-def test_a_parked_unit_that_gets_a_gate_leaves_its_lot(may_help: bool) -> None:
+def test_a_parked_unit_that_gets_a_gate_leaves_its_lot() -> None:
     story = Story()
     story.put("a")
     story.try_all()
-    story.put("a", gated=True, may_help=may_help)
+    story.put("a", gated=True)
     assert story.place("a") is Place.GATED
     assert not story.queue.is_parked(GPU)
     assert story.after(1000).pop() is None
