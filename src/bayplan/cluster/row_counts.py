@@ -6,22 +6,29 @@ that NumPy reads at once. A pod that comes or goes changes one entry.
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 from numpy.typing import NDArray
 
 _AT_FIRST = 8
+# Never used twice, so that counts which were dropped and made again are not taken for the old ones.
+_versions = count()
 
 
 class RowCounts:
     """Counts by row; a row whose count falls to zero is forgotten."""
 
     def __init__(self) -> None:
+        self.version = next(_versions)
+        """Another number whenever a count changes."""
         self._place: dict[int, int] = {}
         self._rows: NDArray[np.intp] = np.zeros(_AT_FIRST, dtype=np.intp)
         self._counts: NDArray[np.float64] = np.zeros(_AT_FIRST, dtype=np.float64)
 
     def add(self, row: int, change: int) -> None:
         """Count more or fewer on a row."""
+        self.version = next(_versions)
         place = self._place.get(row)
         if place is None:
             place = self._place[row] = len(self._place)

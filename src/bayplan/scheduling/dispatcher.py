@@ -14,13 +14,14 @@ run it by virtual time. Whatever is wrong with an object is said about that obje
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from traceback import format_exception
 
 import msgspec
 import numpy as np
 
 from bayplan.cluster.numa_policy import policy_problems
-from bayplan.cluster.pod_terms import labels_of, namespace_of
+from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
@@ -34,9 +35,18 @@ from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.gang_units import GangUnits
 from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
+from bayplan.scheduling.relations import newcomer_of
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Refusal, Todo
 from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import ForItself, ForNeighbours, ForRoom, Waits, Waking, namespaces_that_matter
+from bayplan.scheduling.waking import (
+    NO_NAMESPACES,
+    ForItself,
+    ForNeighbours,
+    ForRoom,
+    Waits,
+    Waking,
+    namespaces_that_matter,
+)
 
 # Looking whom news help takes a fifth of the time at most, unless it is quick; but nobody is kept waiting for long.
 REST_PER_SECOND_OF_WAKING = 4.0
@@ -271,10 +281,13 @@ class Dispatcher:
             return ForRoom(profile.name, pod_class)
         metadata, spec = pod.metadata, pod.spec
         alike = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
-        terms = self.state.classes.terms_of(pod)
-        namespaces = namespaces_that_matter(self.state, namespace_of(pod), labels_of(pod), terms)
+        lot = ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode())
+        newcomer = newcomer_of(self.state, pod, pod_class)
+        if newcomer is None:
+            return lot
+        namespaces = namespaces_that_matter(self.state, newcomer.namespace, newcomer.labels, newcomer.terms)
         # If nobody is known to keep it away, anybody may.
-        return ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode(), namespaces or None)
+        return lot if namespaces == NO_NAMESPACES else replace(lot, namespaces=namespaces, pod=newcomer)
 
     def wake(self, now: float) -> None:
         """After news: units that these can help are tried again. Where very many wait, that is not looked into after every piece of news."""

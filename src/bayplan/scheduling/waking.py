@@ -6,7 +6,8 @@ queue (`scheduling/queue.py`). After a batch of news, `wake` finds the lots that
 
 * ForRoom: has one of the changed nodes as much free in sum as the class asks for (`scheduling/parked_classes.py`)? Then its answer is
   repaired from the change log, as for a decision: is there a node that would take it?
-* ForNeighbours: a node takes the class that did not before, pods changed in a namespace that it looks at, or any node changed.
+* ForNeighbours: a node takes the class that did not before, any node changed, or pods came or went that it speaks of or that keep it away;
+  that is looked into only after something happened in one of their namespaces.
 * ForGang: a node has more slots for one of its classes than before, the tree is another one, or neighbours as above. Pods of several
   classes share nodes, so for them any amount that grew counts.
 
@@ -17,15 +18,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bayplan.cluster.label_selectors import Labels
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_terms import PodTerms
+from bayplan.cluster.pod_terms import PodSelector, PodTerms
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Mask
+from bayplan.plugins.base import Newcomer
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NOT_USABLE
 from bayplan.scheduling.gang import Gang
@@ -51,12 +53,16 @@ class ForRoom:
 
 @dataclass(frozen=True, slots=True)
 class ForNeighbours:
-    """Pods in these namespaces keep a pod from every node that takes its class. Pods that are `alike` get the same answer."""
+    """Pods in these namespaces keep a pod from every node that takes its class. Pods that are `alike` get the same answer.
+
+    `pod` is one of them, as its neighbours see it; without it, every pod of those namespaces counts.
+    """
 
     profile: str
     pod_class: PodClass
     alike: str
     namespaces: Namespaces = None
+    pod: Newcomer | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +86,7 @@ Waits = ForRoom | ForNeighbours | ForGang | ForItself
 
 def namespaces_that_matter(state: ClusterState, namespace: str, labels: Labels, terms: PodTerms) -> Namespaces:
     """Where pods are that can open a node to a pod by coming or going: those that it speaks of, and those that keep it away now."""
-    spoken_of = [
-        *(term.pods for term in (*terms.affinity, *terms.anti_affinity)),
-        *(rule.pods for rule in terms.spread if rule.required),
-    ]
+    spoken_of = _spoken_of(terms)
     of_namespace = state.neighbours.labels_of_namespace(namespace)
     kept_away = any(True for _ in state.neighbours.anti_affinity.against(namespace, of_namespace, labels))
     if kept_away or any(pods.namespace_selector.requirements is not None for pods in spoken_of):
@@ -91,11 +94,18 @@ def namespaces_that_matter(state: ClusterState, namespace: str, labels: Labels, 
     return NO_NAMESPACES.union(*(pods.namespaces for pods in spoken_of))
 
 
+def _spoken_of(terms: PodTerms) -> list[PodSelector]:
+    """The pods that a pod makes demands about."""
+    of_terms = [term.pods for term in (*terms.affinity, *terms.anti_affinity)]
+    return of_terms + [rule.pods for rule in terms.spread if rule.required]
+
+
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """How things stood when a unit was parked: what concerns it, and (for neighbours) the nodes that would take its class."""
+    """How things stood when a unit was parked: what concerns it, and (for neighbours) those, and the nodes that would take its class."""
 
     news: tuple[object, ...]
+    neighbours: tuple[int, ...] = ()
     usable: Mask | None = None
 
 
@@ -158,7 +168,7 @@ class Waking:
 
     def _helped_by_mark(self) -> list[ForNeighbours | ForGang]:
         """Those for whom something is better than when they were parked."""
-        helped = [waits_for for waits_for, then in self._marks.items() if _better(then, self._mark(waits_for))]
+        helped = [waits_for for waits_for, then in self._marks.items() if self._is_better(waits_for, then)]
         for waits_for in helped:
             del self._marks[waits_for]
         return helped
@@ -174,10 +184,37 @@ class Waking:
 
     def _mark(self, waits_for: ForNeighbours | ForGang) -> _Mark:
         """How things stand now."""
-        profile, news = waits_for.profile, self._neighbour_news(waits_for.namespaces)
         if isinstance(waits_for, ForGang):
-            return _Mark((self._watches[profile].look(waits_for.gang), news))
-        return _Mark(news, self._usable(profile, waits_for.pod_class))
+            return _Mark(self._gang_news(waits_for))
+        usable = self._usable(waits_for.profile, waits_for.pod_class)
+        return _Mark(self._neighbour_news(waits_for.namespaces), self._neighbours_of(waits_for), usable)
+
+    def _is_better(self, waits_for: ForNeighbours | ForGang, then: _Mark) -> bool:
+        """True if something has become better than it was; what costs least to know is looked at first."""
+        if isinstance(waits_for, ForGang):
+            return self._gang_news(waits_for) != then.news
+        if self._neighbour_news(waits_for.namespaces) != then.news and (
+            waits_for.pod is None or self._neighbours_of(waits_for) != then.neighbours
+        ):
+            return True
+        before, usable = then.usable, self._usable(waits_for.profile, waits_for.pod_class)
+        return before is None or len(before) != len(usable) or bool((usable & ~before).any())
+
+    def _gang_news(self, waits_for: ForGang) -> tuple[object, ...]:
+        return self._watches[waits_for.profile].look(waits_for.gang), self._neighbour_news(waits_for.namespaces)
+
+    def _neighbours_of(self, waits_for: ForNeighbours) -> tuple[int, ...]:
+        """Numbers of which one changes when a pod comes or goes that a pod speaks of, one goes that keeps it away, or a node changes."""
+        pod, neighbours = waits_for.pod, self._state.neighbours
+        if pod is None:
+            return ()
+        of_namespace = neighbours.labels_of_namespace(pod.namespace)
+        held = neighbours.anti_affinity.against(pod.namespace, of_namespace, pod.labels)
+        return (
+            self._state.node_log.end,
+            *(neighbours.tally((pods,)).version for pods in _spoken_of(pod.terms)),
+            *(each.on.version for each in held),
+        )
 
     def _usable(self, profile: str, pod_class: PodClass) -> Mask:
         """The nodes that would take a pod of a class now."""
@@ -193,9 +230,3 @@ class Waking:
         if namespaces is None:
             return self._pod_changes_in_all, self._state.node_log.end
         return sum(self._pod_changes[name] for name in namespaces), self._state.node_log.end
-
-
-def _better(then: _Mark, now: _Mark) -> bool:
-    if then.news != now.news or then.usable is None or now.usable is None:
-        return then.news != now.news
-    return len(then.usable) != len(now.usable) or bool((now.usable & ~then.usable).any())

@@ -266,18 +266,20 @@ class TestPodsBesideOthers:
         scheduler.set_pod(self.db(namespace), 10)
         assert self.tried(scheduler, 10) == tried
 
-    def test_the_status_of_a_pod_on_a_node_is_none(self) -> None:
+    def test_pods_of_its_namespace_that_it_does_not_speak_of_are_none(self) -> None:
         scheduler = self.waiting()
-        other = on_node(pod("other"), "n1")
-        scheduler.set_pod(other, 10)
-        assert self.tried(scheduler, 10)
-        scheduler.set_pod(msgspec.structs.replace(other, status=PodStatus(phase="Running")), 30)
-        assert not self.tried(scheduler, 30)
+        scheduler.set_pod(on_node(pod("other"), "n1"), 10)
+        assert not self.tried(scheduler, 10)
+        scheduler.remove_pod("ml/other", 20)
+        assert not self.tried(scheduler, 20)
+        scheduler.set_pod(self.db("ml"), 30)
+        scheduler.wake(30)
+        assert places(scheduler.decide(30)) == {"ml/web": "n2"}
 
     def test_labels_of_a_namespace_are_one_where_a_selector_asks_for_them(self) -> None:
         scheduler = self.waiting(namespaceSelector={"matchLabels": {"team": "a"}})
         scheduler.set_pod(self.db("other"), 10)
-        assert self.tried(scheduler, 10)
+        assert not self.tried(scheduler, 10)
         scheduler.set_namespace("other", {"team": "a"})
         scheduler.wake(30)
         assert places(scheduler.decide(30)) == {"ml/web": "n2"}
