@@ -470,6 +470,25 @@ class TestGangs:
         scheduler.decide(0)
         assert isinstance(scheduler.decide(61), Release) == released
 
+    @pytest.mark.parametrize("namespace, tried", [("ml", True), ("other", False)])
+    def test_pods_of_namespaces_that_no_member_speaks_of_are_no_reason_to_try_a_gang_again(
+        self, namespace: str, tried: bool
+    ) -> None:
+        scheduler = dispatcher("n1")
+        apart = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+        scheduler.set_group(pod_group(2), 0)
+        for name in "ab":
+            member = pod(name, 9, gang="train")
+            spec = msgspec.structs.replace(member.spec, affinity=msgspec.convert(affinity, Affinity))
+            scheduler.set_pod(msgspec.structs.replace(member, spec=spec), 0)
+        assert isinstance(scheduler.decide(0), Refusal)
+        stranger = on_node(pod("stranger"), "n1")
+        metadata = msgspec.structs.replace(stranger.metadata, namespace=namespace)
+        scheduler.set_pod(msgspec.structs.replace(stranger, metadata=metadata), 10)
+        scheduler.wake(10)
+        assert isinstance(scheduler.decide(10), Refusal) == tried
+
     def test_groups_find_their_members_by_label(self) -> None:
         racks = {"n1": "r1", "n2": "r2"}
         scheduler = dispatcher(*racks, racks=racks, cpus=2)
