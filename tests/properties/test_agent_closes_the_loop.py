@@ -1,7 +1,8 @@
 """The loop closed: virtual kubelet, real unix socket, real files, agent, report, scheduler's columns: equal to the kubelet's own free state.
 
 On random machines and kubelets pods come and go; after every step the agent looks and a scheduler reads its report. Zones, CPUs, memory and devices
-must be what the kubelet could hand out at this moment, init containers included.
+must be what the kubelet could hand out at this moment, init containers included. An agent that may not read pods can be wrong about one thing alone:
+devices that no running container holds.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from bayplan.cluster.inventory import cpu_set, read_inventory, read_pods
 from bayplan.services.agent.own_pods import KnownPods
 from bayplan.services.agent.scanner import Scanner
 from bayplan.simulate.kubelet.report import NodeAgent
-from tests.closed_loop import any_kubelet, attributes_in, columns_of, free_of, live, settings_for
-from tests.virtual_node import VirtualNode, uid_of
+from tests.closed_loop import ZoneAmounts, any_kubelet, attributes_in, columns_of, free_of, live, settings_for
+from tests.virtual_node import VirtualNode, pod_resources, uid_of
 
 STEPS = 250
 
@@ -47,6 +48,44 @@ async def story(random: Random, folder: Path) -> None:
             for key, held in pods.items():
                 held_truly = msgspec.to_builtins(virtual_agent.holdings(key))
                 assert set(held) <= set(held_truly), what
+
+
+@pytest.mark.parametrize("draw", range(4))
+def test_without_the_right_to_read_pods_only_devices_of_init_containers_may_count_as_free(
+    draw: int, tmp_path: Path
+) -> None:
+    asyncio.run(story_without_pods(Random(draw), tmp_path))
+
+
+async def story_without_pods(random: Random, folder: Path) -> None:
+    with VirtualNode(folder / "n1", any_kubelet(random)) as node:
+        scanner = Scanner(settings_for(node), known_pods=lambda: None)
+        for what in live(random, node, STEPS):
+            shown, free = columns_of((await scanner.scan(anew=False)).document), free_of(node.kubelet)
+            not_listed = idle_for_running_containers(node)
+            for zone, amounts in free.items():
+                devices = node.kubelet.machine.devices.keys() & amounts.keys()
+                for name, amount in amounts.items():
+                    most = not_listed[zone][name] if name in devices else amount
+                    assert amount <= shown[zone][name] <= most, (what, zone, name)
+
+
+def idle_for_running_containers(node: VirtualNode) -> ZoneAmounts:
+    """Devices in each zone that no container holds which the kubelet lists."""
+    listed = {
+        (each.resource_name, device)
+        for key in node.kubelet.pods
+        for container in pod_resources(node, key).containers
+        for each in container.devices
+        for device in each.device_ids
+    }
+    return {
+        zone.id: {
+            resource: sum(zone.id in each.zones and (resource, each.id) not in listed for each in devices)
+            for resource, devices in node.kubelet.machine.devices.items()
+        }
+        for zone in node.kubelet.machine.zones
+    }
 
 
 def alive_on(node: VirtualNode) -> KnownPods:

@@ -16,7 +16,6 @@ from bayplan.cli.agent_gc import agent_gc
 from tests.helpers import Json
 
 FOLDER = Path(__file__).parents[2] / "deploy/agent"
-OPTIONAL = "watch-pods-role.yaml"
 
 
 def documents() -> list[Json]:
@@ -37,9 +36,9 @@ def rights(role: str) -> set[tuple[str, str]]:
     }
 
 
-def test_all_files_are_listed_but_the_optional_one() -> None:
+def test_all_files_are_listed() -> None:
     listed = the("Kustomization", None)["resources"]
-    assert sorted([*listed, OPTIONAL, "kustomization.yaml"]) == sorted(file.name for file in FOLDER.glob("*.yaml"))
+    assert sorted([*listed, "kustomization.yaml"]) == sorted(file.name for file in FOLDER.glob("*.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,9 @@ METHODS = ("with-exclusive-resources", "all")
 @click.option(
     "--watch-pods/--no-watch-pods",
     "--exclude-terminal-pods/--no-exclude-terminal-pods",
-    help="Follow this node's pods at the API server: for kubelets before v1.34, which list pods that have ended.",
+    default=None,
+    help="Follow this node's pods at the API server, to know which have ended and which only wait. "
+    "[default: if the API server lets the agent read pods]",
 )
 @click.option(
     "--reference-container",

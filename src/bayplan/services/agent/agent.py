@@ -65,13 +65,16 @@ class Agent:
         backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         loop = asyncio.get_running_loop()
         failed = False
+        retry: asyncio.TimerHandle | None = None
         while True:
             reasons = await wakers.next()
+            if retry is not None:
+                retry.cancel()
             self._metrics.woken(reasons)
             # After a failure nothing that is remembered can be trusted to be as it was.
             failed = not await self.look(anew=failed or not ANEW.isdisjoint(reasons))
             if failed:
-                loop.call_later(backoff.after_failure(), wakers.wake, RETRY)
+                retry = loop.call_later(backoff.after_failure(), wakers.wake, RETRY)
             else:
                 backoff.reset()
 

@@ -64,7 +64,7 @@ def _file(source: str) -> Mapping[str, object]:
 
 def _arguments(flags: Path) -> list[str]:
     """A command line, or lines like `KUBELET_KUBEADM_ARGS="--node-ip=... --cpu-manager-policy=static"`."""
-    text = flags.read_text()
+    text = flags.read_text(errors="replace")
     try:
         words = [word for line in text.splitlines() for word in shlex.split(line, comments=True)]
         return [part for word in words for part in (shlex.split(word.partition("=")[2]) if "=--" in word else [word])]
@@ -83,7 +83,11 @@ async def _configz(source: str, headers: Mapping[str, str]) -> Mapping[str, obje
             aiohttp.ClientSession(timeout=TIMEOUT) as session,
             session.get(source, headers=headers, ssl=NOT_TLS_VERIFIED) as answer,
         ):
-            data = await answer.content.read(LONGEST_ANSWER)
+            data = b""
+            async for part in answer.content.iter_any():
+                data += part
+                if len(data) > LONGEST_ANSWER:
+                    raise NoConfiguration(f"kubelet configuration {source}: has more than {LONGEST_ANSWER >> 20} MiB")
             if answer.status != 200:
                 said = " ".join(data[:200].decode(errors="replace").split())
                 raise NoConfiguration(f"kubelet configuration {source}: {answer.status} {answer.reason}: {said}")

@@ -1,11 +1,12 @@
 """Which pods of this node live and which have ended, as the API server knows it: for kubelets that do not tell.
 
 Kubelets before v1.34 list pods that have ended, and no kubelet's state file says which of its UIDs is still alive. An agent that may read pods
-(`--watch-pods`) follows those of its own node and tells the scanner; one that may not goes on without.
+follows those of its own node and tells the scanner; one that may not goes on without, and calls it a trouble only if it was told to (`--watch-pods`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.watch import Absent, Changes, Listed, follow
 from bayplan.services.agent.pod_resources import PodName
 from bayplan.services.agent.troubles import Troubles
+
+logger = logging.getLogger(__name__)
 
 KIND = "pods"
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -44,15 +47,22 @@ class KnownPods:
 
 
 class OwnPods:
-    """Follows the pods of one node; `on_change` hears that something has."""
+    """Follows the pods of one node; `on_change` hears that something has. Not `required`: without the right to read them it is fine as well."""
 
     def __init__(
-        self, client: KubeClient, node: str, troubles: Troubles, on_change: Callable[[], None] = lambda: None
+        self,
+        client: KubeClient,
+        node: str,
+        troubles: Troubles,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        required: bool = True,
     ) -> None:
         self._client = client
         self._node = node
         self._troubles = troubles
         self._on_change = on_change
+        self._required = required
         self._pods: dict[PodName, _PodHead] | None = None
 
     def known(self) -> KnownPods | None:
@@ -69,7 +79,13 @@ class OwnPods:
     async def run(self) -> None:
         """Follow for ever."""
         selector = f"spec.nodeName={self._node}"
-        async for news in follow(self._client, _POD_HEADS, field_selector=selector, on_trouble=self._trouble):
+        async for news in follow(
+            self._client,
+            _POD_HEADS,
+            field_selector=selector,
+            on_trouble=self._trouble,
+            forbidden_is_absent=not self._required,
+        ):
             match news:
                 case Listed(items=pods):
                     self._pods = {_name(pod): pod for pod in pods}
@@ -80,13 +96,18 @@ class OwnPods:
                             known.pop(_name(change.object), None)
                         else:
                             known[_name(change.object)] = change.object
-                case Absent():
-                    pass  # every API server has pods
+                case Absent():  # every API server has pods: they may not be read, and nobody asked for them
+                    self._pods = None
+                    logger.info("pods may not be read: devices that only a finished init container holds count as free")
             self._troubles.over(KIND)
             self._on_change()
 
     def _trouble(self, problem: str) -> None:
         cause = "forbidden" if "Forbidden" in problem else "unreachable"
+        if not self._required and cause == "forbidden":
+            return  # said once, where it is heard as Absent
+        if cause == "unreachable" and self._pods is not None:
+            return  # what was known last still counts, and the publisher tells about the API server
         self._troubles.note(KIND, cause, f"pods of this node are not known, the report is made without: {problem}")
 
 

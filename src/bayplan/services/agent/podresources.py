@@ -91,11 +91,15 @@ class Kubelet:
             response_deserializer=answer_type.FromString,
         )
         try:
-            return await method(question, timeout=self._patience)
+            answer = await method(question, timeout=self._patience)
         except grpc.aio.AioRpcError as error:
             raise self._silent(call, error) from None
         except grpc.aio.UsageError as error:
             raise KubeletSilent("closed", f"{self._socket}: {call}: {error}") from None
+        if answer is None:  # gRPC logs what it cannot decode, and gives nothing
+            where = f"podresources socket {self._socket}: {call}"
+            raise KubeletSilent("garbled", f"{where}: the answer is not what a kubelet says")
+        return answer
 
     def _silent(self, call: str, error: grpc.aio.AioRpcError) -> KubeletSilent:
         code, details = error.code(), " ".join((error.details() or "").split())

@@ -95,7 +95,9 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
         metrics = AgentMetrics(troubles)
         publisher = Publisher(client, settings.node, troubles, heartbeat=settings.heartbeat, on_written=metrics.written)
         wakers = Wakers(settings.state_folder, socket=settings.socket, interval=settings.timer)
-        own_pods = OwnPods(client, settings.node, troubles, lambda: wakers.wake(POD))
+        own_pods = OwnPods(
+            client, settings.node, troubles, lambda: wakers.wake(POD), required=bool(settings.watch_pods)
+        )
         agent = Agent(Scanner(settings, known_pods=own_pods.known), publisher, troubles, metrics)
         port = await stack.enter_async_context(
             serve_health(
@@ -108,7 +110,7 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
         )
         await stack.enter_async_context(wakers)
         logger.info("at work", extra={"node": settings.node, "server": access.server, "health_port": port})
-        work = [agent.run(wakers), publisher.run(), *([own_pods.run()] if settings.watch_pods else [])]
+        work = [agent.run(wakers), publisher.run(), *([own_pods.run()] if settings.watch_pods is not False else [])]
         await until_a_signal(*map(asyncio.create_task, work))
 
 

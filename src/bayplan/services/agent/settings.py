@@ -53,7 +53,7 @@ class AgentSettings:
     interval: float = INTERVAL
     heartbeat: float = HEARTBEAT
     patience: float = 10.0
-    watch_pods: bool = False
+    watch_pods: bool | None = None  # None: if the API server lets us
     no_kubelet: bool = False
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.services.agent import kubelet_source
 from bayplan.services.agent.kubelet_config import setup_of
 from bayplan.services.agent.kubelet_source import NoConfiguration, checked_source, read_setup
-from tests.scripted_api_server import ScriptedServer, asynchronous, says, says_text
+from tests.scripted_api_server import ScriptedServer, asynchronous, says, says_text, watch
 
 FILE = "topologyManagerPolicy: restricted\ncpuManagerPolicy: static\nreservedSystemCPUs: 0-1\n"
 
@@ -78,6 +79,23 @@ async def test_configz_is_asked_with_the_token(tmp_path: Path) -> None:
         said = await kubelet_source._configz(f"{server.url}/configz", kubelet_source._token(token))
         assert server.asked[0].headers["Authorization"] == "Bearer secret"
     assert setup_of(said, "configz").settings.policy is Policy.BEST_EFFORT
+
+
+@asynchronous
+async def test_a_long_answer_that_comes_in_pieces_is_read_to_its_end() -> None:
+    said = json.dumps({"kubeletconfig": {"clusterDNS": ["x" * 6000], "topologyManagerPolicy": "restricted"}}).encode()
+    async with ScriptedServer() as server:
+        server.answers("GET", "/configz", watch(*(said[at : at + 1000] for at in range(0, len(said), 1000))))
+        document = await kubelet_source._configz(f"{server.url}/configz", {})
+    assert setup_of(document, "configz").settings.policy is Policy.RESTRICTED
+
+
+@asynchronous
+async def test_an_answer_without_end_is_not_read() -> None:
+    async with ScriptedServer() as server:
+        server.answers("GET", "/configz", watch(*[b"x" * (1 << 19)] * 4))
+        with pytest.raises(NoConfiguration, match="has more than 1 MiB"):
+            await kubelet_source._configz(f"{server.url}/configz", {})
 
 
 @asynchronous

@@ -1,0 +1,100 @@
+"""The pods of this node as the API server has them: who lives, who has ended, and what is said when they may not be read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bayplan.kube.client import KubeClient
+from bayplan.services.agent.own_pods import OwnPods
+from bayplan.services.agent.troubles import Troubles
+from tests.helpers import Json
+from tests.scripted_api_server import ScriptedServer, asynchronous, drops, event, listing, refusal, watch
+
+PODS = "/api/v1/pods"
+
+
+def pod(name: str, phase: str) -> Json:
+    return {
+        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "resourceVersion": "2"},
+        "status": {"phase": phase},
+    }
+
+
+class Followed:
+    """Pods that are followed, and what was heard."""
+
+    def __init__(self, client: KubeClient, *, required: bool) -> None:
+        self.troubles = Troubles()
+        self.news = asyncio.Event()
+        self.pods = OwnPods(client, "n1", self.troubles, self.news.set, required=required)
+
+
+@asynccontextmanager
+async def followed(server: ScriptedServer, *, required: bool = False) -> AsyncIterator[Followed]:
+    async with server.client() as client:
+        following = Followed(client, required=required)
+        running = asyncio.create_task(following.pods.run())
+        yield following
+        running.cancel()
+
+
+async def until(so: Callable[[], bool]) -> None:
+    while not so():  # noqa: ASYNC110 - the server has no event for it
+        await asyncio.sleep(0.01)
+
+
+@asynchronous
+async def test_who_lives_and_who_has_ended() -> None:
+    async with ScriptedServer() as server:
+        server.answers(
+            "GET",
+            PODS,
+            listing([pod("a", "Running"), pod("b", "Running")]),
+            watch(event("MODIFIED", pod("b", "Succeeded")), then="silence"),
+        )
+        async with followed(server) as following:
+            await following.news.wait()
+            following.news.clear()
+            await following.news.wait()
+            known = following.pods.known()
+        assert server.asked[0].query["fieldSelector"] == "spec.nodeName=n1"
+    assert known is not None
+    assert (known.alive, known.ended, known.ended_names) == ({"uid-a"}, {"uid-b"}, {("ml", "b")})
+
+
+@asynchronous
+async def test_without_the_right_one_line_is_said_and_nothing_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "bayplan")
+    async with ScriptedServer() as server:
+        server.answers("GET", PODS, refusal(403, "Forbidden"))
+        async with followed(server) as following:
+            await following.news.wait()
+            assert following.pods.known() is None
+    assert not following.troubles.current
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["pods may not be read"]
+
+
+@asynchronous
+async def test_a_right_that_was_asked_for_and_is_missing_is_a_trouble_until_it_is_there() -> None:
+    async with ScriptedServer() as server:
+        server.answers("GET", PODS, refusal(403, "Forbidden"), listing([pod("a", "Running")]), watch(then="silence"))
+        async with followed(server, required=True) as following:
+            await following.news.wait()
+            assert following.troubles.counts == {("pods", "forbidden"): 1}
+            assert not following.troubles.current
+
+
+@asynchronous
+async def test_a_watch_that_breaks_and_is_resumed_in_silence_leaves_no_trouble() -> None:
+    async with ScriptedServer() as server:
+        server.answers("GET", PODS, listing([pod("a", "Running")]), drops(), watch(then="silence"))
+        async with followed(server, required=True) as following:
+            await following.news.wait()
+            await until(lambda: len(server.asked) == 3)
+            assert not following.troubles.current
+            assert following.pods.known() is not None
