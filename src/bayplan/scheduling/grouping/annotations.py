@@ -13,8 +13,8 @@
     bayplan.io/topology: network                                    names the tree for those who do not write kai.scheduler/topology
     bayplan.io/gang: "true"                                         is a gang, or "false" is none, whatever the kind
 
-Out come `Wishes`, and a `Problem` for every annotation that cannot be meant. A key of these families that nobody knows is a problem too: a misspelt wish
-must not be lost in silence. What Kueue's words mean is for its dialect to say (`scheduling/dialects/kueue.py`); whether a level exists is for the scheduler to say, who knows the tree.
+Out come `Wishes`, and a `Problem` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
+a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`scheduling/dialects/kueue.py`); whether a level exists is for the scheduler to say, who knows the tree.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import lru_cache
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import Segment
@@ -49,11 +51,18 @@ KUEUE_KEYS = (
     kueue.SHARED_DOMAIN,
 )
 
-_FAMILIES = {
-    "kai.scheduler/topology": KAI_KEYS,
-    "kai.scheduler/segment": KAI_KEYS,
-    "kueue.x-k8s.io/podset-": KUEUE_KEYS,
-}
+OWN_KEYS = (GANG, OWN_TOPOLOGY)
+KEYS = frozenset((*OWN_KEYS, *KAI_KEYS, *KUEUE_KEYS))
+
+# By what their keys begin with: the keys that there are, and what else in a key tells that one of them is meant.
+_FAMILIES = (
+    ("kai.scheduler/", KAI_KEYS, re.compile("topo|segment|placement")),
+    ("kueue.x-k8s.io/", KUEUE_KEYS, re.compile("^podset-")),
+    ("bayplan.io/", OWN_KEYS, None),
+)
+# Kueue's keys for groups of plain pods resemble those of pod sets.
+_NEVER_MEANT = kueue.PREFIX + "pod-group-"
+_ALIKE = 0.8
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LEVEL = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LEVEL_ALLOWED = "must be a node label, such as topology.kubernetes.io/zone"
@@ -62,7 +71,23 @@ _LARGEST_SEGMENT = 100_000
 
 def asks(annotations: Mapping[str, str]) -> bool:
     """Whether annotations say anything about gangs, rightly or wrongly."""
-    return any(key in (GANG, OWN_TOPOLOGY) or key.startswith(tuple(_FAMILIES)) for key in annotations)
+    return any(key in KEYS or misspelt(key) for key in annotations)
+
+
+@lru_cache(maxsize=4096)
+def misspelt(key: str) -> str:
+    """What to say about a key that is none of ours but was meant to be; empty if it is one, or has nothing to do with us."""
+    if key in KEYS or key.startswith(_NEVER_MEANT):
+        return ""
+    for prefix, known, telling in _FAMILIES:
+        if key.startswith(prefix):
+            rest = key.removeprefix(prefix)
+            close = get_close_matches(rest.lower(), [each.removeprefix(prefix) for each in known], n=1, cutoff=_ALIKE)
+            if close:
+                return f"is not known; did you mean {prefix}{close[0]}?"
+            if telling is not None and telling.search(rest):
+                return f"is not known; there are {', '.join(known)}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +105,32 @@ class Wishes:
     together: str = ""
 
     def over(self, below: Wishes) -> Wishes:
-        """These wishes, with those of another place where these are silent."""
-        levels = self if self.required or self.preferred else below
+        """These wishes, with those of another place where these are silent: each field by itself."""
         return Wishes(
             below.gang if self.gang is None else self.gang,
             self.topology or below.topology,
-            levels.required,
-            levels.preferred,
+            self.required or below.required,
+            self.preferred or below.preferred,
             self.segments or below.segments,
             self.together or below.together,
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A Topology that is named, and where."""
+
+    name: str
+    about: Reference
+    field: str
+
+
 class WishReader:
-    """Reads annotations and gathers what is wrong with them."""
+    """Reads the annotations of all places that speak about one gang, and gathers what is wrong with them."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self._trees: list[_Tree] = []
 
     def read(
         self, about: Reference, annotations: Mapping[str, str], where: str = "metadata", segment: int | None = None
@@ -104,16 +138,30 @@ class WishReader:
         """The wishes of one set of annotations; `segment` is the size of segments where none is written."""
         place = _Place(self.problems, about, annotations, f"{where}.annotations", segment)
         place.check_keys()
+        trees = place.trees()
+        self._check_trees(trees)
         kai = Wishes(
-            topology=place.topology(),
+            topology=trees[0].name if trees else "",
             required=place.level(REQUIRED),
             preferred=place.level(PREFERRED),
             segments=place.kai_segments(),
         )
+        in_kueues_words = place.kueue()
+        place.check_agreement(kai, in_kueues_words)
         asked = place.gang()
         if asked is None and asks(annotations):
             asked = True
-        return replace(kai.over(place.kueue()), gang=asked)
+        return replace(kai.over(in_kueues_words), gang=asked)
+
+    def _check_trees(self, trees: list[_Tree]) -> None:
+        """A gang is placed in one tree, whoever names it: levels of one place would mean nothing in the tree of another."""
+        for tree in trees:
+            self._trees.append(tree)
+            before = self._trees[0]
+            if tree.name != before.name:
+                there = before.field if before.about == tree.about else f"{before.about}: {before.field}"
+                allowed = f'is another tree than "{before.name}" in {there}; a gang is placed in one'
+                self.problems.append(Problem(tree.about, tree.field, tree.name, allowed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +182,22 @@ class _Place:
 
     def check_keys(self) -> None:
         for key in self.annotations:
-            known = next((keys for family, keys in _FAMILIES.items() if key.startswith(family)), None)
-            if known is not None and key not in known:
-                self.wrong(key, f"is not known; there are {', '.join(known)}")
+            complaint = misspelt(key)
+            if complaint:
+                self.wrong(key, complaint)
+
+    def check_agreement(self, kai: Wishes, in_kueues_words: Wishes) -> None:
+        """Who says the same thing in both languages must say the same."""
+        levels = (
+            (REQUIRED, kai.required, kueue.REQUIRED, in_kueues_words.required),
+            (PREFERRED, kai.preferred, kueue.PREFERRED, in_kueues_words.preferred),
+        )
+        for key, level, other_key, other in levels:
+            if level and other and level != other:
+                self.wrong(key, f'is another level than "{other}" in {other_key}; only one of them can be meant')
+        if kai.segments and in_kueues_words.segments and kai.segments != in_kueues_words.segments:
+            key = kueue.SLICE_LAYERS if kueue.SLICE_LAYERS in self.annotations else kueue.SLICE_LEVEL
+            self.wrong(key, "asks for other segments than kai.scheduler/segment-...; only one of them can be meant")
 
     def gang(self) -> bool | None:
         text = self.annotations.get(GANG)
@@ -147,13 +208,16 @@ class _Place:
             return None
         return text == "true"
 
-    def topology(self) -> str:
-        key = TOPOLOGY if TOPOLOGY in self.annotations else OWN_TOPOLOGY
-        name = self.annotations.get(key)
-        if name is not None and not _NAME.fullmatch(name):
-            self.wrong(key, "must be the name of a Topology")
-            return ""
-        return name or ""
+    def trees(self) -> list[_Tree]:
+        """The Topologies that are named, each with its key."""
+        found: list[_Tree] = []
+        for key in (TOPOLOGY, OWN_TOPOLOGY):
+            name = self.annotations.get(key)
+            if name is not None and not _NAME.fullmatch(name):
+                self.wrong(key, "must be the name of a Topology")
+            elif name is not None:
+                found.append(_Tree(name, self.about, f'{self.field}["{key}"]'))
+        return found
 
     def level(self, key: str) -> str | None:
         label = self.annotations.get(key)

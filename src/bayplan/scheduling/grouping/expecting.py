@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.grouping.annotations import GANG, KAI_KEYS, KUEUE_KEYS
+from bayplan.scheduling.grouping.annotations import GANG, asks
 from bayplan.scheduling.grouping.group import may_have_group
-
-ASKS = frozenset((GANG, *KAI_KEYS, *KUEUE_KEYS))
 
 
 def asks_for_group(pod: Pod) -> bool:
     """Whether a pod that an owner made asks for a gang by its own annotations, and names none yet."""
     annotations = pod.metadata.annotations or {}
-    return not ASKS.isdisjoint(annotations) and annotations.get(GANG) != "false" and may_have_group(pod)
+    return asks(annotations) and annotations.get(GANG) != "false" and may_have_group(pod)

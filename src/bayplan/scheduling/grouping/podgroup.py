@@ -9,7 +9,7 @@ annotations stand for it.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -62,17 +62,14 @@ def asked_of(workload: Workload, pod: RawObject) -> Asked:
     parts = [_asked_of_part(reader, workload, part, pod) for part in workload.parts]
     problems = tuple(reader.problems)
     if workload.is_flat:
-        return Asked(whole.over(parts[0]), (Wishes(),), problems)
+        template = parts[0]
+        # Whether there is a gang is for the workload to say; all else is said best by who is nearest to the pods.
+        gang = template.gang if whole.gang is None else whole.gang
+        return Asked(replace(template.over(whole), gang=gang), (Wishes(),), problems)
     if parts and whole.segments:
         parts[-1] = parts[-1].over(Wishes(segments=whole.segments))
-    names = {wishes.topology for wishes in (whole, *parts) if wishes.topology}
-    if len(names) > 1:
-        problem = Problem(
-            workload.about, "kai.scheduler/topology", ", ".join(sorted(names)), "are two trees; a gang is placed in one"
-        )
-        return Asked(whole, tuple(parts), (*problems, problem))
-    topology = next(iter(names), "")
-    return Asked(Wishes(topology=topology).over(whole), tuple(parts), problems)
+    topology = next((wishes.topology for wishes in (whole, *parts) if wishes.topology), "")
+    return Asked(replace(whole, topology=topology), tuple(parts), problems)
 
 
 def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawObject) -> Wishes:

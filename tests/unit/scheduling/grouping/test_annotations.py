@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.kube.podgroup_v1alpha1 import Segment
-from bayplan.scheduling.grouping.annotations import Wishes, WishReader
+from bayplan.scheduling.grouping.annotations import Wishes, WishReader, asks
 from bayplan.scheduling.grouping.raw import Reference
 
 JOB = Reference("batch/v1", "Job", "ml", "train")
@@ -92,12 +92,12 @@ def test_wishes(annotations: dict[str, str], expected: Wishes) -> None:
         (
             {"kueue.x-k8s.io/podset-required-topology": RACK, "kueue.x-k8s.io/podset-preferred-topology": RACK},
             "kueue.x-k8s.io/podset-preferred-topology",
-            "cannot stand beside kueue.x-k8s.io/podset-required-topology: only one of them may be given",
+            '"example.com/rack" cannot stand beside kueue.x-k8s.io/podset-required-topology: only one of them may be given',
         ),
         (
             {"kueue.x-k8s.io/podset-slice-size": "2"},
             "kueue.x-k8s.io/podset-slice-size",
-            "needs kueue.x-k8s.io/podset-slice-required-topology",
+            '"2" needs kueue.x-k8s.io/podset-slice-required-topology',
         ),
         (
             {"kueue.x-k8s.io/podset-group-name": "7"},
@@ -111,11 +111,81 @@ def test_what_cannot_be_meant(annotations: dict[str, str], key: str, complaint: 
     assert problems == [f'Job ml/train: metadata.annotations["{key}"]: {complaint}']
 
 
-def test_a_key_that_nobody_knows_is_not_lost_in_silence() -> None:
-    _, problems = read({"kueue.x-k8s.io/podset-required-topologie": RACK})
+@pytest.mark.parametrize(
+    "key, meant",
+    [
+        ("kai.scheduler/toplogy", "kai.scheduler/topology"),
+        ("kai.scheduler/toplogy-required-placement", "kai.scheduler/topology-required-placement"),
+        ("kai.scheduler/segmentSize", "kai.scheduler/segment-size"),
+        ("kueue.x-k8s.io/podset-required-topologie", "kueue.x-k8s.io/podset-required-topology"),
+        ("kueue.x-k8s.io/pod-set-preferred-topology", "kueue.x-k8s.io/podset-preferred-topology"),
+        ("bayplan.io/gangs", "bayplan.io/gang"),
+        ("bayplan.io/toplogy", "bayplan.io/topology"),
+    ],
+)
+def test_a_misspelt_wish_is_not_lost_in_silence(key: str, meant: str) -> None:
+    _, problems = read({key: "x"})
+    assert asks({key: "x"})
+    assert problems == [f'Job ml/train: metadata.annotations["{key}"]: "x" is not known; did you mean {meant}?']
+
+
+def test_a_key_that_resembles_none_is_told_which_there_are() -> None:
+    _, problems = read({"kai.scheduler/placement": RACK})
     assert problems[0].startswith(
-        'Job ml/train: metadata.annotations["kueue.x-k8s.io/podset-required-topologie"]: "example.com/rack" is not known; there are '
+        'Job ml/train: metadata.annotations["kai.scheduler/placement"]: "example.com/rack" is not known; there are kai.scheduler/topology, '
     )
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kai.scheduler/queue",
+        "kai.scheduler/top-owner-metadata",
+        "kueue.x-k8s.io/queue-name",
+        "kueue.x-k8s.io/pod-group-name",
+        "kueue.x-k8s.io/pod-group-total-count",
+        "bayplan.io/group",
+        "bayplan.io/rank",
+    ],
+)
+def test_other_keys_of_these_systems_ask_for_nothing(key: str) -> None:
+    assert not asks({key: "x"})
+    assert read({key: "x"}) == (Wishes(), [])
+
+
+def test_two_trees_in_one_place_are_one_too_many() -> None:
+    _, problems = read({"kai.scheduler/topology": "a", "bayplan.io/topology": "b"})
+    assert problems == [
+        (
+            'Job ml/train: metadata.annotations["bayplan.io/topology"]: "b" is another tree than "a" in '
+            'metadata.annotations["kai.scheduler/topology"]; a gang is placed in one'
+        )
+    ]
+
+
+def test_two_trees_in_two_places_are_one_too_many() -> None:
+    reader = WishReader()
+    reader.read(Reference("batch/v1", "CronJob", "ml", "nightly"), {"kai.scheduler/topology": "a"})
+    reader.read(JOB, {"kai.scheduler/topology": "b"})
+    assert [str(problem) for problem in reader.problems] == [
+        (
+            'Job ml/train: metadata.annotations["kai.scheduler/topology"]: "b" is another tree than "a" in '
+            'CronJob ml/nightly: metadata.annotations["kai.scheduler/topology"]; a gang is placed in one'
+        )
+    ]
+
+
+def test_both_languages_may_say_a_part_but_not_contradict_each_other() -> None:
+    preferred = {"kai.scheduler/topology-preferred-placement": RACK}
+    required = {"kueue.x-k8s.io/podset-required-topology": BLOCK}
+    assert read(preferred | required) == (Wishes(gang=True, required=BLOCK, preferred=RACK), [])
+    _, problems = read({"kai.scheduler/topology-required-placement": RACK} | required)
+    assert problems == [
+        (
+            'Job ml/train: metadata.annotations["kai.scheduler/topology-required-placement"]: "example.com/rack" is another level than '
+            '"example.com/block" in kueue.x-k8s.io/podset-required-topology; only one of them can be meant'
+        )
+    ]
 
 
 def test_a_kind_may_know_the_size_of_segments() -> None:
@@ -125,4 +195,4 @@ def test_a_kind_may_know_the_size_of_segments() -> None:
 
 def test_the_nearer_place_wins_and_the_farther_fills_in() -> None:
     near, far = Wishes(required=RACK), Wishes(gang=True, topology="network", required=BLOCK, preferred=RACK)
-    assert near.over(far) == Wishes(gang=True, topology="network", required=RACK)
+    assert near.over(far) == Wishes(gang=True, topology="network", required=RACK, preferred=RACK)

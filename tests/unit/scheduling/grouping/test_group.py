@@ -22,6 +22,8 @@ from tests.unit.scheduling.grouping.workloads import (
     thing,
 )
 
+REQUIRED, PREFERRED = "kai.scheduler/topology-required-placement", "kai.scheduler/topology-preferred-placement"
+
 
 def test_a_job_with_topology_annotations_is_one_gang() -> None:
     annotated = job(
@@ -103,6 +105,32 @@ def test_annotations_on_the_template_or_above_the_job_count_too() -> None:
     assert spec == {"topology": "network", "required": RACK, "size": 4}
 
 
+def on_template(annotations: dict[str, str]) -> Raw:
+    return {"metadata": {"annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    "above, on_job, template, expected",
+    [
+        ({REQUIRED: BLOCK}, {PREFERRED: RACK}, {}, {"required": BLOCK, "preferred": RACK}),
+        ({}, {REQUIRED: BLOCK}, {PREFERRED: RACK}, {"required": BLOCK, "preferred": RACK}),
+        ({}, {REQUIRED: BLOCK}, {REQUIRED: RACK}, {"required": RACK}),
+        ({REQUIRED: BLOCK}, {REQUIRED: RACK}, {}, {"required": RACK}),
+    ],
+    ids=["above and on the job", "job and template", "template is nearer", "job is nearer"],
+)
+def test_wishes_come_together_from_all_places_and_the_nearer_one_counts(
+    above: dict[str, str], on_job: dict[str, str], template: dict[str, str], expected: dict[str, str]
+) -> None:
+    owners = job(on_job, template=on_template(template)), thing("batch/v1", "CronJob", {}, above)
+    assert spec_of(grouped(pod(), *owners)) == expected | {"size": 4}
+
+
+def test_a_job_that_is_no_gang_is_none_whatever_its_template_asks_for() -> None:
+    outcome = grouped(pod(), job({"bayplan.io/gang": "false"}, template=on_template(IN_ONE_BLOCK)))
+    assert (outcome.manifest, outcome.held) == (None, False)
+
+
 def test_the_group_belongs_to_the_cron_jobs_job() -> None:
     outcome = grouped(pod(), job(), thing("batch/v1", "CronJob", {}, IN_ONE_BLOCK))
     assert outcome.owner is not None
@@ -178,10 +206,8 @@ def test_a_wrong_annotation_keeps_the_pods_waiting_and_says_why() -> None:
     assert outcome.manifest is None
     assert problems(outcome) == [
         (
-            'Job ml/train: metadata.annotations["kai.scheduler/topology-required-placment"]: "example.com/block" is not known; there are '
-            "kai.scheduler/topology, kai.scheduler/topology-required-placement, kai.scheduler/topology-preferred-placement, "
-            "kai.scheduler/segment-size, kai.scheduler/segment-topology-required-placement, "
-            "kai.scheduler/segment-topology-preferred-placement"
+            'Job ml/train: metadata.annotations["kai.scheduler/topology-required-placment"]: "example.com/block" is not known; '
+            "did you mean kai.scheduler/topology-required-placement?"
         )
     ]
 

@@ -335,7 +335,10 @@ def test_slices_of_a_job_set_are_jobs_if_no_size_is_written() -> None:
 def test_two_trees_are_one_too_many() -> None:
     workload = pytorch_with_template(4, {"kai.scheduler/topology": "other"})
     assert problems(grouped(worker(0), workload)) == [
-        'PyTorchJob ml/train: kai.scheduler/topology: "network, other" are two trees; a gang is placed in one'
+        (
+            'PyTorchJob ml/train: spec.pytorchReplicaSpecs.Worker.template.metadata.annotations["kai.scheduler/topology"]: "other" is another tree'
+            ' than "network" in metadata.annotations["kai.scheduler/topology"]; a gang is placed in one'
+        )
     ]
 
 
