@@ -65,6 +65,7 @@ class Dispatcher:
         max_backoff: float = 10.0,
         completes_in: float = 60.0,
         expects_group: Callable[[Pod], bool] = lambda _: False,
+        why_gang_waits: Callable[[AnyPodGroup], str] = lambda _: "",
         stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.profiles = profiles
@@ -96,6 +97,7 @@ class Dispatcher:
             self._waking,
             self.schedulers,
             completes_in=completes_in,
+            why_gang_waits=why_gang_waits,
             stopwatch=stopwatch,
         )
 

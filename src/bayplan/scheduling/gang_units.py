@@ -49,6 +49,7 @@ class GangUnits:
         schedulers: Mapping[str, GangScheduler],
         *,
         completes_in: float,
+        why_gang_waits: Callable[[AnyPodGroup], str],
         stopwatch: Callable[[], float],
     ) -> None:
         self.state = state
@@ -57,6 +58,8 @@ class GangUnits:
         self.queue = queue
         self.schedulers = schedulers
         self._waking = waking
+        # Why somebody holds back a gang as its PodGroup stands there; an empty text if nobody does.
+        self._why_gang_waits = why_gang_waits
         # How long attempts take is for somebody with a clock to say.
         self._stopwatch = stopwatch
         self._half_bound = HalfBound(completes_in)
@@ -114,6 +117,10 @@ class GangUnits:
             # Some are bound, and the news has not come yet: it brings the gang back here.
             self.queue.done(unit)
             return None
+        written = self.roster.groups.get(name)
+        why = self._why_gang_waits(written) if waiting and written is not None else ""
+        if why:
+            return self._wait(unit, running, now, Refusal(unit, waiting, why))
         try:
             gang = self.roster.gang(name)
             if isinstance(gang, Incomplete):

@@ -1,7 +1,7 @@
 """What the pod grouper knows: the pods that wait for a look, those that stand alone, the gangs and their members. No I/O, no clock.
 
 News come in with `take`, from watches of one's own or from the scheduler's (which has them already). The grouper asks `to_look_at`; the scheduler asks
-`expects_group` before it places a pod by itself.
+`expects_group` before it places a pod by itself, and `why_gang_waits` before it places a gang.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from bayplan.scheduling.dialects import kai
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group
+from bayplan.scheduling.grouping.raw import RawObject
 from bayplan.scheduling.ranks import RANK
+from bayplan.services.pod_grouper.contents import is_managed, says
 
 News = Listed[Any] | Changes[Any] | Absent
 
-# On every PodGroup that the grouper made; only those are ever changed or deleted by it.
-MANAGED_BY = "app.kubernetes.io/managed-by"
-POD_GROUPER = "bayplan-pod-grouper"
 # Labels and annotations by which a pod is given its place in a gang, in bayplan's words and in KAI's.
 PLACE = frozenset((POD_GROUP, GROUP, RANK, kai.POD_GROUP, kai.SUB_GROUP))
+NOT_LOOKED_AT = "waits for the pod grouper to look at its owner"
+NOT_AS_MEANT = "its PodGroup is not what its owner means; the pod grouper is putting it right"
 
 
 class Books:
@@ -49,6 +50,10 @@ class Books:
         self._members: dict[str, dict[str, None]] = {}
         # PodGroups that changed or went since the last look at them.
         self._disturbed: dict[str, None] = {}
+        self._made: set[str] = set()
+        # What each PodGroup is to say, where this instance knows it; and the gangs that it has looked at, whatever came of that.
+        self._meant: dict[str, RawObject] = {}
+        self._looked_at: set[str] = set()
 
     @property
     def ready(self) -> bool:
@@ -124,12 +129,46 @@ class Books:
     def _put_group(self, written: AnyPodGroup) -> None:
         key = key_of(written)
         self.groups[key] = written
+        self._made.discard(key)
         if is_managed(written):
+            self._made.add(key)
             self._disturbed[key] = None
 
     def _drop_group(self, key: str) -> None:
         if self.groups.pop(key, None) is not None:
+            self._made.discard(key)
+            self._looked_at.discard(key)
             self._disturbed[key] = None
+
+    # -- what PodGroups are to say --------------------------------------------------------------------------------
+
+    def meant(self, gang: str) -> RawObject | None:
+        """What a gang's PodGroup is to say; None if this instance does not know yet."""
+        return self._meant.get(gang)
+
+    def means(self, gang: str, manifest: RawObject | None) -> None:
+        """A gang's PodGroup is to say this from now on."""
+        if manifest is None:
+            self._meant.pop(gang, None)
+        else:
+            self._meant[gang] = manifest
+
+    def was_looked_at(self, gang: str) -> bool:
+        """A look at one of a gang's pods has ended; True if it was the first."""
+        first = gang not in self._looked_at
+        if gang in self.groups:
+            self._looked_at.add(gang)
+        return first
+
+    def why_gang_waits(self, written: AnyPodGroup) -> str:
+        """Why a gang must not be placed as its PodGroup stands there; an empty text if it may. What others wrote is theirs."""
+        if not is_managed(written) or not isinstance(written, self.resource.type):
+            return ""
+        gang = key_of(written)
+        manifest = self._meant.get(gang)
+        if manifest is None:
+            return "" if gang in self._looked_at else NOT_LOOKED_AT
+        return "" if says(written, manifest) else NOT_AS_MEANT
 
     # -- questions ------------------------------------------------------------------------------------------------
 
@@ -183,13 +222,13 @@ class Books:
 
     def made(self) -> int:
         """How many PodGroups are of the grouper's making."""
-        return sum(is_managed(written) for written in self.groups.values())
+        return len(self._made)
 
     def made_and_unused(self) -> Iterator[tuple[str, AnyPodGroup]]:
         """PodGroups of the grouper's making that no pod names."""
-        for key, written in list(self.groups.items()):
-            if key not in self._members and is_managed(written):
-                yield key, written
+        for key in list(self._made):
+            if key not in self._members:
+                yield key, self.groups[key]
 
     def groups_owned_by(self, uid: str) -> Iterator[PodGroup]:
         """bayplan's own PodGroups that were made for an owner."""
@@ -206,11 +245,6 @@ class Books:
 def waits(pod: Pod) -> bool:
     """Whether a pod has no node and still wants one."""
     return not pod.spec.node_name and not pod.metadata.deletion_timestamp
-
-
-def is_managed(written: AnyPodGroup | None) -> bool:
-    """Whether a PodGroup is of the grouper's making."""
-    return written is not None and (written.metadata.labels or {}).get(MANAGED_BY) == POD_GROUPER
 
 
 def _looks_different(known: Pod, pod: Pod) -> bool:

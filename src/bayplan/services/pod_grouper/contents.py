@@ -1,7 +1,7 @@
 """Comparing what the grouper says about a PodGroup with what the PodGroup says: pure.
 
-The grouper owns the fields that it writes, and no others: a user may add an `objective` or a label, and it stays. So a PodGroup is as it should be if it *contains*
-what was applied.
+What a gang means is the owner's to say: a field of bayplan's own PodGroup that the grouper leaves out must not be there either. Only how a gang is placed
+(`STAYS`) and labels are for others to add. Of KAI's PodGroups the grouper owns what it writes: one is as it should be if it *contains* that.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ import msgspec
 
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.dialects.table import AnyPodGroup
+from bayplan.scheduling.grouping.podgroup import manifest_of
 from bayplan.scheduling.grouping.raw import RawObject
-from bayplan.services.pod_grouper.books import MANAGED_BY, POD_GROUPER
 
+# On every PodGroup that the grouper made; only those are ever changed or deleted by it.
+MANAGED_BY = "app.kubernetes.io/managed-by"
+POD_GROUPER = "bayplan-pod-grouper"
+# Fields that somebody may add to a PodGroup of the grouper's making.
+STAYS = ("objective", "patience", "placement", "style")
 GROUPED = "Grouped"
 NOT_SAID = ("", "")
 
@@ -25,10 +30,27 @@ def with_mark(manifest: RawObject) -> RawObject:
     return {**manifest, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), MANAGED_BY: POD_GROUPER}}}
 
 
+def is_managed(written: AnyPodGroup | None) -> bool:
+    """Whether a PodGroup is of the grouper's making, and nobody has taken it over since."""
+    return written is not None and (written.metadata.labels or {}).get(MANAGED_BY) == POD_GROUPER
+
+
+def strays(written: AnyPodGroup | None, manifest: RawObject) -> list[str]:
+    """Fields of bayplan's own PodGroup that change what the gang means, and that its owner did not ask for."""
+    if not isinstance(written, PodGroup):
+        return []
+    return [field for field in manifest_of(written)["spec"] if field not in manifest["spec"] and field not in STAYS]
+
+
 def says(written: AnyPodGroup, manifest: RawObject) -> bool:
-    """Whether a PodGroup still says all that was applied."""
+    """Whether a PodGroup still says what was applied."""
     seen = msgspec.to_builtins(written)
-    return contains(seen["spec"], manifest["spec"]) and all(
+    if isinstance(written, PodGroup):
+        spec = {field: value for field, value in manifest_of(written)["spec"].items() if field not in STAYS}
+        same = spec == manifest["spec"]
+    else:
+        same = contains(seen["spec"], manifest["spec"])
+    return same and all(
         contains(seen["metadata"].get(field) or {}, manifest["metadata"].get(field) or {})
         for field in ("labels", "ownerReferences")
     )

@@ -27,7 +27,7 @@ from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books, waits
-from bayplan.services.pod_grouper.contents import made_for
+from bayplan.services.pod_grouper.contents import is_managed, made_for
 from bayplan.services.pod_grouper.discovery import Discovery
 from bayplan.services.pod_grouper.looks import Looks
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -48,6 +48,8 @@ MOST_REMEMBERED = 10_000
 # Pods often come a moment before their owner can be read.
 TOLD_AFTER_FAILURES = 4
 MOST_QUESTIONS = 20
+SHORTEST_REST = 0.01
+LONGEST_REST = 1.0
 
 
 class Hears(Protocol):
@@ -59,6 +61,9 @@ class Hears(Protocol):
     def is_held(self, pod: Pod, why: str) -> None:
         """The pod waits until somebody mends what is wrong."""
 
+    def gang_is_free(self, gang: str) -> None:
+        """The grouper holds a gang back no longer."""
+
 
 class NobodyHears:
     """A grouper by itself: what it says is in labels, events and conditions."""
@@ -68,6 +73,9 @@ class NobodyHears:
 
     def is_held(self, pod: Pod, why: str) -> None:
         """The owner has its event."""
+
+    def gang_is_free(self, gang: str) -> None:
+        """It holds nobody back."""
 
 
 class PodGrouper:
@@ -128,6 +136,7 @@ class PodGrouper:
                     self.books.judge_again(pod_key(pod))
         for pod in self.books.to_look_at():
             self._looks.put(pod_key(pod), now)
+        self._metrics.groups(self.books.made())
 
     def _begin_looks(self, tasks: asyncio.TaskGroup, now: float) -> None:
         while len(self._under_way) < AT_ONCE and (key := self._looks.pop(now)) is not None:
@@ -139,10 +148,13 @@ class PodGrouper:
 
     async def _rest(self, next_round: float) -> None:
         """Until there is news, a look has ended, or one is due."""
-        due = self._looks.next_time() if len(self._under_way) < AT_ONCE and self.books.ready else None
+        due = self._looks.next_time() if len(self._under_way) < AT_ONCE else None
         moments = [moment for moment in (due, next_round) if moment is not None]
+        # Before everything is listed, and without the lease, nothing is due.
+        works = self.books.ready and self._holds_lease()
+        rest = min(max(min(moments) - self._clock(), SHORTEST_REST), LONGEST_REST) if works else LONGEST_REST
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(max(min(moments) - self._clock(), 0.01), 1.0)):
+            async with asyncio.timeout(rest):
                 await self._news.wait()
 
     # -- one look -------------------------------------------------------------------------------------------------
@@ -158,10 +170,18 @@ class PodGrouper:
             self._trouble(key, f"internal error: {type(error).__name__}: {error} (please report)")
         finally:
             del self._under_way[key]
+            self._free_gang(key)
             if key in self._once_more:
                 self._once_more.remove(key)
                 self._looks.put(key, self._clock())
             self._news.set()
+
+    def _free_gang(self, key: str) -> None:
+        """A gang whose group was there before this instance waits for the first look at one of its pods."""
+        pod = self.books.pods.get(key)
+        gang = "" if pod is None else self.books.gang_of(pod)
+        if gang and self.books.was_looked_at(gang):
+            self._hears.gang_is_free(gang)
 
     async def _look(self, key: str) -> None:
         pod = self.books.pods.get(key)
@@ -177,6 +197,8 @@ class PodGrouper:
         self._tell(outcome.problems)
         if outcome.held:
             await self._hold(pod, outcome)
+        elif outcome.manifest is None and not chain.unreadable and self._is_of_owner(pod, chain):
+            await self._withdraw(pod)
         elif outcome.manifest is None:
             self._metrics.looked("alone")
             self.books.stands_alone(pod)
@@ -208,9 +230,28 @@ class PodGrouper:
                 if member.metadata.uid != pod.metadata.uid:
                     self.books.judge_again(pod_key(member))
         written = self.books.groups.get(gang)
-        if isinstance(written, PodGroup) and self._holds_lease():
+        if isinstance(written, PodGroup) and is_managed(written) and self._holds_lease():
             await self._writer.note(written, made_for(manifest), holds=True)
         self._metrics.looked("grouped")
+
+    def _is_of_owner(self, pod: Pod, chain: Chain) -> bool:
+        """Whether a pod names a group that the grouper made for one of its owners."""
+        written = self.books.groups.get(self.books.gang_of(pod))
+        if not isinstance(written, PodGroup) or not is_managed(written):
+            return False
+        uids = {metadata_of(owner).get("uid") for owner in chain.owners}
+        return any(each.uid in uids for each in written.metadata.owner_references or ())
+
+    async def _withdraw(self, pod: Pod) -> None:
+        """Nobody asks for the gang any more: whoever waits leaves it, and is then judged as any other pod."""
+        if not self._holds_lease():
+            return
+        others = self.books.members(self.books.gang_of(pod))
+        await self._writer.unlabel(pod)
+        for member in others:
+            if member.metadata.uid != pod.metadata.uid:
+                self.books.judge_again(pod_key(member))
+        self._metrics.looked("alone")
 
     async def _hold(self, pod: Pod, outcome: Grouping) -> None:
         """What is wrong was said; the pod waits, and a group that exists says that it is no longer what its owner means."""
@@ -271,7 +312,6 @@ class PodGrouper:
         for key, written in unused.items():
             if now - self._unused_since[key] >= UNUSED_AT_LEAST:
                 tasks.create_task(self._safely(self._clean_up(key, written, now), key))
-        self._metrics.groups(self.books.made())
 
     async def _clean_up(self, key: str, written: AnyPodGroup, now: float) -> None:
         """Delete a group that nobody names, if its owner is gone or going, or it has been so for long."""

@@ -2,7 +2,7 @@
 
 Every write may be repeated without harm, by this instance or the next: names follow from the owner, `apply` creates what does not exist and changes nothing that is
 as it should be, and a patch of a pod carries the pod's uid, so that a successor of the same name never gets it. Whatever was written last by this instance
-is remembered, so that a thousand pods of a gang cost one apply.
+is remembered (`Books.means`), so that a thousand pods of a gang cost one apply. A PodGroup without the grouper's label is somebody else's, or was taken over.
 """
 
 from __future__ import annotations
@@ -19,9 +19,21 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.resources import POD_GROUPS, PODS
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
+from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping.raw import RawObject
-from bayplan.services.pod_grouper.books import POD_GROUPER, Books
-from bayplan.services.pod_grouper.contents import NOT_SAID, condition, condition_of, made_for, says, with_mark
+from bayplan.scheduling.ranks import RANK
+from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.contents import (
+    NOT_SAID,
+    POD_GROUPER,
+    condition,
+    condition_of,
+    is_managed,
+    made_for,
+    says,
+    strays,
+    with_mark,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +47,6 @@ class Writer:
         self._client = client
         self._books = books
         self._clock = clock
-        self._applied: dict[str, RawObject] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         # Conditions that are on their way, by the uid of their PodGroup.
         self._noted: dict[str, tuple[str, str]] = {}
@@ -50,7 +61,9 @@ class Writer:
         """See to it that the PodGroup says this; True if it said something else before."""
         key, manifest = self.key_of(manifest), with_mark(manifest)
         async with self._locks.setdefault(key, asyncio.Lock()):
-            before, written = self._applied.get(key), self._books.groups.get(key)
+            before, written = self._books.meant(key), self._books.groups.get(key)
+            if written is not None and not is_managed(written):
+                return False
             if before == manifest and (written is None or says(written, manifest)):
                 return False
             await self._apply(key, manifest)
@@ -59,30 +72,59 @@ class Writer:
     async def mend(self, key: str) -> None:
         """Put back what somebody else changed in a PodGroup that this instance wrote, and let a new one say for whom it is."""
         async with self._locks.setdefault(key, asyncio.Lock()):
-            written, manifest = self._books.groups.get(key), self._applied.get(key)
-            if written is not None and manifest is not None and not says(written, manifest):
+            written, manifest = self._books.groups.get(key), self._books.meant(key)
+            if written is None or manifest is None or not is_managed(written):
+                return
+            if not says(written, manifest):
                 logger.info("putting a PodGroup back as its owner means it", extra={"gang": key})
                 await self._apply(key, manifest)
-        if isinstance(written, PodGroup) and manifest is not None and condition_of(written) == NOT_SAID:
+        if isinstance(written, PodGroup) and condition_of(written) == NOT_SAID:
             await self.note(written, made_for(manifest), holds=True)
 
     def forget(self, key: str) -> None:
         """A PodGroup is gone; whoever needs it writes it anew."""
-        self._applied.pop(key, None)
+        self._books.means(key, None)
         self._locks.pop(key, None)
 
     async def _apply(self, key: str, manifest: RawObject) -> None:
-        metadata = manifest["metadata"]
-        await self._client.patch(
-            self._books.resource,
-            metadata["name"],
-            manifest,
-            metadata.get("namespace"),
-            kind="apply",
-            field_manager=POD_GROUPER,
-            force=True,
-        )
-        self._applied[key] = manifest
+        metadata, before = manifest["metadata"], self._books.meant(key)
+        # Meant from now on: until the PodGroup says so, nobody is placed by what it said before.
+        self._books.means(key, manifest)
+        try:
+            await self._remove_strays(key, manifest)
+            await self._client.patch(
+                self._books.resource,
+                metadata["name"],
+                manifest,
+                metadata.get("namespace"),
+                kind="apply",
+                field_manager=POD_GROUPER,
+                force=True,
+            )
+        except BaseException:
+            self._books.means(key, before)
+            raise
+
+    async def _remove_strays(self, key: str, manifest: RawObject) -> None:
+        """Take away what somebody added and the owner did not ask for: an apply leaves fields of others as they are."""
+        written = self._books.groups.get(key)
+        fields = strays(written, manifest)
+        if written is None or not fields:
+            return
+        metadata = written.metadata
+        patch = {"metadata": {"uid": metadata.uid}, "spec": dict.fromkeys(fields)}
+        try:
+            await self._client.patch(
+                self._books.resource,
+                metadata.name,
+                patch,
+                metadata.namespace,
+                kind="merge",
+                field_manager=POD_GROUPER,
+            )
+        except ApiError as error:
+            if error.status not in GONE:
+                raise
 
     async def label(self, pod: Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
         """Write a pod's place in its gang on the pod, if it is not there already; a pod that is gone needs none."""
@@ -91,6 +133,18 @@ class Writer:
         if not missing and annotations.items() <= (metadata.annotations or {}).items():
             return
         patch = {"uid": metadata.uid, "labels": dict(labels), "annotations": dict(annotations)}
+        try:
+            await self._client.patch(
+                PODS, metadata.name, {"metadata": patch}, metadata.namespace, kind="merge", field_manager=POD_GROUPER
+            )
+        except ApiError as error:
+            if error.status not in GONE:
+                raise
+
+    async def unlabel(self, pod: Pod) -> None:
+        """Take a pod's place in a gang off the pod; one that is gone has none."""
+        metadata = pod.metadata
+        patch = {"uid": metadata.uid, "labels": dict.fromkeys((POD_GROUP, GROUP, RANK))}
         try:
             await self._client.patch(
                 PODS, metadata.name, {"metadata": patch}, metadata.namespace, kind="merge", field_manager=POD_GROUPER

@@ -71,6 +71,7 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         max_backoff=settings.max_backoff,
         completes_in=options.gangs_complete_in,
         expects_group=asks_for_group if books is None else books.expects_group,
+        why_gang_waits=(lambda _: "") if books is None else books.why_gang_waits,
         stopwatch=time.perf_counter,
     )
     identity = unique_identity()

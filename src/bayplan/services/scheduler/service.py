@@ -150,6 +150,11 @@ class SchedulerService:
         self._announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
         self._something_happened.set()
 
+    def gang_is_free(self, gang: str) -> None:
+        """A gang's PodGroup is what its owner means."""
+        self.dispatcher.gangs.touch(gang, self.now)
+        self._something_happened.set()
+
     def is_free(self, key: str) -> None:
         """A pod waits for that no longer: it is grouped, bound or gone."""
         self._announcer.withdraw(key)

@@ -123,7 +123,15 @@ class SmallCluster:
         return msgspec.json.encode(self.owners[path])
 
     async def patch(
-        self, resource: Resource[Any], name: str, body: Json, namespace: str, *, subresource: str = "", **_: object
+        self,
+        resource: Resource[Any],
+        name: str,
+        body: Json,
+        namespace: str,
+        *,
+        subresource: str = "",
+        kind: str = "",
+        **_: object,
     ) -> bytes:
         await asyncio.sleep(0.01)
         what = f"{resource.plural}/{name}" + (f"/{subresource}" if subresource else "")
@@ -134,13 +142,15 @@ class SmallCluster:
         else:
             known = msgspec.to_builtins(self.groups[name]) if name in self.groups else {}
             metadata = {"uid": f"uid-{name}", **known.get("metadata", {}), **body["metadata"]}
+            if kind == "merge":
+                body = {**body, "spec": _merged(known["spec"], body["spec"])}
             self.put_group(msgspec.convert({**known, **body, "metadata": metadata}, PodGroup))
         return b"{}"
 
     def _label(self, pod: Pod, change: Json) -> None:
         if pod.metadata.uid != change["uid"]:
             raise refusal(409)
-        labels = {**(pod.metadata.labels or {}), **change["labels"]}
+        labels = _merged(pod.metadata.labels or {}, change["labels"])
         metadata = msgspec.structs.replace(pod.metadata, labels=labels)
         self.put_pod(msgspec.structs.replace(pod, metadata=metadata))
 
@@ -154,6 +164,10 @@ class SmallCluster:
         return {name: (pod.metadata.labels or {}).get("bayplan.io/pod-group", "") for name, pod in self.pods.items()}
 
 
+def _merged(known: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
+    return {key: value for key, value in {**known, **change}.items() if value is not None}
+
+
 @dataclass
 class Heard:
     """Takes the place of the scheduler and of events, and notes what they are told."""
@@ -161,6 +175,10 @@ class Heard:
     alone: list[str] = field(default_factory=list)
     held: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    free: list[str] = field(default_factory=list)
+
+    def gang_is_free(self, gang: str) -> None:
+        self.free.append(gang)
 
     def stands_alone(self, pod: Pod) -> None:
         self.alone.append(pod.metadata.name)

@@ -12,7 +12,8 @@ from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.resources import KAI_POD_GROUPS, NODES, POD_GROUPS, PODS
 from bayplan.kube.watch import Absent
 from bayplan.scheduling.grouping.group import GroupingSettings
-from bayplan.services.pod_grouper.books import MANAGED_BY, POD_GROUPER, Books
+from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from tests.unit.services.pod_grouper.small_cluster import job, pod_of
 
 LABEL = "bayplan.io/pod-group"

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from bayplan.services.pod_grouper.contents import contains
+from bayplan.kube.core_v1 import Metadata
+from bayplan.kube.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
+from bayplan.scheduling.grouping.podgroup import manifest_of
+from bayplan.services.pod_grouper.contents import contains, says, strays
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,23 @@ from bayplan.services.pod_grouper.contents import contains
 )
 def test_contains(seen: Any, wanted: Any, expected: bool) -> None:
     assert contains(seen, wanted) is expected
+
+
+ASKED = PodGroup(metadata=Metadata(name="train"), spec=PodGroupSpec(size=4, required="example.com/rack"))
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        ({"objective": ["closest"]}, []),
+        ({"patience": PatienceSpec(domains=1, seconds=60)}, []),
+        ({"placement": "spread", "style": "volcano"}, []),
+        ({"minimum": 2}, ["minimum"]),
+        ({"topology": "other", "preferred": "example.com/block"}, ["topology", "preferred"]),
+        ({"minimum_groups": 1, "groups": []}, ["groups", "minimumGroups"]),
+    ],
+)
+def test_what_changes_the_meaning_of_a_gang_is_the_owners_to_say(change: dict[str, Any], expected: list[str]) -> None:
+    written, manifest = replace(ASKED, spec=replace(ASKED.spec, **change)), manifest_of(ASKED)
+    assert strays(written, manifest) == expected
+    assert says(written, manifest) is (not expected)

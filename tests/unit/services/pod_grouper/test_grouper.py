@@ -172,6 +172,91 @@ async def test_what_somebody_changes_in_a_group_is_put_back_and_what_somebody_ad
 
 
 @story
+async def test_a_gang_is_held_back_until_its_group_is_put_back() -> None:
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster) as books:
+        await asyncio.sleep(1)
+        made = cluster.groups[GROUP]
+        assert books.why_gang_waits(made) == ""
+        changed = msgspec.structs.replace(made, spec=PodGroupSpec(size=3, minimum=1, preferred="example.com/rack"))
+        cluster.put_group(changed)
+        assert "is not what its owner means" in books.why_gang_waits(changed)
+        await asyncio.sleep(1)
+        assert cluster.groups[GROUP].spec == made.spec
+        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+
+
+@story
+async def test_a_gang_whose_group_was_there_before_is_held_back_until_its_owner_was_looked_at() -> None:
+    cluster, heard = cluster_with_job(), Heard()
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+    with grouper_at_work(cluster, heard) as books:
+        assert books.why_gang_waits(cluster.groups[GROUP]) == "waits for the pod grouper to look at its owner"
+        await asyncio.sleep(1)
+        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+    assert heard.free == [f"ml/{GROUP}"]
+
+
+@story
+async def test_a_gang_whose_owner_cannot_be_read_any_more_is_placed_as_its_group_says() -> None:
+    cluster, heard = cluster_with_job(), Heard()
+    with grouper_at_work(cluster):
+        await asyncio.sleep(1)
+    del cluster.owners[JOB]
+    with grouper_at_work(cluster, heard) as books:
+        await asyncio.sleep(1)
+        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+    assert heard.free == [f"ml/{GROUP}"]
+    assert set(cluster.labelled().values()) == {GROUP}
+
+
+@pytest.mark.parametrize("annotations", [{}, {**TOPOLOGY, "bayplan.io/gang": "false"}])
+def test_pods_leave_a_gang_that_nobody_asks_for_any_more(annotations: dict[str, str]) -> None:
+    async def told() -> None:
+        cluster, heard = cluster_with_job(), Heard()
+        with grouper_at_work(cluster, heard) as books:
+            await asyncio.sleep(1)
+            cluster.put_owner(job(annotations=annotations))
+            await asyncio.sleep(15)
+            assert set(cluster.labelled().values()) == {""}
+            assert not any(books.expects_group(pod) for pod in cluster.pods.values())
+            await asyncio.sleep(620)
+        assert sorted(heard.alone) == ["train-0", "train-1", "train-2"]
+        assert cluster.groups == {}
+
+    in_virtual_time(told())
+
+
+@story
+async def test_a_group_without_the_label_is_left_to_whoever_took_it_off() -> None:
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster) as books:
+        await asyncio.sleep(1)
+        made = cluster.groups[GROUP]
+        taken_over = msgspec.structs.replace(made.metadata, labels=None)
+        cluster.put_group(PodGroup(metadata=taken_over, spec=PodGroupSpec(size=2)))
+        cluster.written.clear()
+        await asyncio.sleep(60)
+        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+    assert (cluster.written, cluster.groups[GROUP].spec.size) == ([], 2)
+
+
+@story
+async def test_a_grouper_that_waits_for_lists_rests() -> None:
+    turns = 0
+
+    def holds_lease() -> bool:
+        nonlocal turns
+        turns += 1
+        return False
+
+    with grouper_at_work(SmallCluster(), holds_lease=holds_lease):
+        await asyncio.sleep(60)
+    assert turns < 150
+
+
+@story
 async def test_a_group_that_goes_with_its_owner_stays_away_though_pods_still_name_it() -> None:
     """The garbage collector would delete it again and again."""
     cluster = cluster_with_job()
