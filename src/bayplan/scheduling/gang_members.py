@@ -2,7 +2,7 @@
 
 For planning, a PodGroup holds the shape of its pods (`gang_reader.py`); in a cluster, somebody else creates them. They join by the label
 `bayplan.io/pod-group`, and inside it by `bayplan.io/group` where the gang has groups, in the order of their ranks (`ranks.py`). Members with a node count as running: late ones follow them into their domain. A gang whose
-minimum has not arrived is `Incomplete`, which says who is missing.
+minimum has not arrived is `Incomplete`, which says who is missing. One that was complete waits for nobody while some of it runs: those that are missing have ended.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import msgspec
 
-from bayplan.cluster.state import TERMINAL_PHASES, pod_key
+from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
+from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, GroupSpec, PodGroup, PodGroupSpec
+from bayplan.scheduling.dialects.members import counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_reader import gang_of
-from bayplan.scheduling.ranks import rank_key
 
 POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"
@@ -40,18 +40,23 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     at = ObjectPath.of(written).child("spec")
     home = _home(written.spec)
     names = {group.name for group in frame.whole.every_group()}
-    for pod in sorted(pods, key=rank_key):
-        if pod.status is not None and pod.status.phase in TERMINAL_PHASES:
-            continue
+    members = counted(pods)
+    for pod in members:
         name = (pod.metadata.labels or {}).get(GROUP, home)
         if name not in names:
             allowed = ", ".join(sorted(names - {""})) or "none"
             raise InvalidObject(at.child("groups"), f'pod {pod_key(pod)} belongs to "{name}"; there are {allowed}')
         by_group.setdefault(name, []).append(pod)
+    begun = has_begun(members, was_complete=was_complete(written))
     missing = _missing(written.spec, by_group)
-    if missing:
+    if missing and not begun:
         return Incomplete(frame.name, f"waits for pods: {missing}")
-    return replace(frame, whole=_filled(frame.whole, written.spec, by_group))
+    return replace(frame, whole=_filled(frame.whole, written.spec, by_group, begun=begun))
+
+
+def was_complete(written: PodGroup) -> bool:
+    """True once somebody wrote so."""
+    return written.status is not None and written.status.phase == SCHEDULED
 
 
 _Spec = TypeVar("_Spec", PodGroupSpec, GroupSpec)
@@ -81,22 +86,24 @@ def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], nam
     return missing[0] if len(missing) > most_absent else ""
 
 
-def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]]) -> Group:
-    """A group with its pods: those that wait and those that run."""
-    own = by_group.get(group.name, ())
-    waiting = tuple(pod for pod in own if not pod.spec.node_name)
-    running = tuple(pod for pod in own if pod.spec.node_name)
+def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], *, begun: bool) -> Group:
+    """A group with its pods: those that wait and those that run; and the groups inside that have arrived, or were there once.
+
+    Where the group has `begun`, that is all of them; with a minimum of groups, those that have begun themselves.
+    """
     least = spec.size if spec.minimum is None else spec.minimum
-    inner = tuple(
-        _filled(each, written, by_group)
-        for each, written in zip(group.groups, spec.groups or (), strict=True)
-        if not _missing(written, by_group, written.name)
-    )
+    own = group_of(by_group.get(group.name, ()), least)
+    inner: list[Group] = []
+    for each, written in zip(group.groups, spec.groups or (), strict=True):
+        pods = [pod for some in each.every_group() for pod in by_group.get(some.name, ())]
+        was_whole = begun and (spec.minimum_groups is None or has_begun(pods, was_complete=True))
+        if was_whole or not _missing(written, by_group, written.name):
+            inner.append(_filled(each, written, by_group, begun=was_whole))
     return replace(
         group,
-        pods=waiting,
-        running=running,
-        groups=inner,
-        minimum=min(max(least - len(running), 0), len(waiting)),
+        pods=own.pods,
+        running=own.running,
+        groups=tuple(inner),
+        minimum=own.minimum,
         minimum_groups=None if group.minimum_groups is None else min(group.minimum_groups, len(inner)),
     )

@@ -12,7 +12,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.coscheduling_v1alpha1 import PodGroup
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name
-from bayplan.scheduling.dialects.members import alive, arrived, group_of
+from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 
@@ -31,9 +31,11 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Inc
     if least < 1:
         at = ObjectPath.of(written).child("spec").child("minMember")
         raise InvalidObject(at, f"{least} must be 1 or more")
-    members = alive(pods)
+    members = counted(pods)
     missing = arrived(len(members), least)
-    return Incomplete(name, missing) if missing else Gang(name, group_of(members, least))
+    if missing and not has_begun(members, was_complete=was_complete(written)):
+        return Incomplete(name, missing)
+    return Gang(name, group_of(members, least))
 
 
 def was_complete(written: PodGroup) -> bool:

@@ -13,7 +13,7 @@ from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name
-from bayplan.scheduling.dialects.members import alive, arrived, group_of
+from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
 
@@ -37,7 +37,8 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang |
     _check_min_sub_groups(tree, at)
     topology = _topology(written.spec, at)
     by_group: dict[str, list[Pod]] = {}
-    for pod in alive(pods):
+    members = counted(pods)
+    for pod in members:
         by_group.setdefault((pod.metadata.labels or {}).get(SUB_GROUP, kai.DEFAULT_POD_SET), []).append(pod)
     known = {pod_set.name for pod_set in tree.all_pod_sets()}
     stray = next((name for name in by_group if name not in known), None)
@@ -45,8 +46,11 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang |
         first, names = pod_key(by_group[stray][0]), ", ".join(sorted(known))
         problem = f'pod {first} belongs to "{stray}", which holds no pods; there are {names}'
         raise InvalidObject(at.child("subGroups"), problem)
+    begun = has_begun(members, was_complete=was_complete(written))
     name, missing = full_name(written.metadata), _missing(tree, by_group)
-    return Incomplete(name, missing) if missing else Gang(name, _group(tree, by_group), topology)
+    if missing and not begun:
+        return Incomplete(name, missing)
+    return Gang(name, _group(tree, by_group, begun=begun), topology)
 
 
 def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:
@@ -89,19 +93,25 @@ def _missing(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> str:
     return missing[0] if len(missing) > most_absent else ""
 
 
-def _group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> Group:
-    inner = [_group(each, by_group) for each in tree.sub_groups if not _missing(each, by_group)]
+def _group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]], *, begun: bool) -> Group:
+    """The groups that have arrived, and those that were there once where the gang has `begun`: all, or with a minimum of sub-groups those that have begun themselves."""
+    inner = []
+    for each in tree.sub_groups:
+        pods = [pod for pod_set in each.all_pod_sets() for pod in by_group.get(pod_set.name, ())]
+        was_whole = begun and (tree.min_sub_groups is None or has_begun(pods, was_complete=True))
+        if was_whole or not _missing(each, by_group):
+            inner.append(_group(each, by_group, begun=was_whole))
     for pod_set in tree.pod_sets:
         own = by_group.get(pod_set.name, ())
-        if len(own) >= pod_set.min_available:
+        was_whole = begun and (tree.min_sub_groups is None or has_begun(own, was_complete=True))
+        if was_whole or len(own) >= pod_set.min_available:
             required, preferred = _levels(pod_set.constraint)
             inner.append(
                 group_of(own, pod_set.min_available, name=pod_set.name, required=required, preferred=preferred)
             )
     required, preferred = _levels(tree.constraint)
-    return Group(
-        tree.name, groups=tuple(inner), minimum_groups=tree.min_sub_groups, required=required, preferred=preferred
-    )
+    needs = None if tree.min_sub_groups is None else min(tree.min_sub_groups, len(inner))
+    return Group(tree.name, groups=tuple(inner), minimum_groups=needs, required=required, preferred=preferred)
 
 
 def _levels(constraint: kai.TopologyConstraint | None) -> tuple[str | None, str | None]:

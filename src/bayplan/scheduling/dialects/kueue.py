@@ -22,7 +22,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.scheduling.dialects.dialect import Dialect, Topologies, topology_for
-from bayplan.scheduling.dialects.members import alive, arrived, group_of
+from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group, Slices
 from bayplan.scheduling.gang_members import Incomplete
 
@@ -66,7 +66,8 @@ def request_of(annotations: Mapping[str, str], at: ObjectPath) -> Request:
     """The request in the annotations of a pod or its template; raises `InvalidObject` naming key, value and what is allowed."""
     modes = [key for key in (REQUIRED, PREFERRED, UNCONSTRAINED) if key in annotations]
     if len(modes) > 1:
-        raise InvalidObject(at.key(modes[1]), f"cannot stand beside {modes[0]}: only one of them may be given")
+        problem = f'"{annotations[modes[1]]}" cannot stand beside {modes[0]}: only one of them may be given'
+        raise InvalidObject(at.key(modes[1]), problem)
     unconstrained = annotations.get(UNCONSTRAINED, "false")
     if unconstrained not in ("true", "false"):
         raise InvalidObject(at.key(UNCONSTRAINED), f'"{unconstrained}" must be "true" or "false"')
@@ -78,9 +79,9 @@ def request_of(annotations: Mapping[str, str], at: ObjectPath) -> Request:
     if shares_with.isdecimal():
         raise InvalidObject(at.key(SHARED_DOMAIN), f'"{shares_with}" must not be a number')
     if shares_with and not (annotations.get(REQUIRED) or annotations.get(PREFERRED)):
-        raise InvalidObject(at.key(SHARED_DOMAIN), f"needs {REQUIRED} or {PREFERRED}")
+        raise InvalidObject(at.key(SHARED_DOMAIN), f'"{shares_with}" needs {REQUIRED} or {PREFERRED}')
     if shares_with and slices:
-        raise InvalidObject(at.key(SHARED_DOMAIN), "cannot stand beside slices")
+        raise InvalidObject(at.key(SHARED_DOMAIN), f'"{shares_with}" cannot stand beside slices')
     return Request(annotations.get(REQUIRED), annotations.get(PREFERRED), slices, shares_with)
 
 
@@ -88,16 +89,16 @@ def _slices(annotations: Mapping[str, str], at: ObjectPath) -> tuple[Slices, ...
     level, size, layers = (annotations.get(key) for key in (SLICE_LEVEL, SLICE_SIZE, SLICE_LAYERS))
     if layers is not None:
         if level is not None or size is not None:
-            raise InvalidObject(at.key(SLICE_LAYERS), f"cannot stand beside {SLICE_LEVEL} and {SLICE_SIZE}")
+            raise InvalidObject(at.key(SLICE_LAYERS), f'"{layers}" cannot stand beside {SLICE_LEVEL} and {SLICE_SIZE}')
         return _layers(layers, at.key(SLICE_LAYERS))
     if (level is None) != (size is None):
         here, there = (SLICE_SIZE, SLICE_LEVEL) if level is None else (SLICE_LEVEL, SLICE_SIZE)
-        raise InvalidObject(at.key(here), f"needs {there}")
+        raise InvalidObject(at.key(here), f'"{annotations[here]}" needs {there}')
     if level is None or size is None:
         return ()
     if not level:
         raise InvalidObject(at.key(SLICE_LEVEL), "is empty: must be the node label of a level")
-    if not size.isdecimal() or len(size) > len(str(2**31)) or int(size) < 1:
+    if not (size.isascii() and size.isdecimal()) or len(size) > len(str(2**31)) or int(size) < 1:
         raise InvalidObject(at.key(SLICE_SIZE), f'"{size}" must be a whole number, 1 or more')
     return (Slices(int(size), level),)
 
@@ -107,7 +108,7 @@ def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
     try:
         layers = msgspec.json.decode(written, type=list[_Layer])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidObject(at, f"{error}; {example}") from None
+        raise InvalidObject(at, f'"{written}": {error}; {example}') from None
     if not 1 <= len(layers) <= MOST_LAYERS:
         raise InvalidObject(at, f"has {len(layers)} layers: must be 1 to {MOST_LAYERS}")
     for index, layer in enumerate(layers):
@@ -130,10 +131,10 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
     """The gang of pods that name one pod group: all of them, as many as they say they are."""
     first = pods[0]
     name = f"{first.metadata.namespace or 'default'}/{group_named(first)}"
-    members = alive(pods)
-    # Those that are missing beside pods that run have ended.
-    begun = any(pod.spec.node_name for pod in members)
-    missing = arrived(len(members), _total(first))
+    members = counted(pods)
+    # No object says that it was complete, but nobody runs before all are there.
+    begun = has_begun(members, was_complete=True)
+    missing = arrived(len(members), _total([first, *members]))
     if missing and not begun and not _is_fast(first):
         return Incomplete(name, missing)
     pod_sets: dict[tuple[str, Request], list[Pod]] = {}
@@ -148,9 +149,22 @@ def _annotations(pod: Pod) -> ObjectPath:
     return ObjectPath(f"Pod {pod_key(pod)}", "metadata.annotations")
 
 
-def _total(pod: Pod) -> int:
+def _total(pods: Sequence[Pod]) -> int:
+    """How many pods there are, as all of them say."""
+    first, *others = pods
+    total = _total_of(first)
+    for pod in others:
+        if _total_of(pod) != total:
+            problem = (
+                f"{_total_of(pod)} is not the {total} of pod {pod_key(first)}: all pods of a group must say the same"
+            )
+            raise InvalidObject(_annotations(pod).key(TOTAL_COUNT), problem)
+    return total
+
+
+def _total_of(pod: Pod) -> int:
     text = (pod.metadata.annotations or {}).get(TOTAL_COUNT, "")
-    if not text.isdecimal() or len(text) > len(str(2**31)) or int(text) < 1:
+    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(2**31)) or int(text) < 1:
         raise InvalidObject(_annotations(pod).key(TOTAL_COUNT), f'"{text}" must be the number of pods, 1 or more')
     return int(text)
 

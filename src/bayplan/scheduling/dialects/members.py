@@ -1,22 +1,38 @@
 """Pods into groups: what all dialects do with the pods that name a group.
 
-Pods that have ended do not count. The others are put in the order of their ranks and divided into those that wait and those that have a node; so many
-that a group needs more and are not there yet make it incomplete.
+Pods that failed do not count: somebody replaces them. The others are put in the order of their ranks and divided into those that wait, those that have a
+node and those that have done their work; so many that a group needs more and are not there yet make it incomplete, unless it `has_begun`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bayplan.cluster.state import TERMINAL_PHASES
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group, Slices
 from bayplan.scheduling.ranks import rank_key
 
 
-def alive(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods that have not ended, in the order of their ranks."""
-    return sorted((pod for pod in pods if pod.status is None or pod.status.phase not in TERMINAL_PHASES), key=rank_key)
+def counted(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods that count as arrived, in the order of their ranks: all but those that failed."""
+    return sorted((pod for pod in pods if _phase(pod) != "Failed"), key=rank_key)
+
+
+def succeeded(pod: Pod) -> bool:
+    """True if a pod has done its work: it has arrived, but needs no place any more."""
+    return _phase(pod) == "Succeeded"
+
+
+def _phase(pod: Pod) -> str:
+    return (pod.status.phase or "") if pod.status is not None else ""
+
+
+def has_begun(pods: Iterable[Pod], *, was_complete: bool) -> bool:
+    """True if nobody is waited for any more: all were there once, and one of them still is, so those that are missing have ended.
+
+    Pods that are being deleted do not tell: where all of them are, the gang starts anew, together.
+    """
+    return was_complete and any(pod.spec.node_name and pod.metadata.deletion_timestamp is None for pod in pods)
 
 
 def group_of(
@@ -28,14 +44,16 @@ def group_of(
     preferred: str | None = None,
     slices: tuple[Slices, ...] = (),
 ) -> Group:
-    """A group of these pods of which `least` must have a node in the end; those that run have theirs already."""
-    waiting = tuple(pod for pod in pods if not pod.spec.node_name)
-    running = tuple(pod for pod in pods if pod.spec.node_name)
+    """A group of these pods of which `least` must have a node in the end; those that run or succeeded have or had theirs."""
+    present = [pod for pod in pods if not succeeded(pod)]
+    waiting = tuple(pod for pod in present if not pod.spec.node_name)
+    running = tuple(pod for pod in present if pod.spec.node_name)
+    started = len(pods) - len(waiting)
     return Group(
         name=name,
         pods=waiting,
         running=running,
-        minimum=min(max(least - len(running), 0), len(waiting)),
+        minimum=min(max(least - started, 0), len(waiting)),
         required=required,
         preferred=preferred,
         slices=slices,

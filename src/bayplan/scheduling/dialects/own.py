@@ -8,7 +8,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
 from bayplan.scheduling.dialects.dialect import OWN, Dialect, Topologies
 from bayplan.scheduling.gang import Gang
-from bayplan.scheduling.gang_members import POD_GROUP, Incomplete, gang_of_members
+from bayplan.scheduling.gang_members import POD_GROUP, Incomplete, gang_of_members, was_complete
 
 
 def group_named(pod: Pod) -> str:
@@ -19,11 +19,6 @@ def group_named(pod: Pod) -> str:
 def gang_of(written: PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Incomplete:
     """The gang of a PodGroup and its pods; it names its Topology itself."""
     return gang_of_members(written, pods)
-
-
-def was_complete(written: PodGroup) -> bool:
-    """True once somebody wrote so."""
-    return written.status is not None and written.status.phase == SCHEDULED
 
 
 def complete_since(written: object) -> str:

@@ -12,7 +12,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.scheduling_v1alpha2 import SCHEDULED, PodGroup
 from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name, topology_for
-from bayplan.scheduling.dialects.members import alive, arrived, group_of
+from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 
@@ -27,9 +27,11 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     at = ObjectPath.of(written).child("spec")
     least = _least(written, at)
     required, topology = _domain(written, topologies, at.child("schedulingConstraints").child("topology"))
-    name, members = full_name(written.metadata), alive(pods)
+    name, members = full_name(written.metadata), counted(pods)
     missing = arrived(len(members), least)
-    return Incomplete(name, missing) if missing else Gang(name, group_of(members, least, required=required), topology)
+    if missing and not has_begun(members, was_complete=was_complete(written)):
+        return Incomplete(name, missing)
+    return Gang(name, group_of(members, least, required=required), topology)
 
 
 def _least(written: PodGroup, at: ObjectPath) -> int:

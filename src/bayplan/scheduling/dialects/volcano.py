@@ -17,7 +17,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.volcano_scheduling_v1beta1 import PodGroup, SubGroupPolicy
 from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name
-from bayplan.scheduling.dialects.members import alive, arrived, group_of
+from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.dialects.network_topology import Closeness, Tiers
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
@@ -40,15 +40,16 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     _check_minima(written, at)
     tiers = Tiers.of(written.metadata, topologies)
     closeness = tiers.closeness(written.spec.network_topology, at.child("networkTopology"))
-    members = alive(pods)
+    members = counted(pods)
+    begun = has_begun(members, was_complete=was_complete(written))
     name, missing = full_name(written.metadata), arrived(len(members), written.spec.min_member)
-    if missing:
+    if missing and not begun:
         return Incomplete(name, missing)
     sub_groups, rest = _by_policy(written, members, tiers, at)
     divided = {_task(pod) for pod in members} - {_task(pod) for pod in rest}
     parts = [*_by_task(written, rest, sum(part.least for part in sub_groups), divided), *sub_groups]
     missing = next((part.missing for part in parts if part.missing), "")
-    if missing:
+    if missing and not begun:
         return Incomplete(name, missing)
     whole = _whole(parts, written.spec.min_member, closeness)
     asks = any(group.required or group.preferred for group in whole.every_group())
@@ -131,7 +132,14 @@ def _policy_part(
     for pod in pods:
         labels = pod.metadata.labels or {}
         by_values.setdefault(tuple(labels.get(key, "") for key in policy.match_label_keys or ()), []).append(pod)
-    whole = {values: some for values, some in by_values.items() if len(some) >= size}
+    least = _least_sub_groups(policy, size, pods, others, written)
+    # Where the gang was complete, the sub-groups that it needed were whole; of others those that have begun were.
+    complete, needed = was_complete(written), len(by_values) <= least
+    whole = {
+        values: some
+        for values, some in by_values.items()
+        if len(some) >= size or has_begun(pods if needed else some, was_complete=complete)
+    }
     inner = tuple(
         replace(
             group_of(some, size, name="-".join((policy.name or "sub-group", *filter(None, values)))),
@@ -140,9 +148,9 @@ def _policy_part(
         )
         for values, some in whole.items()
     )
-    least = _least_sub_groups(policy, size, pods, others, written)
     missing = arrived(len(whole), least, policy.name).replace("pods:", f"sub-groups of {size} pods:")
-    return _Part(Group(policy.name or "sub-groups", groups=inner, minimum_groups=least), least * size, missing)
+    needs = min(least, len(inner))
+    return _Part(Group(policy.name or "sub-groups", groups=inner, minimum_groups=needs), least * size, missing)
 
 
 def _least_sub_groups(policy: SubGroupPolicy, size: int, pods: Sequence[Pod], others: int, written: PodGroup) -> int:

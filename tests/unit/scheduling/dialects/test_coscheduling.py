@@ -32,7 +32,7 @@ def test_members_with_a_node_count() -> None:
 
 
 def test_it_waits_until_enough_have_arrived() -> None:
-    pods = [member("a"), member("b", phase="Succeeded")]
+    pods = [member("a"), member("b", phase="Failed")]
     assert waits(DIALECT, pod_group(2), pods) == "waits for pods: 1 of 2 have arrived"
 
 

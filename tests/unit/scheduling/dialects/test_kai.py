@@ -53,9 +53,9 @@ def test_members_that_run_count_towards_the_minimum(running: int, waiting: int, 
     assert (len(group.running), len(group.pods), group.least) == (running, waiting, minimum)
 
 
-def test_pods_that_ended_are_members_no_more() -> None:
+def test_pods_that_failed_are_members_no_more() -> None:
     pods = [member("a", node="n1", phase="Failed"), member("b", node="n1", phase="Succeeded"), member("c")]
-    assert waits(DIALECT, kai_group(minMember=2), pods) == "waits for pods: 1 of 2 have arrived"
+    assert waits(DIALECT, kai_group(minMember=3), pods) == "waits for pods: 2 of 3 have arrived"
 
 
 def test_a_pod_of_a_sub_group_that_is_not_there_is_named() -> None:

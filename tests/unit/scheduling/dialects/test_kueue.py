@@ -56,7 +56,7 @@ class TestRequests:
             (
                 asking(required_topology=RACK, preferred_topology=RACK),
                 "podset-preferred-topology",
-                f"cannot stand beside {K}podset-required-topology: only one of them may be given",
+                f'"{RACK}" cannot stand beside {K}podset-required-topology: only one of them may be given',
             ),
             (asking(required_topology=""), "podset-required-topology", "is empty: must be the node label of a level"),
             (
@@ -64,11 +64,11 @@ class TestRequests:
                 "podset-unconstrained-topology",
                 '"yes" must be "true" or "false"',
             ),
-            (asking(slice_size="4"), "podset-slice-size", f"needs {K}podset-slice-required-topology"),
+            (asking(slice_size="4"), "podset-slice-size", f'"4" needs {K}podset-slice-required-topology'),
             (
                 asking(slice_required_topology=RACK),
                 "podset-slice-required-topology",
-                f"needs {K}podset-slice-size",
+                f'"{RACK}" needs {K}podset-slice-size',
             ),
             (
                 asking(slice_required_topology=RACK, slice_size="0"),
@@ -83,7 +83,7 @@ class TestRequests:
             (
                 asking(group_name="lead"),
                 "podset-group-name",
-                f"needs {K}podset-required-topology or {K}podset-preferred-topology",
+                f'"lead" needs {K}podset-required-topology or {K}podset-preferred-topology',
             ),
         ],
     )
