@@ -9,6 +9,7 @@ should exist and the pod's place in it, or that the pod stands alone, or what is
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -30,13 +31,16 @@ from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of
 from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, metadata_of, raw_pod
 from bayplan.scheduling.grouping.rules import ASKED, Rule, Rules, rules_by_kind
-from bayplan.scheduling.grouping.workload import Workload, gang_rule, index_of, part_of, workload_of
+from bayplan.scheduling.grouping.workload import Workload, gang_rule, group_name, index_of, part_of, workload_of
 from bayplan.scheduling.ranks import RANK
 
 Mode = Literal["bayplan", "kai"]
 
 # Pods of these are everywhere or nowhere: nothing about them is a gang.
 NEVER = {("apps", "DaemonSet"), ("", "Node")}
+# What tells the gangs of one workload apart leaves room for the workload's name and uid.
+LONGEST_SUFFIX = 32
+HASH_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +133,10 @@ def _gang(pod: RawObject, workload: Workload) -> Grouping:
     labels = {POD_GROUP: wanted.metadata.name}
     if place:
         labels[GROUP] = place
-    if rank is not None:
-        labels[RANK] = str(rank)
+    # A rank that is there already stays: it is the user's, who goes before the controller.
+    given = labels_of(pod).get(RANK)
+    if given is not None or rank is not None:
+        labels[RANK] = str(rank) if given is None else given
     return _unless_named_otherwise(
         pod,
         Grouping(
@@ -156,7 +162,16 @@ def _which(workload: Workload, pod: RawObject) -> str:
         raise Refused(
             Problem(Reference.of(pod), "metadata.labels", None, f"{key} is missing: which gang is the pod in?")
         )
-    return value
+    return _as_name(value)
+
+
+def _as_name(value: str) -> str:
+    """A label's value as the end of a PodGroup's name: itself if it may be one, else with a hash, so that no two values share a name."""
+    name = group_name(value)
+    if name == value and len(name) <= LONGEST_SUFFIX:
+        return name
+    told_apart = hashlib.sha256(value.encode()).hexdigest()[:HASH_SHOWN]
+    return f"{name[: LONGEST_SUFFIX - HASH_SHOWN - 1]}-{told_apart}".lstrip("-")
 
 
 def _unless_named_otherwise(pod: RawObject, grouping: Grouping) -> Grouping:

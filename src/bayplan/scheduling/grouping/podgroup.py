@@ -148,7 +148,7 @@ def name_of(about: Reference, suffix: str = "") -> str:
     """A name that a user recognises and that a workload of the same name later does not share: `train-1b4e28ba`."""
     tail = "-".join(part for part in (about.uid[:UID_SHOWN], suffix) if part)
     head = about.name[: LONGEST_NAME - len(tail) - 1].rstrip("-.")
-    return f"{head}-{tail}" if tail else head
+    return "-".join(part for part in (head, tail) if part)
 
 
 def manifest_of(group: PodGroup) -> RawObject:

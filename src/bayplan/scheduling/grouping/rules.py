@@ -20,6 +20,7 @@ The kinds that bayplan knows are written in this form (`kinds.py`), and so are u
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -33,6 +34,11 @@ ALWAYS, ASKED = "always", "asked"
 # One amount, or several: of replicas the smallest counts, of minima the first that is there.
 Amounts = int | str | list[str]
 
+_API_GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_ROLE_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+_LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_ONCE = "1"
+
 
 class _Written(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
     """Base of all that a rule file may hold: a field that does not exist is an error, not a silence."""
@@ -42,7 +48,7 @@ class Rank(_Written, frozen=True):
     """A pod label that holds an index; of several, all but the last are multiplied by `times` and added."""
 
     label: str
-    times: str = "1"
+    times: str = _ONCE
 
 
 class Role(_Written, frozen=True):
@@ -66,11 +72,6 @@ class Role(_Written, frozen=True):
     segment: Amounts | None = None
     needs: str = ""
     unless: str = ""
-
-    @property
-    def value(self) -> str:
-        """The value of the role label that pods of this role carry."""
-        return self.means or self.name.lower()
 
 
 class Condition(_Written, frozen=True):
@@ -154,6 +155,8 @@ def rules_of(document: object, file: str) -> list[Rule]:
 def _check(rule: Rule, at: ObjectPath) -> None:
     if not rule.kind:
         raise InvalidObject(at.child("kind"), '"" must be the name of a kind')
+    if rule.group and not _API_GROUP.fullmatch(rule.group):
+        raise InvalidObject(at.child("group"), f'"{rule.group}" must be an API group without version: example.com')
     if rule.gang not in (ALWAYS, ASKED):
         raise InvalidObject(at.child("gang"), f'"{rule.gang}" must be one of {ALWAYS}, {ASKED}')
     for field, amounts in (("replicas", rule.replicas), ("minimum", rule.minimum), ("remaining", rule.remaining)):
@@ -170,13 +173,37 @@ def _check(rule: Rule, at: ObjectPath) -> None:
         )
     if len(rule.roles) > 1 and not rule.role_label:
         raise InvalidObject(at.child("roleLabel"), "is missing: by which label do pods tell their role?")
+    for number, label in enumerate(rule.role_label):
+        _check_label(label, at.child("roleLabel").item(number))
+    if rule.one_gang_per:
+        _check_label(rule.one_gang_per, at.child("oneGangPer"))
     for number, role in enumerate(rule.roles):
         _check_role(role, at.child("roles").item(number))
+    _check_roles_differ(rule.roles, at.child("roles"))
+
+
+def _check_roles_differ(roles: Sequence[Role], at: ObjectPath) -> None:
+    """No two roles may have one name, nor be meant by one value of the role label."""
+    names: set[str] = set()
+    values: set[str] = set()
+    for number, role in enumerate(roles):
+        if not role.name:
+            continue
+        name, value = role.name.lower(), (role.means or role.name).lower()
+        if name in names:
+            raise InvalidObject(at.item(number).child("name"), f'"{role.name}" is the name of another role already')
+        if value in values:
+            field = at.item(number).child("means" if role.means else "name")
+            raise InvalidObject(field, f'"{value}" means another role already')
+        names.add(name)
+        values.add(value)
 
 
 def _check_role(role: Role, at: ObjectPath) -> None:
     if bool(role.name) == bool(role.each):
         raise InvalidObject(at.child("name"), "needs one of name and each")
+    if role.name and not _ROLE_NAME.fullmatch(role.name):
+        raise InvalidObject(at.child("name"), f'"{role.name}" must be letters, digits and dashes, at most 63')
     if bool(role.each) != bool(role.name_at):
         raise InvalidObject(at.child("nameAt"), "goes with each: it is the field of an entry that names the group")
     paths = {
@@ -196,7 +223,17 @@ def _check_role(role: Role, at: ObjectPath) -> None:
 
 def _check_ranks(ranks: Sequence[Rank], at: ObjectPath) -> None:
     for number, rank in enumerate(ranks):
-        _check_amounts(rank.times, at.item(number).child("times"))
+        here = at.item(number)
+        _check_label(rank.label, here.child("label"))
+        _check_amounts(rank.times, here.child("times"))
+        if rank.times == _ONCE and number < len(ranks) - 1:
+            problem = "is missing: by what is this index multiplied, so that no two pods have one rank?"
+            raise InvalidObject(here.child("times"), problem)
+
+
+def _check_label(key: str, at: ObjectPath) -> None:
+    if not _LABEL.fullmatch(key):
+        raise InvalidObject(at, f'"{key}" must be the key of a label, such as example.com/role')
 
 
 def _check_path(text: str, at: ObjectPath, *, needed: bool = False) -> None:
@@ -222,6 +259,12 @@ def _texts(amounts: Amounts | None) -> Iterator[str]:
         yield amounts
     elif isinstance(amounts, list):
         yield from amounts
+
+
+def fields_of(amounts: Amounts | None, field: str, where: str = "") -> str:
+    """The fields that amounts come from, for a message; `field` is the rule's own, for an amount that is a number."""
+    texts = [re.sub(r"\|[0-9]+", "", text) for text in _texts(amounts)]
+    return " or ".join(f"{where}{text}" for text in texts) or f"{where}{field}"
 
 
 def smallest(amounts: Amounts, thing: object) -> int | None:

@@ -24,7 +24,7 @@ from bayplan.scheduling.grouping.raw import (
     map_at,
     text_at,
 )
-from bayplan.scheduling.grouping.rules import ASKED, Condition, Role, Rule, Rules, first, rule_for, smallest
+from bayplan.scheduling.grouping.rules import ASKED, Condition, Role, Rule, Rules, fields_of, first, rule_for, smallest
 
 # A kind without a rule: how many pods it has is unknown, so each may start alone, in the domain of the others.
 UNKNOWN = Rule(kind="*", gang=ASKED, replicas=1, minimum=1)
@@ -186,20 +186,24 @@ def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Pa
     except WrongValue as wrong:
         raise WrongValue(f"{where}{wrong.field}", wrong.value, wrong.allowed) from None
     if size > MOST_PODS:
-        raise WrongValue(f"{where}{role.replicas}", size, f"pods are too many: must be at most {MOST_PODS}")
+        raise WrongValue(
+            fields_of(role.replicas, "replicas", where), size, f"pods are too many: must be at most {MOST_PODS}"
+        )
     if wanted > size:
-        raise WrongValue(f"{where}{role.minimum}", wanted, f"is more than the {size} pods that there are")
+        raise WrongValue(
+            fields_of(role.minimum, "minimum", where), wanted, f"is more than the {size} pods that there are"
+        )
     least = wanted if remaining is None else min(wanted, remaining)
     annotations = annotations_of(template)
     field = f"{where}{role.template}.metadata"
-    return Part(role, group_name(name), role.means or name.lower(), size, least, rank, source, annotations, field)
+    return Part(role, group_name(name), (role.means or name).lower(), size, least, rank, source, annotations, field)
 
 
 def _with_minimum(parts: list[Part], whole: int, rule: Rule) -> list[Part]:
     """The last part gives way, so that all parts together need no more and no fewer than the minimum of the whole."""
     pods = sum(part.size for part in parts)
     if whole > pods and rule is not UNKNOWN:
-        raise WrongValue(str(rule.minimum), whole, f"is more than the {pods} pods that there are")
+        raise WrongValue(fields_of(rule.minimum, "minimum"), whole, f"is more than the {pods} pods that there are")
     *others, last = parts
     remaining = last.least if last.role.remaining is not None else last.size
     left = max(whole - sum(part.least for part in others), 0)

@@ -164,6 +164,17 @@ def test_a_pod_that_names_a_group_itself_is_left_there(labels: dict[str, str], a
     assert not may_have_group(msgspec.convert(member, Pod))
 
 
+def test_a_rank_of_the_users_own_goes_before_the_controllers_index() -> None:
+    member = pod({"bayplan.io/rank": "7", "batch.kubernetes.io/job-completion-index": "2"})
+    assert grouped(member, job(IN_ONE_BLOCK)).labels["bayplan.io/rank"] == "7"
+
+
+def test_too_many_pods_name_the_fields_that_say_so() -> None:
+    assert problems(grouped(pod(), job(IN_ONE_BLOCK, parallelism=200_000, completions=200_000))) == [
+        "Job ml/train: spec.parallelism or spec.completions: 200000 pods are too many: must be at most 100000"
+    ]
+
+
 def test_a_pod_in_its_group_stays_there() -> None:
     member = pod({"bayplan.io/pod-group": "train-1b4e28ba"})
     assert grouped(member, job(IN_ONE_BLOCK)).name == "train-1b4e28ba"

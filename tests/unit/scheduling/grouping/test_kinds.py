@@ -353,7 +353,7 @@ def test_two_trees_are_one_too_many() -> None:
         (
             kubeflow("JAXJob", "jaxReplicaSpecs", {"Worker": 10**9}),
             worker(0),
-            "JAXJob ml/train: spec.jaxReplicaSpecs.Worker.replicas|1: 1000000000 pods are too many: must be at most 100000",
+            "JAXJob ml/train: spec.jaxReplicaSpecs.Worker.replicas: 1000000000 pods are too many: must be at most 100000",
         ),
         (
             kubeflow("PyTorchJob", "pytorchReplicaSpecs", {"Worker": -1}),

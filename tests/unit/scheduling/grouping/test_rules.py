@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -38,6 +39,30 @@ def test_a_rule_file_makes_gangs_of_a_kind_that_bayplan_never_heard_of() -> None
     assert (outcome.group, outcome.rank) == ("worker", 3)
 
 
+def test_the_value_of_a_role_label_may_be_written_in_capitals_on_either_side() -> None:
+    roles = [{"name": "driver", "means": "Boss"}, {"name": "worker", "replicas": 2}]
+    settings = settings_with(rules_of(rule(roleLabel=["role"], roles=roles), "rules.yaml"))
+    for written in ("Boss", "boss"):
+        assert grouped(pod({"role": written}), thing("v1", "Run", {}), settings=settings).group == "driver"
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ("3", "train-1b4e28ba-3"),
+        ("Big_One", "train-1b4e28ba-big-one-5b1921"),
+        ("big-one", "train-1b4e28ba-big-one"),
+        ("___", "train-1b4e28ba-"),
+        ("a" * 63, f"train-1b4e28ba-{'a' * 25}-"),
+    ],
+)
+def test_a_gang_per_label_has_a_legal_name_of_its_own(value: str, expected: str) -> None:
+    settings = settings_with(rules_of(rule(replicas=2, oneGangPer="one"), "rules.yaml"))
+    name = grouped(pod({"one": value}), thing("v1", "Run", {}), settings=settings).name
+    assert name.startswith(expected)
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])", name)
+
+
 def rule(**fields: Any) -> dict[str, Any]:
     return {"kinds": [{"kind": "Run", **fields}]}
 
@@ -69,6 +94,20 @@ def rule(**fields: Any) -> dict[str, Any]:
             rule(rank=[{"label": "a", "times": "two"}, {"label": "b", "times": "2 2"}]),
             'kinds[0].rank[1].times: "2 2" must be ',
         ),
+        (rule(group="e.com/v1"), 'kinds[0].group: "e.com/v1" must be an API group without version'),
+        (rule(roles=[{"name": "Bad Name"}]), 'kinds[0].roles[0].name: "Bad Name" must be letters, digits and dashes'),
+        (
+            rule(roleLabel=["role"], roles=[{"name": "a"}, {"name": "A"}]),
+            'kinds[0].roles[1].name: "A" is the name of another role already',
+        ),
+        (
+            rule(roleLabel=["role"], roles=[{"name": "a"}, {"name": "b", "means": "A"}]),
+            'kinds[0].roles[1].means: "a" means another role already',
+        ),
+        (rule(roleLabel=["x y"]), 'kinds[0].roleLabel[0]: "x y" must be the key of a label'),
+        (rule(oneGangPer="not a label!"), 'kinds[0].oneGangPer: "not a label!" must be the key of a label'),
+        (rule(rank=[{"label": ""}]), 'kinds[0].rank[0].label: "" must be the key of a label'),
+        (rule(rank=[{"label": "a/b"}, {"label": "c/d"}]), "kinds[0].rank[0].times: is missing: by what is this index"),
         ({"kinds": [{"kind": "Run"}, {"kind": "Run"}]}, 'kinds[1].kind: "Run" of group "" has a rule already'),
     ],
 )
