@@ -63,10 +63,10 @@ def wait_until_grouped(plane: ControlPlane, namespace: str, count: int = 4) -> J
     return group
 
 
-def a_rack(plane: ControlPlane, nodes: int = 4) -> None:
+def a_rack(plane: ControlPlane, nodes: int = 4, rack: str = "r0") -> None:
     amounts: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
-    labels = {"example.com/block": "b0", RACK: "r0"}
-    create_all(plane.kubeconfig, [node_body(f"n{number}", amounts, **labels) for number in range(nodes)])
+    labels = {"example.com/block": "b0", RACK: rack}
+    create_all(plane.kubeconfig, [node_body(f"{rack}-n{number}", amounts, **labels) for number in range(nodes)])
 
 
 def placed(plane: ControlPlane, namespace: str) -> int:
@@ -147,6 +147,32 @@ def test_what_somebody_changed_in_a_group_is_put_back_and_what_somebody_added_st
         plane.api.delete(path)
         wait_until(lambda: plane.api.exists(path), "the group is back")
         assert wait_until_grouped(plane, namespace)["spec"] == made["spec"]
+
+
+def test_nobody_is_placed_by_what_somebody_changed_in_a_group(plane: ControlPlane, namespace: str) -> None:
+    """No rack holds all four pods; the block would, and so would a rack if two were enough."""
+    for rack in ("r0", "r1"):
+        a_rack(plane, nodes=3, rack=rack)
+    with running_scheduler(plane):
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        made = wait_until_grouped(plane, namespace)
+        wait_until_told(plane, namespace, "train-0", RACK)
+        path = f"{GROUPS.format(namespace)}/{made['metadata']['name']}"
+        for change in ({"required": "example.com/block"}, {"minimum": 2}, {"size": 2, "required": None}):
+            plane.api.patch(path, {"spec": change})
+            wait_until(lambda: plane.get(path)["spec"] == made["spec"], "the group is put back")
+            time.sleep(1.5)  # So long a gang may rest before it is tried again.
+            assert placed(plane, namespace) == 0
+
+
+def test_pods_leave_a_gang_that_nobody_asks_for_any_more(plane: ControlPlane, namespace: str) -> None:
+    a_rack(plane, nodes=3)
+    with running_scheduler(plane):
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        wait_until_grouped(plane, namespace)
+        plane.api.patch(f"{JOBS.format(namespace)}/train", {"metadata": {"annotations": {"bayplan.io/gang": "false"}}})
+        wait_until(lambda: placed(plane, namespace) == 3, "pods are placed one by one", timeout=60)
+    assert not any("bayplan.io/pod-group" in pod["metadata"]["labels"] for pod in pods_in(plane, namespace))
 
 
 def test_a_group_goes_when_its_owner_and_pods_are_gone(plane: ControlPlane, namespace: str) -> None:
