@@ -241,15 +241,20 @@ def _settings(given: dict[str, Any]) -> AgentSettings:
 
 def _perhaps_without_kubelet(settings: AgentSettings, given: dict[str, Any]) -> AgentSettings:
     """To look at a machine there need not be a kubelet, unless one was named."""
-    if given["podresources_socket"] is not None or settings.socket is None or settings.socket.exists():
+    if given["podresources_socket"] is not None or settings.socket is None or _is_there(settings.socket):
         return settings
     warn([f"no podresources socket {settings.socket}: this is what an idle machine would report"])
     config = settings.kubelet_config if given["kubelet_config"] else ""
     return replace(settings, no_kubelet=True, state_folder=None, kubelet_config=config)
 
 
+def _is_there(path: str | Path) -> bool:
+    """False also where nobody lets us look, at which `Path.exists` would raise."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def _first_there(folders: tuple[str, ...]) -> str:
-    return next((folder for folder in folders if Path(folder).is_dir()), folders[-1])
+    return next((folder for folder in folders if _is_there(folder)), folders[-1])
 
 
 def _kubelet_config(given: str | None, state_folder: str) -> str:
@@ -269,7 +274,7 @@ def _kubelet_config(given: str | None, state_folder: str) -> str:
 def _token_file(given: str | None) -> Path | None:
     if given:
         return Path(given)
-    return Path(TOKEN_FILE) if Path(TOKEN_FILE).exists() else None
+    return Path(TOKEN_FILE) if _is_there(TOKEN_FILE) else None
 
 
 def _left_out(given: str | None, node: str) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
@@ -277,7 +282,7 @@ def _left_out(given: str | None, node: str) -> tuple[frozenset[str], tuple[PodPa
     from bayplan.services.agent.settings import left_out
 
     file = Path(given or NFD_CONFIG)
-    if not file.exists() and given in (None, NFD_CONFIG):
+    if not _is_there(file) and given in (None, NFD_CONFIG):
         return frozenset(), ()
     return left_out(read_document(file), str(file), node)
 

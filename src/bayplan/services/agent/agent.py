@@ -3,8 +3,8 @@
     wakers.py  ->  scanner.py  ->  publisher.py
     why to look    one look        the newest report to the API server
 
-Nothing that the node or the API server does ends it. A look that fails is told once (`troubles.py`), offers nothing, so that the last good report
-stays and grows old, and is tried again soon; a report that cannot be written waits while looking goes on.
+Nothing that the node or the API server does ends it. A look that fails, even by a bug of ours, is told once (`troubles.py`), offers nothing, so that
+the last good report stays and grows old, and is tried again soon; a report that cannot be written waits while looking goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ ANEW = frozenset({START, TIMER, SIGNAL, SOCKET, FOLDER, *CONFIGURATION_FILES})
 RETRY = "retry"
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
-KINDS = ("podresources", "sysfs", "kubelet-config")
+BUG = "bug"
+KINDS = ("podresources", "sysfs", "kubelet-config", BUG)
 INPUT, NO_SOCKET = "input", "no-socket"
 
 
@@ -86,6 +87,11 @@ class Agent:
         except CannotSee as trouble:
             self._metrics.failed()
             self._troubles.note(trouble.kind, trouble.cause, str(trouble))
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever we did not think of: a node without an agent is worse off
+            self._metrics.failed()
+            cause = type(error).__name__
+            self._troubles.note(BUG, cause, f"a bug in the agent, please report it: {cause}: {error}", error)
             return False
         finally:
             self.looked_at = self._clock()

@@ -203,7 +203,7 @@ def from_flags(arguments: Sequence[str]) -> dict[str, object]:
 def _flags(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """`--name=value` and `--name value` alike."""
     found = []
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         if not argument.startswith("--"):
             continue
         name, equals, value = argument.removeprefix("--").partition("=")

@@ -63,8 +63,11 @@ def _file(source: str) -> Mapping[str, object]:
 
 
 def _arguments(flags: Path) -> list[str]:
-    """A command line, or lines like `KUBELET_KUBEADM_ARGS="--node-ip=... --cpu-manager-policy=static"`."""
-    text = flags.read_text(errors="replace")
+    """A command line, or lines like `KUBELET_KUBEADM_ARGS="--node-ip=... --cpu-manager-policy=static"`; none if there is no such file."""
+    try:
+        text = flags.read_text(errors="replace")
+    except FileNotFoundError:
+        return []
     try:
         words = [word for line in text.splitlines() for word in shlex.split(line, comments=True)]
         return [part for word in words for part in (shlex.split(word.partition("=")[2]) if "=--" in word else [word])]
@@ -74,7 +77,12 @@ def _arguments(flags: Path) -> list[str]:
 
 def _token(file: Path | None) -> dict[str, str]:
     """The header that says who asks; read each time, because tokens are replaced."""
-    return {"Authorization": f"Bearer {file.read_text().strip()}"} if file is not None else {}
+    if file is None:
+        return {}
+    try:
+        return {"Authorization": f"Bearer {file.read_bytes().decode('ascii').strip()}"}
+    except UnicodeDecodeError:
+        raise NoConfiguration(f"token {file}: is not text") from None
 
 
 async def _configz(source: str, headers: Mapping[str, str]) -> Mapping[str, object]:
@@ -97,4 +105,4 @@ async def _configz(source: str, headers: Mapping[str, str]) -> Mapping[str, obje
     try:
         return msgspec.json.decode(data, type=dict[str, object])
     except msgspec.MsgspecError as error:
-        raise NoConfiguration(f"kubelet configuration {source}: the answer is not configz': {error}") from None
+        raise NoConfiguration(f"kubelet configuration {source}: this is not what configz answers: {error}") from None

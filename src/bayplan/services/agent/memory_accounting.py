@@ -40,7 +40,7 @@ def memory_by_zone(
         for zone, notes in noted.zones.items():
             for name, each in notes.amounts.items():
                 if name in available.get(zone, {}):
-                    available[zone][name] = min(each.free, available[zone][name])
+                    available[zone][name] = max(0, min(each.free, available[zone][name]))
     else:
         # Zones that are used together are used by nobody else, so the order of blocks does not matter.
         for block in held:

@@ -95,7 +95,7 @@ class Kubelet:
         except grpc.aio.AioRpcError as error:
             raise self._silent(call, error) from None
         except grpc.aio.UsageError as error:
-            raise KubeletSilent("closed", f"{self._socket}: {call}: {error}") from None
+            raise KubeletSilent("closed", f"podresources socket {self._socket}: {call}: {error}") from None
         if answer is None:  # gRPC logs what it cannot decode, and gives nothing
             where = f"podresources socket {self._socket}: {call}"
             raise KubeletSilent("garbled", f"{where}: the answer is not what a kubelet says")

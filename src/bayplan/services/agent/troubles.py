@@ -1,13 +1,14 @@
 """What is wrong right now, each thing said once: in the log when it begins and when it is over, and as a number for Prometheus all the while.
 
-A trouble has a *kind* (who cannot do its work: `podresources`, `api`) and a *cause* (why: `timeout`, `forbidden`). It is told when it begins and when
-its cause changes; repetitions are only counted. Where a kind has many troubles at once (odd things that device plugins say), `hold` takes the whole
+A trouble has a *kind* (who cannot do its work: `podresources`, `api`) and a *cause* (why: `timeout`, `forbidden`). It is told when it begins, and again
+when its cause or its sentence becomes one that was not told since then; repetitions, and sentences that differ in numbers alone, are only counted. Where a kind has many troubles at once (odd things that device plugins say), `hold` takes the whole
 list, and each sentence in it is told once.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 logger = logging.getLogger(__name__)
+
+_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Troubles:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._current: dict[str, Trouble] = {}
+        self._told: dict[str, set[tuple[str, str]]] = {}  # by kind: causes and sentences since it began
         self._held: dict[str, tuple[str, ...]] = {}
         self.counts: Counter[tuple[str, str]] = Counter()  # (kind, cause) -> how often
 
@@ -41,17 +45,21 @@ class Troubles:
         """What does not work now, by kind."""
         return MappingProxyType(self._current)
 
-    def note(self, kind: str, cause: str, message: str) -> None:
-        """It did not work."""
+    def note(self, kind: str, cause: str, message: str, error: Exception | None = None) -> None:
+        """It did not work; with an `error` its traceback is told too."""
         self.counts[kind, cause] += 1
         before = self._current.get(kind)
         self._current[kind] = Trouble(kind, cause, message, before.since if before else self._clock())
-        if before is None or before.cause != cause:
-            logger.warning(message, extra={"trouble": kind, "cause": cause})
+        told = self._told.setdefault(kind, set())
+        gist = cause, _NUMBERS.sub("0", message)
+        if gist not in told:
+            told.add(gist)
+            logger.warning(message, extra={"trouble": kind, "cause": cause}, exc_info=error)
 
     def over(self, kind: str) -> None:
         """It worked."""
         before = self._current.pop(kind, None)
+        self._told.pop(kind, None)
         if before is not None:
             seconds = round(self._clock() - before.since, 1)
             logger.info("works again", extra={"trouble": kind, "after_seconds": seconds})

@@ -259,6 +259,23 @@ async def test_an_unreadable_sysfs_is_no_reason_to_end(node: VirtualNode, caplog
     assert await watched.look() is not None
 
 
+@asynchronous
+async def test_a_bug_is_said_once_with_its_traceback_and_outlived(
+    node: VirtualNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(settings(node))
+    with monkeypatch.context() as broken:
+        broken.setattr(scanner_module, "account", lambda *_: int("?"))
+        for _ in range(3):
+            assert await watched.look() is None
+    assert warnings(caplog) == [
+        "a bug in the agent, please report it: ValueError: invalid literal for int() with base 10: '?'"
+    ]
+    assert caplog.text.count("Traceback") == 1
+    assert await watched.look() is not None
+    assert not watched.troubles.current
+
+
 # -- what it notices -------------------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,20 @@ async def test_configz_is_asked_with_the_token(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_a_token_that_is_not_text(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(b"\xff\xfe")
+    with pytest.raises(NoConfiguration, match="token: is not text"):
+        await read_setup("https://127.0.0.1:1/configz", token_file=token)
+
+
+@asynchronous
+async def test_a_file_of_flags_that_is_not_there_means_no_flags(config: Path) -> None:
+    setup = await read_setup(str(config), config.with_name("kubeadm-flags.env"))
+    assert setup.settings.policy is Policy.RESTRICTED
+
+
+@asynchronous
 async def test_a_long_answer_that_comes_in_pieces_is_read_to_its_end() -> None:
     said = json.dumps({"kubeletconfig": {"clusterDNS": ["x" * 6000], "topologyManagerPolicy": "restricted"}}).encode()
     async with ScriptedServer() as server:
@@ -105,7 +119,7 @@ async def test_configz_that_says_no() -> None:
         with pytest.raises(NoConfiguration, match="403 Forbidden: Forbidden"):
             await kubelet_source._configz(f"{server.url}/configz", {})
         server.answers("GET", "/configz", says_text("<html>"))
-        with pytest.raises(NoConfiguration, match="the answer is not configz'"):
+        with pytest.raises(NoConfiguration, match="this is not what configz answers"):
             await kubelet_source._configz(f"{server.url}/configz", {})
 
 

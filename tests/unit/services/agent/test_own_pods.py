@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bayplan.kube.client import KubeClient
-from bayplan.services.agent.own_pods import OwnPods
+from bayplan.services.agent.own_pods import KnownPods, OwnPods
 from bayplan.services.agent.troubles import Troubles
 from tests.helpers import Json
 from tests.scripted_api_server import ScriptedServer, asynchronous, drops, event, listing, refusal, watch
@@ -64,7 +64,7 @@ async def test_who_lives_and_who_has_ended() -> None:
             known = following.pods.known()
         assert server.asked[0].query["fieldSelector"] == "spec.nodeName=n1"
     assert known is not None
-    assert (known.alive, known.ended, known.ended_names) == ({"uid-a"}, {"uid-b"}, {("ml", "b")})
+    assert known == KnownPods(frozenset({"uid-a"}), frozenset({"uid-b"}), frozenset({("ml", "b")}))
 
 
 @asynchronous
