@@ -9,6 +9,8 @@ from bayplan.cluster.tree import Tree
 from bayplan.scheduling.gang import Gang, Group, Slices
 
 MOST_LAYERS = 3
+# Fields by which a gang names a tree or a level of it.
+NAMING = ("topology", "required", "preferred", "segments")
 
 
 def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
@@ -40,6 +42,11 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if not tree.size:
         return f'topology: no node carries all labels of "{gang.topology}" ({", ".join(tree.levels)})'
     return ""
+
+
+def names_what_is_not_there(problem: str) -> bool:
+    """Whether a problem is about a tree or a level that a gang names: only whoever wrote the gang can mend it, or who writes Topologies."""
+    return any(problem.startswith(f"{field}: ") or f'": {field}: ' in problem for field in NAMING)
 
 
 def _prefix(group: Group) -> str:

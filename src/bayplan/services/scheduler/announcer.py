@@ -18,6 +18,7 @@ from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NOD
 from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang_checks import names_what_is_not_there
 from bayplan.scheduling.todo import GANG, Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject
@@ -89,6 +90,8 @@ class Announcer:
         self._arriving = _Refused(ARRIVES_FOR)
         self._stuck = _Refused(STUCK_FOR)
         self._told: dict[str, str] = {}
+        # Of each PodGroup, by uid, what its owner was told last.
+        self._told_owners: dict[str, str] = {}
         # Of each PodGroup, by uid, what it asks for and does not get.
         self._remarked: dict[str, tuple[str, ...]] = {}
 
@@ -188,8 +191,24 @@ class Announcer:
         written = self._group_of(refusal.unit)
         if written is not None:
             self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
+            self._say_to_owner(written, refusal)
         for pod in refusal.pods[:MEMBERS_WITH_EVENTS]:
             self.events.failed_scheduling(pod, _of_member(written, on_pods or text))
+
+    def _say_to_owner(self, written: AnyPodGroup, refusal: Refusal) -> None:
+        """Whoever asks by annotations for a level that does not exist looks at the workload, not at the PodGroup that was made for it. Said once."""
+        problem = refusal.gang.problem if refusal.gang is not None else ""
+        owner = next(iter(written.metadata.owner_references or ()), None)
+        if owner is None or not names_what_is_not_there(problem):
+            self._told_owners.pop(written.metadata.uid, None)
+        elif self._told_owners.get(written.metadata.uid) != problem:
+            self._told_owners[written.metadata.uid] = problem
+            if len(self._told_owners) > MOST_REMEMBERED:
+                self._told_owners.pop(next(iter(self._told_owners)))
+            namespace = written.metadata.namespace or "default"
+            subject = Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
+            text = f"{owner.kind} {namespace}/{owner.name}: its PodGroup {written.metadata.name} cannot be placed: {problem}"
+            self.events.record(subject, "Warning", "InvalidGroup", "Grouping", text)
 
     def _remark(self, unit: str) -> None:
         """What a PodGroup asks for that bayplan does not do is said once."""

@@ -142,6 +142,21 @@ def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
     ]
 
 
+def test_the_owner_of_a_gang_that_names_a_level_which_does_not_exist_is_told_once() -> None:
+    announces, heard, dispatcher = announcer()
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
+    group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
+    dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
+    problem = 'required: "example.com/rak" is not a level; the topology has example.com/rack, kubernetes.io/hostname'
+    for why in (problem, problem, "the cluster has no nodes"):
+        decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
+        announces.refused(refusal("gang ml/train-j", "", "a", gang=decision), 100.0)
+        announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert [line for line in heard.lines if "InvalidGroup" in line] == [
+        f"event Job train, InvalidGroup: Job ml/train: its PodGroup train-j cannot be placed: {problem}"
+    ]
+
+
 def test_of_a_large_gang_all_members_have_conditions_and_a_few_have_events() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 50)
