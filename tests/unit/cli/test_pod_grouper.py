@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "workloads"
     [
         ("kinds: [{kind: Run, gang: sometimes}]", "kinds[0].gang"),
         ("kinds: [{group: example.com}]", "kinds[0]"),
+        ("kinds:\n- kind: Run\n  replicas: 2\n  replicas: 3", 'line 4: "replicas" appears twice'),
         ("kinds: [{kind: Run, replicas: 'spec..count'}]", '"spec..count" must be paths like spec.replicas'),
     ],
 )
@@ -31,6 +32,13 @@ def test_a_wrong_rule_file_is_one_line_with_file_and_field(
     assert error.startswith(f"error: rule file {file}: ")
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["scheduler", "pod-grouper"])
+def test_rules_do_not_go_with_kais_way(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = str(EXAMPLES / "grouping-rules.yaml")
+    assert run(["bayplan", command, "--grouping", "kai", "--grouping-rules", rules]) == 2
+    assert "--grouping-rules does not go with --grouping kai" in capsys.readouterr().err
 
 
 def test_a_wrong_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,7 +142,6 @@ def _gang(pod: RawObject, workload: Workload) -> Grouping:
         Grouping(
             name=wanted.metadata.name,
             manifest=manifest_of(wanted),
-            wanted=wanted,
             owner=workload.about,
             group=place,
             rank=rank,

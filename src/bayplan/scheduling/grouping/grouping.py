@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.grouping.raw import RawObject, Reference, shown
 
 
@@ -43,12 +42,11 @@ class Refused(Exception):
 class Grouping:
     """The group that a pod belongs to, its place there, and what is to be said about it.
 
-    Without a `manifest` the pod stands alone, or waits if it is `held`. `wanted` is the same PodGroup as a struct, in bayplan's own mode.
+    Without a `manifest` the pod stands alone, or waits if it is `held`.
     """
 
     name: str = ""
     manifest: RawObject | None = None
-    wanted: PodGroup | None = None
     owner: Reference | None = None
     group: str = ""
     rank: int | None = None
@@ -60,8 +58,3 @@ class Grouping:
     def held(self) -> bool:
         """Whether the pod must wait until somebody mends what is wrong."""
         return any(problem.holds for problem in self.problems)
-
-    @property
-    def alone(self) -> bool:
-        """Whether the pod is nobody's member and may be placed by itself."""
-        return self.manifest is None and not self.held

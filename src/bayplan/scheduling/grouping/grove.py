@@ -152,7 +152,7 @@ def grouping_of(pod: RawObject, owners: Sequence[RawObject], answers: Answers) -
     wanted = _pod_group_of(gang, read, wishes)
     place = _place(pod, read)
     labels = {POD_GROUP: wanted.metadata.name, GROUP: place}
-    return Grouping(wanted.metadata.name, manifest_of(wanted), wanted, about, place, labels=labels)
+    return Grouping(wanted.metadata.name, manifest_of(wanted), about, place, labels=labels)
 
 
 def _place(pod: RawObject, gang: PodGang) -> str:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.podgroup_v1alpha1 import PodGroupSpec
 from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group, settings_with
 from bayplan.scheduling.grouping.rules import Rule
 from tests.unit.scheduling.grouping.workloads import (
@@ -14,9 +14,11 @@ from tests.unit.scheduling.grouping.workloads import (
     IN_ONE_BLOCK,
     RACK,
     Raw,
+    alone,
     grouped,
     job,
     pod,
+    pod_group,
     problems,
     spec_of,
     thing,
@@ -54,7 +56,7 @@ def test_a_job_with_topology_annotations_is_one_gang() -> None:
 
 def test_the_manifest_is_a_pod_group_that_bayplan_reads() -> None:
     outcome = grouped(pod(), job(IN_ONE_BLOCK))
-    assert msgspec.convert(outcome.manifest, PodGroup) == outcome.wanted
+    assert pod_group(outcome).spec == PodGroupSpec(topology="network", required=BLOCK, size=4)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_a_job_waits_for_no_more_pods_than_are_left_to_complete(
 )
 def test_stands_alone(owners: tuple[Raw, ...]) -> None:
     outcome = grouped(pod(), *owners)
-    assert outcome.alone, problems(outcome)
+    assert alone(outcome), problems(outcome)
 
 
 def test_a_gang_can_be_asked_for_without_a_topology() -> None:
@@ -128,7 +130,7 @@ def test_wishes_come_together_from_all_places_and_the_nearer_one_counts(
 
 def test_a_job_that_is_no_gang_is_none_whatever_its_template_asks_for() -> None:
     outcome = grouped(pod(), job({"bayplan.io/gang": "false"}, template=on_template(IN_ONE_BLOCK)))
-    assert (outcome.manifest, outcome.held) == (None, False)
+    assert alone(outcome)
 
 
 def test_the_group_belongs_to_the_cron_jobs_job() -> None:
@@ -160,7 +162,7 @@ def test_a_users_rule_counts_before_what_bayplan_knows() -> None:
 )
 def test_a_pod_that_names_a_group_itself_is_left_there(labels: dict[str, str], annotations: dict[str, str]) -> None:
     member = pod(labels, annotations)
-    assert grouped(member, job(IN_ONE_BLOCK)).alone
+    assert alone(grouped(member, job(IN_ONE_BLOCK)))
     assert not may_have_group(msgspec.convert(member, Pod))
 
 
@@ -225,7 +227,7 @@ def test_a_wrong_annotation_keeps_the_pods_waiting_and_says_why() -> None:
 
 def test_a_wrong_annotation_holds_nobody_who_is_no_gang() -> None:
     outcome = grouped(pod(), job({"bayplan.io/gang": "false", "kai.scheduler/topology": "My Tree"}))
-    assert outcome.alone
+    assert alone(outcome)
     assert len(outcome.problems) == 1
 
 

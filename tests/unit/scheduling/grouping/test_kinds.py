@@ -18,6 +18,7 @@ from tests.unit.scheduling.grouping.workloads import (
     Raw,
     grouped,
     pod,
+    pod_group,
     problems,
     spec_of,
     thing,
@@ -228,17 +229,16 @@ def test_the_pods_of_a_spark_application_follow_the_driver() -> None:
 def test_those_that_are_created_first_do_not_wait_for_the_others(
     workload: Raw, early: list[Raw], late: list[Raw]
 ) -> None:
-    outcome = grouped(early[0], workload)
-    assert outcome.wanted is not None
+    wanted = pod_group(grouped(early[0], workload))
     labelled = [grouped(member, workload).labels for member in (*early, *late)]
     members = [
         Pod(metadata=Metadata(name=f"p-{number}", namespace="ml", labels=dict(labels)))
         for number, labels in enumerate(labelled)
     ]
-    first = gang_of_members(outcome.wanted, members[: len(early)])
+    first = gang_of_members(wanted, members[: len(early)])
     assert not isinstance(first, Incomplete), first
     assert len(first.pods) == len(early)
-    everybody = gang_of_members(outcome.wanted, members)
+    everybody = gang_of_members(wanted, members)
     assert not isinstance(everybody, Incomplete)
     assert len(everybody.pods) == len(early) + len(late)
 

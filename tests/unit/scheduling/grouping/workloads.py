@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.grouping.group import GroupingSettings, group_for
 from bayplan.scheduling.grouping.grouping import Grouping
 
@@ -47,6 +50,16 @@ def spec_of(grouping: Grouping) -> Raw:
     assert grouping.manifest is not None, [str(problem) for problem in grouping.problems]
     spec: Raw = grouping.manifest["spec"]
     return spec
+
+
+def pod_group(grouping: Grouping) -> PodGroup:
+    """The PodGroup to apply, as bayplan reads it."""
+    return msgspec.convert(grouping.manifest, PodGroup)
+
+
+def alone(grouping: Grouping) -> bool:
+    """Whether the pod is nobody's member and may be placed by itself."""
+    return grouping.manifest is None and not grouping.held
 
 
 def problems(grouping: Grouping) -> list[str]:
