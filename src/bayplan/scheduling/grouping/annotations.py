@@ -62,7 +62,7 @@ _FAMILIES = (
 )
 # Kueue's keys for groups of plain pods resemble those of pod sets.
 _NEVER_MEANT = kueue.PREFIX + "pod-group-"
-_ALIKE = 0.8
+_ALIKE = 0.75
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LEVEL = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LEVEL_ALLOWED = "must be a node label, such as topology.kubernetes.io/zone"

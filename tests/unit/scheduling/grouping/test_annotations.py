@@ -120,6 +120,7 @@ def test_what_cannot_be_meant(annotations: dict[str, str], key: str, complaint: 
         ("kueue.x-k8s.io/podset-required-topologie", "kueue.x-k8s.io/podset-required-topology"),
         ("kueue.x-k8s.io/pod-set-preferred-topology", "kueue.x-k8s.io/podset-preferred-topology"),
         ("bayplan.io/gangs", "bayplan.io/gang"),
+        ("bayplan.io/gnag", "bayplan.io/gang"),
         ("bayplan.io/toplogy", "bayplan.io/topology"),
     ],
 )
