@@ -16,6 +16,7 @@ from bayplan.cli.agent_gc import agent_gc
 from tests.helpers import Json
 
 FOLDER = Path(__file__).parents[2] / "deploy/agent"
+OPTIONAL = "numatopology-role.yaml"
 
 
 def documents() -> list[Json]:
@@ -36,17 +37,18 @@ def rights(role: str) -> set[tuple[str, str]]:
     }
 
 
-def test_all_files_are_listed() -> None:
+def test_all_files_are_listed_but_the_optional_one() -> None:
     listed = the("Kustomization", None)["resources"]
-    assert sorted([*listed, "kustomization.yaml"]) == sorted(file.name for file in FOLDER.glob("*.yaml"))
+    assert sorted([*listed, OPTIONAL, "kustomization.yaml"]) == sorted(file.name for file in FOLDER.glob("*.yaml"))
 
 
 @pytest.mark.parametrize(
     "role, allowed",
     [
-        ("bayplan-agent", "nodes get, noderesourcetopologies create patch"),
+        ("bayplan-agent", "nodes get, noderesourcetopologies create get patch"),
         ("bayplan-agent-gc", "nodes get list watch, noderesourcetopologies get list patch delete"),
         ("bayplan-agent-watch-pods", "pods list watch"),
+        ("bayplan-agent-numatopology", "numatopologies create get patch"),
     ],
 )
 def test_rights_are_those_that_are_used(role: str, allowed: str) -> None:

@@ -40,6 +40,9 @@ class Offered(Protocol):
     def offer(self, document: Document) -> None:
         """The newest report."""
 
+    def doubt(self) -> None:
+        """The next report is taken even if it says nothing new."""
+
 
 class Agent:
     """Looks when woken and offers what it saw to the publisher."""
@@ -72,6 +75,8 @@ class Agent:
             if retry is not None:
                 retry.cancel()
             self._metrics.woken(reasons)
+            if SIGNAL in reasons:
+                self._publisher.doubt()
             # After a failure nothing that is remembered can be trusted to be as it was.
             failed = not await self.look(anew=failed or not ANEW.isdisjoint(reasons))
             if failed:

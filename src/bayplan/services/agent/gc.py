@@ -23,9 +23,10 @@ import msgspec
 from bayplan.cluster import inventory
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Metadata, WireStruct
-from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 from bayplan.kube.topology_v1alpha2 import Attribute
 from bayplan.kube.watch import Changes, follow
+from bayplan.services.agent.heads import NODE_HEADS
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +37,6 @@ STALE_AFTER = 900.0
 GRACE = 30.0  # seconds after a node went in which it may be registered anew
 
 
-class _NodeName(WireStruct, frozen=True):
-    metadata: Metadata = Metadata()
-
-
 class _ReportHead(WireStruct, frozen=True):
     """What matters of a report here; zones are not looked at."""
 
@@ -47,7 +44,6 @@ class _ReportHead(WireStruct, frozen=True):
     attributes: list[Attribute] | None = None
 
 
-_NODE_NAMES: Resource[_NodeName] = Resource(NODES.api_version, NODES.plural, NODES.kind, _NodeName, namespaced=False)
 REPORTS: Resource[_ReportHead] = Resource(
     NODE_RESOURCE_TOPOLOGIES.api_version,
     NODE_RESOURCE_TOPOLOGIES.plural,
@@ -137,7 +133,7 @@ class Collector:
 
     async def round(self) -> Round:
         """One round; raises ApiError or Unreachable if nodes or reports cannot be listed."""
-        nodes = await self._client.list(_NODE_NAMES, page=self._page)
+        nodes = await self._client.list(NODE_HEADS, page=self._page)
         names = frozenset([each.metadata.name for each in nodes.items] + [each.name for each in nodes.broken])
         listed = await self._client.list(REPORTS, page=self._page)
         planned = plan([_report(each) for each in listed.items], names, now=self._now(), stale_after=self._stale_after)
@@ -165,7 +161,7 @@ class Collector:
             logger.warning(failure)
 
     async def _follow_nodes(self, group: asyncio.TaskGroup) -> None:
-        async for news in follow(self._client, _NODE_NAMES):
+        async for news in follow(self._client, NODE_HEADS):
             if isinstance(news, Changes):
                 for change in news.changes:
                     if change.kind == "DELETED":
@@ -194,7 +190,7 @@ class Collector:
     async def _delete(self, report: Report) -> bool:
         """Delete a report unless its node is there after all, or somebody was faster."""
         try:
-            await self._client.get(_NODE_NAMES, report.name)
+            await self._client.get(NODE_HEADS, report.name)
         except ApiError as error:
             if error.status != 404:
                 raise

@@ -44,7 +44,7 @@ class AgentMetrics:
         )
         self._writes = Counter(
             "bayplan_agent_writes_total",
-            "Reports that the API server took, by reason: first, changed or heartbeat.",
+            "Reports that the API server took, by reason: first, changed, heartbeat, or again after a signal or a deletion.",
             ["reason"],
             registry=registry,
         )

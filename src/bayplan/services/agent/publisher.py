@@ -3,6 +3,7 @@
 In come reports (`offer`), one for each look at the node; out go server-side applies of the newest one. A report that says the same as the one that
 the server has is dropped until the heartbeat is due; then it is written with its newer moment (`bayplan.io/made-at`), so that readers can tell a node
 on which nothing happens from an agent that is gone. A look that failed offers nothing, so a heartbeat always means: looked, and it is still so.
+A report that somebody has deleted is missed with the next round of `watch_over`, and written again.
 
 The API server may be away for minutes, the kind may not be installed, rights may be missing: each is told once (`troubles.py`) and tried again with
 growing pauses; what is written in the end is the newest report, not all that there were.
@@ -15,14 +16,12 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from bayplan.kube.backoff import Backoff
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.core_v1 import Metadata, WireStruct
-from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODE_RESOURCE_TOPOLOGIES_V1ALPHA1, NODES, Resource
+from bayplan.services.agent.heads import NODE_HEADS, REPORT_HEADS
 from bayplan.services.agent.report import Document, substance
 from bayplan.services.agent.settings import HEARTBEAT
 from bayplan.services.agent.troubles import Troubles
@@ -34,18 +33,14 @@ LONGEST_PAUSE = 60.0
 JITTER = 0.1  # of the heartbeat
 START_SPREAD = 2.0  # seconds over which agents that start together write their first report
 API, NODE = "api", "node"
-CREATED_WITH = "install deploy/crds/noderesourcetopologies.topology.node.k8s.io.yaml"
-
-
-class _Named(WireStruct, frozen=True):
-    metadata: Metadata = Metadata()
-
-
-NUMATOPOLOGIES: Resource[Any] = Resource(
-    "nodeinfo.volcano.sh/v1alpha1", "numatopologies", "Numatopology", _Named, namespaced=False
-)
-_KINDS: dict[str, Resource[Any]] = {
-    each.api_version: each for each in (NODE_RESOURCE_TOPOLOGIES, NODE_RESOURCE_TOPOLOGIES_V1ALPHA1, NUMATOPOLOGIES)
+# Whoever is without a kind or without the right to write it, by apiVersion's group: what helps.
+INSTALL = {
+    "topology.node.k8s.io": "install deploy/crds/noderesourcetopologies.topology.node.k8s.io.yaml",
+    "nodeinfo.volcano.sh": "it comes with Volcano",
+}
+ROLES = {
+    "topology.node.k8s.io": "deploy/agent/agent-role.yaml",
+    "nodeinfo.volcano.sh": "deploy/agent/numatopology-role.yaml",
 }
 
 
@@ -53,7 +48,7 @@ _KINDS: dict[str, Resource[Any]] = {
 class Written:
     """A report that the API server has taken."""
 
-    reason: str  # first, changed or heartbeat
+    reason: str  # first, changed, heartbeat or again
     bytes: int
     at: float  # monotonic
 
@@ -80,7 +75,9 @@ class Publisher:
         self._chance = chance
         self._on_written = on_written
         self._owner: dict[str, str] | None = None
+        self._newest: Document | None = None
         self._waiting: Document | None = None
+        self._again = False
         self._news = asyncio.Event()
         self._written_substance: bytes | None = None
         self._next_heartbeat = 0.0
@@ -94,6 +91,7 @@ class Publisher:
 
     def offer(self, document: Document) -> None:
         """The newest report. It takes the place of one that still waits."""
+        self._newest = document
         if self._is_due(document):
             self._waiting = document
             self._news.set()
@@ -101,8 +99,32 @@ class Publisher:
             self._waiting = None  # what waited is not so any more, and the server has what is
             self._news.clear()
 
+    def doubt(self) -> None:
+        """Nobody knows what the server has: the next report is written whatever it says, and its owner looked up."""
+        self._again = True
+        self._owner = None
+
+    async def watch_over(self, interval: float) -> None:
+        """Look for the report at the server from time to time, for ever."""
+        while True:
+            await asyncio.sleep(interval * (1 - JITTER + 2 * JITTER * self._chance()))
+            await self.look_for_report()
+
+    async def look_for_report(self) -> None:
+        """Write the report again if the server has it no more: somebody deleted it, or it went with a node that was registered anew."""
+        if self.written is None or self._newest is None or self.waits:
+            return
+        try:
+            await self._client.get(REPORT_HEADS[self._newest["apiVersion"]], self._node)
+        except ApiError as error:
+            if error.status == 404:
+                self.doubt()
+                self.offer(self._newest)
+        except Unreachable:
+            pass  # the next write tells about it
+
     def _is_due(self, document: Document) -> bool:
-        if substance(document) != self._written_substance:
+        if self._again or substance(document) != self._written_substance:
             return True
         return bool(self._heartbeat) and self._clock() >= self._next_heartbeat
 
@@ -130,7 +152,7 @@ class Publisher:
             await self._find_owner()
             body = self._owned(document)
             await self._client.patch(
-                _KINDS[document["apiVersion"]],
+                REPORT_HEADS[document["apiVersion"]],
                 self._node,
                 body,
                 kind="apply",
@@ -150,7 +172,13 @@ class Publisher:
 
     def _remember(self, document: Document, before: bytes | None, size: int) -> None:
         says = substance(document)
-        reason = "first" if self.written is None else "heartbeat" if says == before else "changed"
+        if self.written is None:
+            reason = "first"
+        elif self._again:
+            reason = "again"
+        else:
+            reason = "heartbeat" if says == before else "changed"
+        self._again = False
         self._written_substance = says
         self._next_heartbeat = self._clock() + self._heartbeat * (1 - JITTER + 2 * JITTER * self._chance())
         if self._waiting is document:  # nobody has offered a newer one meanwhile
@@ -164,7 +192,7 @@ class Publisher:
         if self._owner is not None and self._clock() < self._next_heartbeat:
             return
         try:
-            node = await self._client.get(NODES, self._node)
+            node = await self._client.get(NODE_HEADS, self._node)
         except ApiError as error:
             if error.status == 404:
                 raise NodeMissing(f"node {self._node} is not registered: no report is written for it") from None
@@ -188,16 +216,17 @@ class NodeMissing(Exception):
 
 def _what_is_wrong(error: ApiError | Unreachable, document: Document) -> tuple[str, str]:
     """Cause and sentence."""
+    group = document["apiVersion"].partition("/")[0]
     if isinstance(error, Unreachable):
         return "unreachable", f"the API server does not answer: {error}"
     match error.status:
         case 401:
             return "unauthorized", f"the API server does not know this agent: {error}"
         case 403:
-            return "forbidden", f"the agent may not write reports: {error}"
+            return "forbidden", f"the agent may not write reports ({ROLES[group]}): {error}"
         case 404:
             kind, version = document["kind"], document["apiVersion"]
-            return "kind-missing", f"the API server does not know {kind} ({version}): {CREATED_WITH}"
+            return "kind-missing", f"the API server does not know {kind} ({version}): {INSTALL[group]}"
         case 400 | 413 | 422:
             return "refused", f"the API server does not take the report: {error}"
         case _:

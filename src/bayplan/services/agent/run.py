@@ -67,6 +67,10 @@ class _Shown:
         self._show = show
         self._last: bytes | None = None
 
+    def doubt(self) -> None:
+        """Show the next one even if it is not new."""
+        self._last = None
+
     def offer(self, document: Document) -> None:
         """Show it if it is new."""
         says = substance(document)
@@ -110,7 +114,11 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
         )
         await stack.enter_async_context(wakers)
         logger.info("at work", extra={"node": settings.node, "server": access.server, "health_port": port})
-        work = [agent.run(wakers), publisher.run(), *([own_pods.run()] if settings.watch_pods is not False else [])]
+        work = [agent.run(wakers), publisher.run()]
+        if settings.timer:
+            work.append(publisher.watch_over(settings.timer))
+        if settings.watch_pods is not False:
+            work.append(own_pods.run())
         await until_a_signal(*map(asyncio.create_task, work))
 
 

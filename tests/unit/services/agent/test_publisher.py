@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from bayplan.kube.client import KubeClient, Unreachable
-from bayplan.kube.core_v1 import Metadata, Node
+from bayplan.kube.core_v1 import Metadata
+from bayplan.kube.resources import Resource
+from bayplan.services.agent.heads import Head
 from bayplan.services.agent.publisher import FIELD_MANAGER, Publisher, Written
 from bayplan.services.agent.troubles import Troubles
 from tests.helpers import Json
@@ -39,15 +41,20 @@ class Server:
     def __init__(self) -> None:
         self.trouble: Exception | None = None
         self.node_trouble: Exception | None = None
+        self.report_trouble: Exception | None = None
         self.uid = "uid-1"
         self.delay = 0.0
         self.writes: list[tuple[float, Json]] = []
         self.how: list[Json] = []
 
-    async def get(self, resource: object, name: str) -> Node:
+    async def get(self, resource: Resource[Head], name: str) -> Head:
+        if resource.kind != "Node":
+            if self.report_trouble is not None:
+                raise self.report_trouble
+            return Head(metadata=Metadata(name=name))
         if self.node_trouble is not None:
             raise self.node_trouble
-        return Node(metadata=Metadata(name=name, uid=self.uid))
+        return Head(metadata=Metadata(name=name, uid=self.uid))
 
     async def patch(self, resource: Any, name: str, body: bytes, **how: Any) -> bytes:
         await asyncio.sleep(self.delay)
@@ -291,3 +298,58 @@ def test_a_node_that_was_registered_anew_is_the_owner_with_the_next_heartbeat() 
 
     owners = [document["metadata"]["ownerReferences"][0]["uid"] for _, document in Told(story).server.writes]
     assert owners == ["uid-1", "uid-2"]
+
+
+# -- reports that are gone -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "trouble, reasons",
+    [
+        (None, ["first"]),
+        (refusal(404, "NotFound"), ["first", "again"]),
+        (refusal(403, "Forbidden"), ["first"]),
+        (Unreachable("connection refused"), ["first"]),
+    ],
+    ids=["it is there", "deleted", "may not be read", "nobody answers"],
+)
+def test_a_report_that_somebody_deleted_is_missed_and_written_again(
+    trouble: Exception | None, reasons: list[str]
+) -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        watching = asyncio.create_task(publisher.watch_over(60))
+        publisher.offer(report(free=4))
+        await asyncio.sleep(30)
+        server.report_trouble, server.uid = trouble, "uid-2"
+        await asyncio.sleep(31)
+        server.report_trouble = None
+        await asyncio.sleep(200)
+        watching.cancel()
+
+    told = Told(story)
+    assert told.reasons == reasons
+    owners = [document["metadata"]["ownerReferences"][0]["uid"] for _, document in told.server.writes]
+    assert owners == ["uid-1", "uid-2"][: len(reasons)]
+
+
+def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        for _ in range(3):
+            publisher.offer(report(free=4))
+            await asyncio.sleep(10)
+        publisher.doubt()
+        for _ in range(3):
+            publisher.offer(report(free=4))
+            await asyncio.sleep(10)
+
+    assert Told(story).reasons == ["first", "again"]
+
+
+def test_what_helps_depends_on_the_kind(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(publisher: Publisher, server: Server) -> None:
+        server.trouble = refusal(403, "Forbidden")
+        publisher.offer({**report(free=4), "apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology"})
+        await asyncio.sleep(10)
+
+    Told(story)
+    assert "the agent may not write reports (deploy/agent/numatopology-role.yaml)" in caplog.text
