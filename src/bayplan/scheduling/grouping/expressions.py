@@ -4,6 +4,8 @@
     metadata.annotations["example.com/size"]           a key with dots or slashes
     spec.completions - status.succeeded                a difference, never below 0
     replicas|1 * template.spec.parallelism|1           a product; `|1` is taken where the path finds nothing
+    replicas|0 max minReplicas min maxReplicas         the larger and the smaller of two
+    spec.completions - #status.failedIndexes           how many indexes a text such as 1,3-5 names
 
 An amount whose first path finds nothing (and has no `|`) is absent; later ones that find nothing change nothing. Amounts are worked out from left to
 right.
@@ -12,26 +14,36 @@ right.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from bayplan.scheduling.grouping.raw import Path, WrongValue, look_up, number_at, written
 
 _KEY = re.compile(r'\.?([A-Za-z_][A-Za-z0-9_-]*)|\["([^"]+)"\]')
-_OPERATORS = ("*", "-")
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "*": lambda total, number: total * number,
+    "-": lambda total, number: max(total - number, 0),
+    "max": max,
+    "min": min,
+}
+_INDEXES = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*")
 LONGEST_NUMBER = 10
-SYNTAX = 'must be paths like spec.replicas or metadata.annotations["example.com/size"], joined by " * " or " - "'
+SYNTAX = 'must be paths like spec.replicas or metadata.annotations["example.com/size"], joined by " * ", " - ", " max " or " min "'
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A number by itself, or the one at a path with what to take where there is none."""
+    """A number by itself, or the one at a path with what to take where there is none; or how many indexes are listed there."""
 
     path: Path
     otherwise: int | None
+    lists_indexes: bool = False
 
     def value(self, thing: object) -> int | None:
         """The number that is meant; None if there is none."""
+        if self.lists_indexes:
+            return _indexes(thing, self.path)
         found = _number(thing, self.path) if self.path else None
         if found is None:
             return self.otherwise
@@ -55,7 +67,7 @@ class Amount:
         for operator, operand in self.others:
             found = operand.value(thing)
             if found is not None:
-                total = total * found if operator == "*" else max(total - found, 0)
+                total = _OPERATORS[operator](total, found)
         return total
 
 
@@ -65,6 +77,17 @@ def _number(thing: object, path: Path) -> int | None:
     if isinstance(found, str) and found.isascii() and found.isdecimal() and len(found) < LONGEST_NUMBER:
         return int(found)
     return number_at(thing, path)
+
+
+def _indexes(thing: object, path: Path) -> int | None:
+    """How many indexes a text such as `1,3-5` names."""
+    found = look_up(thing, path)
+    if found is None or found == "":
+        return None
+    if not isinstance(found, str) or not _INDEXES.fullmatch(found):
+        raise WrongValue(written(path), found, "must be indexes such as 1,3-5")
+    spans = (span.partition("-") for span in found.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
 
 
 @lru_cache(maxsize=1024)
@@ -96,6 +119,8 @@ def amount_of(text: str) -> Amount:
 def _operand(word: str) -> Operand:
     if word.isdecimal():
         return Operand((), int(word))
+    if word.startswith("#"):
+        return Operand(path_of(word[1:]), None, lists_indexes=True)
     path, bar, otherwise = word.partition("|")
     if bar and not otherwise.isdecimal():
         raise ValueError(SYNTAX)

@@ -51,9 +51,9 @@ KINDS = (
         group="batch",
         kind="Job",
         gang=ASKED,
-        # Without completions it is a work queue; the last completions need fewer pods than ran in parallel before.
+        # Without completions it is a work queue; the last completions need fewer pods than ran in parallel before, and indexes that failed get no more.
         replicas=["spec.parallelism|1", "spec.completions"],
-        remaining="spec.completions - status.succeeded",
+        remaining="spec.completions - status.succeeded - #status.failedIndexes",
         template="spec.template",
         rank=[Rank(label=COMPLETION_INDEX)],
     ),
@@ -89,7 +89,10 @@ KINDS = (
                 template="template.spec.template",
                 segment="template.spec.parallelism",
                 rank=[
-                    Rank(label="jobset.sigs.k8s.io/job-index", times="template.spec.parallelism|1"),
+                    Rank(
+                        label="jobset.sigs.k8s.io/job-index",
+                        times="template.spec.parallelism|1 max template.spec.completions",
+                    ),
                     Rank(label=COMPLETION_INDEX),
                 ],
             )
@@ -153,7 +156,8 @@ KINDS = (
             Role(
                 each="spec.workerGroupSpecs",
                 name_at="groupName",
-                replicas="replicas|0 * numOfHosts",
+                # KubeRay keeps the replicas between both bounds.
+                replicas="replicas|0 max minReplicas min maxReplicas * numOfHosts",
                 minimum="minReplicas * numOfHosts",
                 unless="suspend",
                 template="template",

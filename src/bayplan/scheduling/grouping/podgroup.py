@@ -101,9 +101,15 @@ def _group(workload: Workload, part: Part, wishes: Wishes, segments: Sequence[Se
     cut = cut_of_part(workload.about, part, segments)
     if cut is not None:
         return replaced(frame, groups=cut.groups())
-    least = part.least - part.least % segments[0].size if segments else part.least
+    least = _whole_segments(part, segments[0].size) if segments else part.least
     minimum = None if least == part.size else least
     return replaced(frame, size=part.size, minimum=minimum, segments=list(segments) or None)
+
+
+def _whole_segments(part: Part, unit: int) -> int:
+    """The minimum in whole segments: rounded up, but down where so many do not come any more or not at once."""
+    up = -(-part.least // unit) * unit
+    return up if up <= part.coming else part.coming - part.coming % unit
 
 
 def place_of(workload: Workload, asked: Asked, part: Part, index: int | None, about: Reference) -> str:

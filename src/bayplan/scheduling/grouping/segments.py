@@ -45,9 +45,9 @@ class Cut:
         ]
 
     def place(self, index: int) -> str:
-        """The segment of the pod with this index; those beyond the last are in the last."""
+        """The segment of the pod with this index; those beyond the last are a second wave, which fills the segments again."""
         ends = list(accumulate(self.sizes))
-        return f"{self.prefix}-{next((number for number, end in enumerate(ends) if index < end), len(ends) - 1)}"
+        return f"{self.prefix}-{next(number for number, end in enumerate(ends) if index % ends[-1] < end)}"
 
 
 def cut_of_part(about: Reference, part: Part, segments: Sequence[Segment]) -> Cut | None:

@@ -24,7 +24,18 @@ from bayplan.scheduling.grouping.raw import (
     map_at,
     text_at,
 )
-from bayplan.scheduling.grouping.rules import ASKED, Condition, Role, Rule, Rules, fields_of, first, rule_for, smallest
+from bayplan.scheduling.grouping.rules import (
+    ASKED,
+    Amounts,
+    Condition,
+    Role,
+    Rule,
+    Rules,
+    fields_of,
+    first,
+    rule_for,
+    smallest,
+)
 
 # A kind without a rule: how many pods it has is unknown, so each may start alone, in the domain of the others.
 UNKNOWN = Rule(kind="*", gang=ASKED, replicas=1, minimum=1)
@@ -33,13 +44,17 @@ EVERYBODY_ELSE = "*"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The pods of one role. `source` is what the role's paths are meant from, `where` the field of its pod template."""
+    """The pods of one role: `size` in all, of which `least` start together and at most `coming` can be waited for.
+
+    `source` is what the role's paths are meant from, `where` the field of its pod template.
+    """
 
     role: Role
     name: str
     value: str
     size: int
     least: int
+    coming: int
     first_rank: int
     source: RawObject
     annotations: Mapping[str, str]
@@ -85,7 +100,7 @@ def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -
     try:
         parts = _parts(thing, rule)
         if _holds(rule.one_by_one, thing):
-            parts = [replace(part, least=min(part.least, 1)) for part in parts]
+            parts = [replace(part, least=min(part.least, 1), coming=min(part.coming, 1)) for part in parts]
         staged = _holds(rule.staged, thing)
         cut_through = rule.ranks_of_whole and not _holds(rule.leader_apart, thing)
     except WrongValue as wrong:
@@ -180,7 +195,7 @@ def _exists(role: Role, source: RawObject) -> bool:
 def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Part:
     try:
         size = smallest(role.replicas, source) or 0
-        wanted = first(role.minimum, source) or size
+        wanted = _capped(role.minimum, first(role.minimum, source) or size, size)
         remaining = size if role.remaining is None else first(role.remaining, source)
         template = map_at(source, path_of(role.template)) if role.template else {}
     except WrongValue as wrong:
@@ -193,16 +208,33 @@ def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Pa
         raise WrongValue(
             fields_of(role.minimum, "minimum", where), wanted, f"is more than the {size} pods that there are"
         )
-    least = wanted if remaining is None else min(wanted, remaining)
+    coming = size if remaining is None else min(size, remaining)
     annotations = annotations_of(template)
     field = f"{where}{role.template}.metadata"
-    return Part(role, group_name(name), (role.means or name).lower(), size, least, rank, source, annotations, field)
+    return Part(
+        role,
+        group_name(name),
+        (role.means or name).lower(),
+        size,
+        min(wanted, coming),
+        coming,
+        rank,
+        source,
+        annotations,
+        field,
+    )
+
+
+def _capped(minimum: Amounts | None, wanted: int, pods: int) -> int:
+    """A minimum that a rule sets once for all is never more than there are; one that the object says is told to be wrong."""
+    return min(wanted, pods) if isinstance(minimum, int) else wanted
 
 
 def _with_minimum(parts: list[Part], whole: int, rule: Rule) -> list[Part]:
     """The last part gives way, so that all parts together need no more and no fewer than the minimum of the whole."""
     pods = sum(part.size for part in parts)
-    if whole > pods and rule is not UNKNOWN:
+    whole = _capped(rule.minimum, whole, pods)
+    if whole > pods:
         raise WrongValue(fields_of(rule.minimum, "minimum"), whole, f"is more than the {pods} pods that there are")
     *others, last = parts
     remaining = last.least if last.role.remaining is not None else last.size
