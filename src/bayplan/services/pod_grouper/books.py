@@ -21,7 +21,7 @@ from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group
 from bayplan.scheduling.grouping.raw import RawObject
 from bayplan.scheduling.ranks import RANK
-from bayplan.services.pod_grouper.contents import is_managed, says
+from bayplan.services.pod_grouper.contents import is_managed, means
 
 News = Listed[Any] | Changes[Any] | Absent
 
@@ -168,7 +168,7 @@ class Books:
         manifest = self._meant.get(gang)
         if manifest is None:
             return "" if gang in self._looked_at else NOT_LOOKED_AT
-        return "" if says(written, manifest) else NOT_AS_MEANT
+        return "" if means(written, manifest) else NOT_AS_MEANT
 
     # -- questions ------------------------------------------------------------------------------------------------
 

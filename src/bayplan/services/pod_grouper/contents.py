@@ -42,16 +42,19 @@ def strays(written: AnyPodGroup | None, manifest: RawObject) -> list[str]:
     return [field for field in manifest_of(written)["spec"] if field not in manifest["spec"] and field not in STAYS]
 
 
-def says(written: AnyPodGroup, manifest: RawObject) -> bool:
-    """Whether a PodGroup still says what was applied."""
-    seen = msgspec.to_builtins(written)
+def means(written: AnyPodGroup, manifest: RawObject) -> bool:
+    """Whether a PodGroup describes the gang that was applied."""
     if isinstance(written, PodGroup):
-        spec = {field: value for field, value in manifest_of(written)["spec"].items() if field not in STAYS}
-        same = spec == manifest["spec"]
-    else:
-        same = contains(seen["spec"], manifest["spec"])
-    return same and all(
-        contains(seen["metadata"].get(field) or {}, manifest["metadata"].get(field) or {})
+        spec = manifest_of(written)["spec"]
+        return bool({field: value for field, value in spec.items() if field not in STAYS} == manifest["spec"])
+    return contains(msgspec.to_builtins(written.spec), manifest["spec"])
+
+
+def says(written: AnyPodGroup, manifest: RawObject) -> bool:
+    """Whether a PodGroup still says what was applied, labels and owner included."""
+    seen = msgspec.to_builtins(written.metadata)
+    return means(written, manifest) and all(
+        contains(seen.get(field) or {}, manifest["metadata"].get(field) or {})
         for field in ("labels", "ownerReferences")
     )
 

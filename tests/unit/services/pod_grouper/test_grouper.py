@@ -184,6 +184,10 @@ async def test_a_gang_is_held_back_until_its_group_is_put_back() -> None:
         await asyncio.sleep(1)
         assert cluster.groups[GROUP].spec == made.spec
         assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+        # Whose it is does not change where it goes.
+        without_owner = msgspec.structs.replace(made.metadata, owner_references=None)
+        cluster.put_group(msgspec.structs.replace(made, metadata=without_owner))
+        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
 
 
 @story
