@@ -76,7 +76,7 @@ def request_of(annotations: Mapping[str, str], at: ObjectPath) -> Request:
             raise InvalidObject(at.key(key), "is empty: must be the node label of a level")
     slices = _slices(annotations, at)
     shares_with = annotations.get(SHARED_DOMAIN, "")
-    if shares_with.isdecimal():
+    if shares_with.isascii() and shares_with.isdecimal():
         raise InvalidObject(at.key(SHARED_DOMAIN), f'"{shares_with}" must not be a number')
     if shares_with and not (annotations.get(REQUIRED) or annotations.get(PREFERRED)):
         raise InvalidObject(at.key(SHARED_DOMAIN), f'"{shares_with}" needs {REQUIRED} or {PREFERRED}')
@@ -134,7 +134,7 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
     members = counted(pods)
     # No object says that it was complete, but nobody runs before all are there.
     begun = has_begun(members, was_complete=True)
-    missing = arrived(len(members), _total([first, *members]))
+    missing = arrived(len(members), _total(members or pods))
     if missing and not begun and not _is_fast(first):
         return Incomplete(name, missing)
     pod_sets: dict[tuple[str, Request], list[Pod]] = {}

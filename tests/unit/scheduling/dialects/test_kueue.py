@@ -76,6 +76,11 @@ class TestRequests:
                 '"0" must be a whole number, 1 or more',
             ),
             (
+                asking(slice_required_topology=RACK, slice_size="\u0664"),
+                "podset-slice-size",
+                '"\u0664" must be a whole number, 1 or more',
+            ),
+            (
                 asking(required_topology=RACK, group_name="7"),
                 "podset-group-name",
                 '"7" must not be a number',
@@ -139,7 +144,13 @@ class TestPodGroups:
         assert (around.name, around.required) == ("both", RACK)
         assert [(group.name, group.required) for group in around.groups] == [("pod-set-0", None), ("pod-set-1", None)]
 
-    @pytest.mark.parametrize("text", ["", "0", "two"])
+    def test_pods_that_disagree_about_it_are_both_named(self) -> None:
+        key = f'metadata.annotations["{K}pod-group-total-count"]'
+        told = f"Pod ml/q: {key}: 4 is not the 2 of pod ml/p: all pods of a group must say the same"
+        pods = [grouped("p", 2), grouped("q", 4)]
+        assert wrong(DIALECT, None, pods) == wrong(DIALECT, None, pods[::-1]) == told
+
+    @pytest.mark.parametrize("text", ["", "0", "two", "\u0664"])
     def test_a_number_that_is_none_is_named(self, text: str) -> None:
         pod = member("a", {K + "pod-group-name": "pg"}, {K + "pod-group-total-count": text})
         told = f'metadata.annotations["{K}pod-group-total-count"]: "{text}" must be the number of pods, 1 or more'
