@@ -78,6 +78,12 @@ def test_what_makes_no_sense_is_one_line(bayplan: Bayplan, arguments: list[str],
     assert result.err.count("\n") == 1
 
 
+def test_a_configuration_that_was_named_must_be_there_even_without_a_kubelet(bayplan: Bayplan) -> None:
+    result = bayplan("agent", "--oneshot", "--no-publish", "--kubelet-config", "nowhere.yaml", cluster=None)
+    assert result.code == 2
+    assert "error: kubelet configuration: file nowhere.yaml: does not exist" in result.err
+
+
 @pytest.mark.parametrize("program, command", [("nfd-topology-updater", "agent"), ("nfd-gc", "agent-gc")])
 def test_a_link_by_the_name_of_nfds_program_is_the_agent(bayplan: Bayplan, program: str, command: str) -> None:
     result = bayplan("--help", cluster=None, program=f"/usr/bin/{program}")

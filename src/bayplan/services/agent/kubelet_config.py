@@ -9,7 +9,7 @@ back from pods stays beside it. A value that no kubelet would start with raises 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -26,6 +26,8 @@ _Value = TypeVar("_Value")
 _Quantities = dict[str, str | int | float]
 
 DEFAULT_MAX_NUMA_NODES = 8
+CPU_POLICIES = {"none": False, "static": True}
+MEMORY_POLICIES = {"None": False, "Static": True}
 _TRUE = {"true": True, "false": False}
 
 
@@ -78,6 +80,32 @@ def setup_of(document: object, source: str) -> KubeletSetup:
     )
 
 
+def as_noted(setup: KubeletSetup, cpu_policy: str, memory_policy: str) -> tuple[KubeletSetup, tuple[str, ...]]:
+    """The setup with the managers' policies that the kubelet's state files name ("" for a file that is not there), and what they contradict.
+
+    A kubelet does not start with another policy than its state file's, so the file tells what runs; the configuration may be without its flags.
+    """
+    settings = setup.settings
+    noted = replace(
+        settings,
+        cpu_static=CPU_POLICIES.get(cpu_policy, settings.cpu_static),
+        memory_static=MEMORY_POLICIES.get(memory_policy, settings.memory_static),
+    )
+    problems = []
+    if noted.cpu_static != settings.cpu_static:
+        problems.append(_contradiction("cpu_manager_state", cpu_policy))
+    if noted.memory_static != settings.memory_static:
+        problems.append(_contradiction("memory_manager_state", memory_policy))
+    return replace(setup, settings=noted), tuple(problems)
+
+
+def _contradiction(file: str, policy: str) -> str:
+    return (
+        f"{file} says policy {policy}, the kubelet's configuration does not: "
+        "the state file is believed; perhaps the kubelet has flags that nobody named (--kubelet-flags)"
+    )
+
+
 def reserved_cpus_on(hardware: Hardware, setup: KubeletSetup) -> frozenset[int]:
     """The CPUs that a static CPU Manager never hands out; none under policy none, which hands out no CPU at all.
 
@@ -121,13 +149,9 @@ def _settings(said: _Configuration, at: ObjectPath) -> KubeletSettings:
             options.get("prefer-closest-numa-nodes", "false").lower(),
             option_path.key("prefer-closest-numa-nodes"),
         ),
-        cpu_static=_one_of(
-            {"none": False, "static": True}, said.cpu_manager_policy or "none", at.child("cpuManagerPolicy")
-        ),
+        cpu_static=_one_of(CPU_POLICIES, said.cpu_manager_policy or "none", at.child("cpuManagerPolicy")),
         cpu_options=chosen,
-        memory_static=_one_of(
-            {"None": False, "Static": True}, said.memory_manager_policy or "None", at.child("memoryManagerPolicy")
-        ),
+        memory_static=_one_of(MEMORY_POLICIES, said.memory_manager_policy or "None", at.child("memoryManagerPolicy")),
         pod_level_managers=gates.get("PodLevelResourceManagers", False),
     )
 

@@ -20,7 +20,7 @@ from bayplan.cluster import fingerprint
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.kubelet_config import KubeletSetup
+from bayplan.services.agent.kubelet_config import KubeletSetup, as_noted
 from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
 from bayplan.services.agent.own_pods import KnownPods
 from bayplan.services.agent.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of
@@ -112,7 +112,7 @@ class Scanner:
             self._hardware = self._read_hardware()
         if anew or (self._setup is None and self._settings.kubelet_config):
             await self._read_setup()
-        if self._settings.kubelet_config and self._setup is None and not self._settings.no_kubelet:
+        if self._settings.kubelet_config and self._setup is None:
             raise CannotSee("kubelet-config", "unreadable", str(self._setup_problem))
         return await self._report(self._hardware)
 
@@ -142,13 +142,14 @@ class Scanner:
             if not self._notes_stand_in(error, notes):
                 raise CannotSee("podresources", error.kind, str(error)) from None
             made_at, pods, allocatable = self._now(), (), None
+        setup, contradictions = self._setup_as_noted(notes)
         known = self._known_pods() or _NOBODY
         pods = tuple(pod for pod in pods if pod.key not in known.ended_names)
         counted = [pod for pod in pods if self._counts(pod)]
         found = account(
             Evidence(
                 hardware=hardware,
-                setup=self._setup,
+                setup=setup,
                 allocatable=allocatable,
                 pods=counted,
                 shared_cpus=self._shared_cpus(pods),
@@ -166,7 +167,7 @@ class Scanner:
             self._settings.node,
             found,
             hardware,
-            self._setup,
+            setup,
             made_at=made_at,
             all_pods=names if self._settings.fingerprint is FingerprintMethod.ALL else None,
             version=self._settings.report_format,
@@ -174,7 +175,9 @@ class Scanner:
         )
         if self._settings.fingerprint is None:
             document = _without(document, _OF_FINGERPRINT)
-        odd = (*notes.problems, *found.problems, *((self._setup_problem,) if self._setup_problem else ()))
+        odd = (*notes.problems, *contradictions, *found.problems)
+        if self._setup_problem:
+            odd += (self._setup_problem,)
         claims = sum(len(container.claims) for pod in pods for container in pod.containers)
         return Scan(document, len(pods), claims, odd, without_socket=allocatable is None)
 
@@ -238,6 +241,11 @@ class Scanner:
         if settings.namespace not in (ALL_NAMESPACES, pod.namespace):
             return False
         return not matches_any(pod.key, settings.excluded_pods)
+
+    def _setup_as_noted(self, notes: _Notes) -> tuple[KubeletSetup | None, tuple[str, ...]]:
+        if self._setup is None:
+            return None, ()
+        return as_noted(self._setup, notes.cpu.policy if notes.cpu else "", notes.memory.policy if notes.memory else "")
 
     def _shared_cpus(self, pods: tuple[PodResources, ...]) -> frozenset[int]:
         reference = self._settings.reference_container

@@ -208,9 +208,10 @@ def noted_memory(*free: int, entries: tuple[str, ...] = ("uid-a",)) -> MemorySta
     [
         (noted_memory(6 * GI, 12 * GI), frozenset(), {0: 6 * GI, 1: 12 * GI}),
         (noted_memory(14 * GI, 14 * GI), frozenset(), {0: 4 * GI, 1: 14 * GI}),
+        (noted_memory(-GI, 12 * GI), frozenset(), {0: 0, 1: 12 * GI}),
         (noted_memory(0, 0, entries=("uid-a", "uid-b")), frozenset({"uid-b"}), {0: 4 * GI, 1: 14 * GI}),
     ],
-    ids=["as the kubelet has it", "older than the list", "with a pod that has ended"],
+    ids=["as the kubelet has it", "older than the list", "less than nothing is nothing", "with a pod that has ended"],
 )
 def test_what_the_memory_manager_noted_counts_if_it_speaks_of_now(
     notes: MemoryState, ended: frozenset[str], left: dict[int, int]

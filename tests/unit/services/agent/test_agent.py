@@ -253,6 +253,28 @@ async def test_a_changed_configuration_is_noticed(node: VirtualNode) -> None:
 
 
 @asynchronous
+async def test_a_policy_that_was_set_by_flags_is_known_from_the_state_files(
+    node: VirtualNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file alone says that no manager is static; what runs is."""
+    truth = attributes_in(await Watched(settings(node)).look() or {})
+    text = node.config_file.read_text()
+    node.config_file.write_text(text.replace("static", "none").replace("Static", "None"))
+    watched = Watched(settings(node))
+    for _ in range(2):
+        report = await watched.look()
+        assert report is not None
+        told = attributes_in(report)
+        assert {name: told[name] for name in told if "Manager" in name} == {
+            name: truth[name] for name in truth if "Manager" in name
+        }
+    assert [warning.partition(":")[0] for warning in warnings(caplog)] == [
+        "cpu_manager_state says policy static, the kubelet's configuration does not",
+        "memory_manager_state says policy Static, the kubelet's configuration does not",
+    ]
+
+
+@asynchronous
 async def test_an_unreadable_sysfs_is_no_reason_to_end(node: VirtualNode, caplog: pytest.LogCaptureFixture) -> None:
     shutil.move(node.sysfs, node.folder / "away")
     watched = Watched(settings(node))
