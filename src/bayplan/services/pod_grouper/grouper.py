@@ -27,7 +27,7 @@ from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books, waits
-from bayplan.services.pod_grouper.contents import is_managed, made_for
+from bayplan.services.pod_grouper.contents import annotation_for, is_managed, made_for
 from bayplan.services.pod_grouper.discovery import Discovery
 from bayplan.services.pod_grouper.looks import Looks
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -271,6 +271,15 @@ class PodGrouper:
         pod = self.books.pods.get(key)
         if pod is not None and failures >= TOLD_AFTER_FAILURES:
             self._hears.is_held(pod, f"the pod grouper cannot tell its gang yet: {why}")
+
+    def where_asked(self, written: AnyPodGroup, field: str, value: str) -> str:
+        """The annotation of a PodGroup's owner that a field has its value from; an empty text if it is not known, or stands elsewhere."""
+        for owner in written.metadata.owner_references or ():
+            namespace = written.metadata.namespace or "default"
+            known = self._owners.known(Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid))
+            if known is not None:
+                return annotation_for(known, field, value)
+        return ""
 
     # -- saying ---------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NOD
 from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_checks import names_what_is_not_there
+from bayplan.scheduling.gang_checks import NAMING, names_what_is_not_there
 from bayplan.scheduling.todo import GANG, Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject
@@ -89,6 +89,8 @@ class Announcer:
         # Gangs that are undecided: those whose state is to be written, and those that may be stuck.
         self._arriving = _Refused(ARRIVES_FOR)
         self._stuck = _Refused(STUCK_FOR)
+        # Where a PodGroup's owner asks for the value of a field, as far as somebody knows.
+        self.where_asked: Callable[[AnyPodGroup, str, str], str] = lambda *_: ""
         self._told: dict[str, str] = {}
         # Of each PodGroup, by uid, what its owner was told last.
         self._told_owners: dict[str, str] = {}
@@ -207,8 +209,18 @@ class Announcer:
                 self._told_owners.pop(next(iter(self._told_owners)))
             namespace = written.metadata.namespace or "default"
             subject = Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
-            text = f"{owner.kind} {namespace}/{owner.name}: its PodGroup {written.metadata.name} cannot be placed: {problem}"
+            said = self._in_annotations(written, problem)
+            where = said or f"its PodGroup {written.metadata.name} cannot be placed: {problem}"
+            text = f"{owner.kind} {namespace}/{owner.name}: {where}"
             self.events.record(subject, "Warning", "InvalidGroup", "Grouping", text)
+
+    def _in_annotations(self, written: AnyPodGroup, problem: str) -> str:
+        """The problem of a PodGroup's field, with the annotation that the field comes from; an empty text if that is not known."""
+        field, _, rest = problem.partition(": ")
+        if field not in NAMING or not rest.startswith('"'):
+            return ""
+        key = self.where_asked(written, field, rest.split('"')[1])
+        return f"{key}: {rest}" if key else ""
 
     def _remark(self, unit: str) -> None:
         """What a PodGroup asks for that bayplan does not do is said once."""

@@ -110,6 +110,7 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         else:
             grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
             service.also_tell = books.take
+            service.announcer.where_asked = grouper.where_asked
         await _until_a_signal(service, grouper, configuration, for_lease, identity, metrics)
 
 

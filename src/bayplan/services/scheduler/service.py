@@ -71,7 +71,7 @@ class SchedulerService:
         self.dispatcher = dispatcher
         self.intake = Intake(dispatcher)
         self.leading = False
-        self._announcer = Announcer(dispatcher, events, conditions, gangs)
+        self.announcer = Announcer(dispatcher, events, conditions, gangs)
         self._metrics = metrics
         # Somebody else who wants the same news, before they are taken over here.
         self.also_tell: Callable[[Resource[Any], News], None] = lambda *_: None
@@ -141,13 +141,13 @@ class SchedulerService:
 
     def stands_alone(self, pod: Pod) -> None:
         """A pod is in no gang: it is placed by itself."""
-        self._announcer.withdraw(pod_key(pod))
+        self.announcer.withdraw(pod_key(pod))
         self.dispatcher.stands_alone(pod_key(pod), self.now)
         self._something_happened.set()
 
     def is_held(self, pod: Pod, why: str) -> None:
         """A pod waits because nobody can tell its gang."""
-        self._announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
+        self.announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
         self._something_happened.set()
 
     def gang_is_free(self, gang: str) -> None:
@@ -157,7 +157,7 @@ class SchedulerService:
 
     def is_free(self, key: str) -> None:
         """A pod waits for that no longer: it is grouped, bound or gone."""
-        self._announcer.withdraw(key)
+        self.announcer.withdraw(key)
 
     # -- leading --------------------------------------------------------------------------------------------------
 
@@ -182,9 +182,9 @@ class SchedulerService:
                     resynced = self.now
                     self.dispatcher.resync(resynced)
                 more = self._decide_for(SLICE)
-                self._announcer.explain_for(EXPLAINING, self.now)
-                self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
-                self._announcer.let_in(self.intake.volcano_queue.due())
+                self.announcer.explain_for(EXPLAINING, self.now)
+                self.announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
+                self.announcer.let_in(self.intake.volcano_queue.due())
             except Exception:
                 # A bug of ours. A restart would most likely meet it again; meanwhile binds that are under way would be lost.
                 logger.exception("a turn failed, the next one follows")
@@ -204,7 +204,7 @@ class SchedulerService:
     def step_down(self) -> None:
         """Another instance may lead from now on: nothing more is sent."""
         self.leading = False
-        self._announcer.withdraw_all()
+        self.announcer.withdraw_all()
 
     def _decide_for(self, seconds: float) -> bool:
         """Decide for a moment; True if there is more to decide right away. One that was frozen and lost its lease decides nothing more."""
@@ -235,26 +235,26 @@ class SchedulerService:
                 self._in_flight += len(todo.assignments)
                 # How long it waited is asked now: news of its pods take it out of the queue while the binds are under way.
                 self._start(self._bind(todo, began, self.dispatcher.queue.get(todo.unit)))
-                self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
+                self.announcer.placed(todo.unit, [each.pod for each in todo.assignments])
             case Refusal():
                 if todo.traceback:
                     logger.error(
                         "a unit cannot be decided about", extra={"unit": todo.unit, "traceback": todo.traceback}
                     )
-                self._announcer.refused(todo, self.now)
+                self.announcer.refused(todo, self.now)
                 result: AttemptResult = "error" if todo.invalid else "unschedulable"
                 for pod in () if todo.undecided else todo.pods:
                     self._metrics.attempt(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
             case Complete():
-                self._announcer.complete(todo)
+                self.announcer.complete(todo)
             case Release():
                 logger.warning("releasing a gang", extra={"gang": todo.gang, "problem": todo.reason})
                 self._metrics.gang_pods_released(len(todo.pods))
-                self._start(release(self.client, self._announcer.events, todo, self._holds_lease))
+                self._start(release(self.client, self.announcer.events, todo, self._holds_lease))
 
     async def _rest(self) -> None:
         """Until something happens: news, the end of a bind or of somebody's backoff, an explanation that is due."""
-        times = (self.dispatcher.next_time(), self._announcer.next_time)
+        times = (self.dispatcher.next_time(), self.announcer.next_time)
         due = min((moment for moment in times if moment is not None), default=self.now + LONGEST_REST)
         rest = min(max(due - self.now, 0.001), LONGEST_REST)
         # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with what was waited for.
@@ -298,20 +298,20 @@ class SchedulerService:
             if outcome.ending is not Ending.GONE:
                 logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})
                 if not together.ended.is_set():  # Else all of them have been told.
-                    self._announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
+                    self.announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
 
     def _together(self, todo: Bind) -> Together:
         """The binds of a unit. Users hear of trouble when it begins and when it ends the attempt, not when the last bind has been answered."""
 
         def on_refusal(pod: Pod, message: str) -> None:
             logger.warning("bind refused, tried again", extra={"pod": pod_key(pod), "problem": message})
-            self._announcer.events.failed_scheduling(pod, f"binding failed and is tried again: {message}")
+            self.announcer.events.failed_scheduling(pod, f"binding failed and is tried again: {message}")
 
         def on_end(refused: Pod, message: str) -> None:
             others = (each.pod for each in todo.assignments if each.pod is not refused)
             pods = (refused, *(pod for pod in others if pod.metadata.uid not in together.bound))
             whose = f"of pod {refused.metadata.name} " if len(todo.assignments) > 1 else ""
-            self._announcer.not_bound(Refusal(todo.unit, pods, f"binding {whose}failed: {message}"))
+            self.announcer.not_bound(Refusal(todo.unit, pods, f"binding {whose}failed: {message}"))
 
         together = Together(patient=len(todo.assignments) > 1, on_refusal=on_refusal, on_end=on_end)
         return together
@@ -327,7 +327,7 @@ class SchedulerService:
         outcome = await self._binder.bind(assignment.pod, assignment.node, written, together)
         self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
         if outcome.ending is Ending.BOUND:
-            self._announcer.events.scheduled(assignment.pod, assignment.node)
+            self.announcer.events.scheduled(assignment.pod, assignment.node)
         return outcome
 
     def _still_wanted(self, pod: Pod, node: str) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
 from bayplan.scheduling.grouping.podgroup import manifest_of
-from bayplan.services.pod_grouper.contents import contains, says, strays
+from bayplan.services.pod_grouper.contents import annotation_for, contains, says, strays
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,23 @@ def test_what_changes_the_meaning_of_a_gang_is_the_owners_to_say(change: dict[st
     written, manifest = replace(ASKED, spec=replace(ASKED.spec, **change)), manifest_of(ASKED)
     assert strays(written, manifest) == expected
     assert says(written, manifest) is (not expected)
+
+
+@pytest.mark.parametrize(
+    "field, value, expected",
+    [
+        ("required", "rack", 'metadata.annotations["kai.scheduler/topology-required-placement"]'),
+        ("preferred", "rack", 'metadata.annotations["kai.scheduler/topology-preferred-placement"]'),
+        ("segments", "rack", 'metadata.annotations["kai.scheduler/segment-topology-required-placement"]'),
+        ("topology", "network", 'metadata.annotations["bayplan.io/topology"]'),
+        ("required", "block", ""),
+    ],
+)
+def test_the_annotation_that_a_field_comes_from(field: str, value: str, expected: str) -> None:
+    annotations = {
+        "bayplan.io/topology": "network",
+        "kai.scheduler/topology-required-placement": "rack",
+        "kai.scheduler/topology-preferred-placement": "rack",
+        "kai.scheduler/segment-topology-required-placement": "rack",
+    }
+    assert annotation_for({"metadata": {"annotations": annotations}}, field, value) == expected

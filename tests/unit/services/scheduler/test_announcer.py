@@ -157,6 +157,22 @@ def test_the_owner_of_a_gang_that_names_a_level_which_does_not_exist_is_told_onc
     ]
 
 
+def test_the_owner_is_told_by_its_annotation_where_that_is_known() -> None:
+    announces, heard, dispatcher = announcer()
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
+    group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
+    dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
+    announces.where_asked = lambda _, field, value: f"annotation for {field} {value}"
+    for why in ('topology: "net" does not exist; there are network', "topology: is missing; there are a, b"):
+        decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
+        announces.refused(refusal("gang ml/train-j", "", "a", gang=decision), 100.0)
+        announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert [line.partition("InvalidGroup: ")[2] for line in heard.lines if "InvalidGroup" in line] == [
+        'Job ml/train: annotation for topology net: "net" does not exist; there are network',
+        "Job ml/train: its PodGroup train-j cannot be placed: topology: is missing; there are a, b",
+    ]
+
+
 def test_of_a_large_gang_all_members_have_conditions_and_a_few_have_events() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 50)
