@@ -217,6 +217,20 @@ def test_a_wrong_annotation_is_one_event_on_the_owner_and_its_pods_wait_until_it
         assert len(events_about(plane, namespace, "Job", "InvalidGroup")) == 1
 
 
+def test_a_level_that_does_not_exist_is_an_event_on_the_owner(plane: ControlPlane, namespace: str) -> None:
+    a_rack(plane)
+    with running_scheduler(plane):
+        job = create_workload(plane, JOB, namespace)
+        plane.api.patch(f"{JOBS.format(namespace)}/train", {"metadata": {"annotations": {REQUIRED: "example.com/rak"}}})
+        play_controller(plane, job)
+        wait_until(lambda: bool(events_about(plane, namespace, "Job", "InvalidGroup")), "it is said")
+    (note,) = events_about(plane, namespace, "Job", "InvalidGroup")
+    sentence = (
+        f'Job {namespace}/train: metadata.annotations["{REQUIRED}"]: "example.com/rak" is not a level; the topology has'
+    )
+    assert note.startswith(sentence)
+
+
 def test_pods_of_a_kind_that_is_not_installed_stand_alone_and_it_is_said(plane: ControlPlane, namespace: str) -> None:
     a_rack(plane, nodes=1)
     with running_scheduler(plane):
