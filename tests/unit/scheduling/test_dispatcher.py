@@ -21,6 +21,7 @@ from bayplan.kube.core_v1 import (
     SchedulingGate,
 )
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
+from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.todo import Bind, Complete, Refusal, Release, Todo
@@ -34,8 +35,9 @@ def dispatcher(
     cpus: int = 8,
     racks: dict[str, str] | None = None,
     expects_group: Callable[[Pod], bool] = lambda _: False,
+    why_gang_waits: Callable[[AnyPodGroup], str] = lambda _: "",
 ) -> Dispatcher:
-    made = Dispatcher({"bayplan": default_profile()}, expects_group=expects_group)
+    made = Dispatcher({"bayplan": default_profile()}, expects_group=expects_group, why_gang_waits=why_gang_waits)
     for name in nodes:
         add_node(made, name, cpus, (racks or {}).get(name, ""))
     made.set_levels("network", (RACK,), 0)
@@ -332,6 +334,17 @@ class TestGangs:
         assert "does not exist" in reason(scheduler.decide(0))
         scheduler.set_group(pod_group(1), 0)
         assert places(scheduler.decide(2)) == {"ml/a": "n1"}
+
+    def test_a_gang_that_somebody_holds_back_waits_until_he_lets_it_go(self) -> None:
+        why = ["its PodGroup is not what its owner means"]
+        scheduler = dispatcher("n1", racks={"n1": "r1"}, why_gang_waits=lambda _: why[0])
+        scheduler.set_group(pod_group(1), 0)
+        scheduler.set_pod(pod("a", gang="train"), 0)
+        assert reason(scheduler.decide(0)) == why[0]
+        why[0] = ""
+        assert scheduler.decide(5) is None
+        scheduler.gangs.touch("ml/train", 5)
+        assert places(scheduler.decide(6)) == {"ml/a": "n1"}
 
     def test_a_gang_that_does_not_fit_takes_nothing(self) -> None:
         scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=8)
