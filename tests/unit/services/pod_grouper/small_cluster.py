@@ -192,7 +192,11 @@ class Heard:
 
 @contextmanager
 def grouper_at_work(
-    cluster: SmallCluster, heard: Heard | None = None, *, holds_lease: Callable[[], bool] = lambda: True
+    cluster: SmallCluster,
+    heard: Heard | None = None,
+    *,
+    holds_lease: Callable[[], bool] = lambda: True,
+    registry: CollectorRegistry | None = None,
 ) -> Iterator[Books]:
     """A pod grouper that works until the end of the block."""
     books = Books(GroupingSettings(), ["bayplan"])
@@ -201,7 +205,7 @@ def grouper_at_work(
         cast("KubeClient", cluster),
         books,
         events=cast("EventRecorder", heard),
-        metrics=GrouperMetrics(CollectorRegistry()),
+        metrics=GrouperMetrics(registry or CollectorRegistry()),
         hears=heard,
         clock=now,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodGroupSpec
@@ -64,6 +65,14 @@ async def test_the_group_says_for_whom_it_was_made() -> None:
     assert [(each.type, each.status, each.message) for each in group.status.conditions or ()] == [
         ("Grouped", "True", "made for Job ml/train")
     ]
+
+
+@story
+async def test_groups_are_counted_as_soon_as_they_are_made() -> None:
+    registry = CollectorRegistry()
+    with grouper_at_work(cluster_with_job(), registry=registry):
+        await asyncio.sleep(1)
+        assert registry.get_sample_value("bayplan_pod_grouper_groups") == 1
 
 
 @story
@@ -247,7 +256,7 @@ async def test_a_group_without_the_label_is_left_to_whoever_took_it_off() -> Non
 
 
 @story
-async def test_a_grouper_that_waits_for_lists_rests() -> None:
+async def test_a_grouper_that_may_not_work_yet_rests() -> None:
     turns = 0
 
     def holds_lease() -> bool:
