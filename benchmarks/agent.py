@@ -30,11 +30,12 @@ from bayplan.simulate.kubelet import Cpu, KubeletConfiguration, Machine, Machine
 from benchmarks.clusters import GIB
 from benchmarks.measure import median_seconds, report
 from tests.closed_loop import settings_for
-from tests.helpers import GPU
+from tests.helpers import GPU, Json
 from tests.unit.simulate.kubelet.nodes import guaranteed
 from tests.virtual_node import VirtualNode, state_files
 
 PODS = 110
+POD_BYTES = 8000
 CPUS = 256
 PLAIN = guaranteed({"cpu": 2, "memory": "1Gi"})
 WITH_GPU = guaranteed({"cpu": 2, "memory": "1Gi", GPU: 1})
@@ -164,15 +165,17 @@ def _one_pod_more_or_less(node: VirtualNode, random: Random) -> int:
 
 
 async def _program() -> None:
-    """Memory and CPU of `bayplan agent`, as deploy/agent starts it, at a server that takes everything."""
+    """Memory and CPU of `bayplan agent`, as deploy/agent starts it, at a server that takes everything and knows the node's pods."""
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()
+        if request.path == "/api/v1/pods":
+            return await _quiet_watch(request) if "watch" in request.query else web.json_response(_pod_list())
         return web.json_response({"metadata": {"name": "n1", "uid": "1"}})
 
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", answer)
-    server = web.AppRunner(application)
+    server = web.AppRunner(application, shutdown_timeout=0.1)
     await server.setup()
     await web.TCPSite(server, "127.0.0.1", 0).start()
     with tempfile.TemporaryDirectory() as folder, VirtualNode(Path(folder) / "n1", kubelet(8)) as node:
@@ -198,6 +201,23 @@ async def _program() -> None:
             process.terminate()
             await process.wait()
     await server.cleanup()
+
+
+async def _quiet_watch(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.sleep(float(request.query["timeoutSeconds"]))
+    return response
+
+
+def _pod_list() -> Json:
+    """As many pods as the node has, each as large as pods usually are."""
+    rest = {"containers": "x" * POD_BYTES}
+    pods = [
+        {"metadata": {"name": f"p{number}", "namespace": "default", "uid": f"u{number}"}, "spec": rest}
+        for number in range(PODS)
+    ]
+    return {"metadata": {"resourceVersion": "1"}, "items": pods}
 
 
 def _command(node: VirtualNode, kubeconfig: Path) -> list[str]:

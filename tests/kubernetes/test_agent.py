@@ -302,6 +302,13 @@ def test_no_report_is_written_for_a_node_that_does_not_exist(plane: ControlPlane
         wait_until(lambda: shows(plane, virtual), "it has written its report", timeout=120)
 
 
+def test_a_report_that_somebody_deletes_is_written_again(plane: ControlPlane, virtual: VirtualNode) -> None:
+    with agent_program(virtual, plane.kubeconfig, "--interval=2s") as agent:
+        agent.wait_until_ready()
+        plane.delete(f"{REPORTS}/n1")
+        wait_until(lambda: shows(plane, virtual), "it is there again")
+
+
 # -- rights ----------------------------------------------------------------------------------------------------------
 
 
