@@ -47,7 +47,7 @@ class KnownPods:
 
 
 class OwnPods:
-    """Follows the pods of one node; `on_change` hears that something has. Not `required`: without the right to read them it is fine as well."""
+    """Follows the pods of one node; `on_change` hears when others live or have ended. Not `required`: without the right to read them it is fine as well."""
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class OwnPods:
             on_trouble=self._trouble,
             forbidden_is_absent=not self._required,
         ):
+            before = self.known()
             match news:
                 case Listed(items=pods):
                     self._pods = {_name(pod): pod for pod in pods}
@@ -100,7 +101,9 @@ class OwnPods:
                     self._pods = None
                     logger.info("pods may not be read: devices that only a finished init container holds count as free")
             self._troubles.over(KIND)
-            self._on_change()
+            # Most changes of a pod's status are of no interest: it lived before and does now.
+            if not isinstance(news, Changes) or self.known() != before:
+                self._on_change()
 
     def _trouble(self, problem: str) -> None:
         cause = "forbidden" if "Forbidden" in problem else "unreachable"

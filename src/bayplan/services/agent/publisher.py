@@ -30,7 +30,7 @@ FIELD_MANAGER = "bayplan-agent"
 LEAST_GAP = 1.0  # seconds between two writes
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
-JITTER = 0.1  # of the heartbeat
+JITTER = 0.1  # of the heartbeat, and of the rounds in which the report is looked for
 START_SPREAD = 2.0  # seconds over which agents that start together write their first report
 API, NODE = "api", "node"
 # Whoever is without a kind or without the right to write it, by apiVersion's group: what helps.

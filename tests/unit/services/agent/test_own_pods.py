@@ -55,12 +55,12 @@ async def test_who_lives_and_who_has_ended() -> None:
             "GET",
             PODS,
             listing([pod("a", "Running"), pod("b", "Running")]),
-            watch(event("MODIFIED", pod("b", "Succeeded")), then="silence"),
+            watch(event("MODIFIED", pod("a", "Running")), event("MODIFIED", pod("b", "Succeeded")), then="silence"),
         )
         async with followed(server) as following:
             await following.news.wait()
             following.news.clear()
-            await following.news.wait()
+            await following.news.wait()  # only for what matters: `a` lived before and does now
             known = following.pods.known()
         assert server.asked[0].query["fieldSelector"] == "spec.nodeName=n1"
     assert known is not None
