@@ -20,7 +20,7 @@ import pytest
 from bayplan.cluster import fingerprint, inventory
 from bayplan.services.agent import podresources_pb2 as wire
 from bayplan.services.agent import scanner as scanner_module
-from bayplan.services.agent.agent import Agent
+from bayplan.services.agent.agent import RETRY, Agent
 from bayplan.services.agent.metrics import AgentMetrics
 from bayplan.services.agent.own_pods import KnownPods
 from bayplan.services.agent.pod_resources import PodPattern
@@ -28,7 +28,7 @@ from bayplan.services.agent.report import FingerprintMethod, ReportFormat
 from bayplan.services.agent.scanner import Scanner
 from bayplan.services.agent.settings import AgentSettings, ReferenceContainer
 from bayplan.services.agent.troubles import Troubles
-from bayplan.services.agent.wakers import Wakers
+from bayplan.services.agent.wakers import SIGNAL, TIMER, Wakers
 from bayplan.simulate.kubelet import MachineDevice
 from tests.closed_loop import attributes_in, columns_of, free_of, settings_for
 from tests.helpers import GI, GPU, NIC, Json
@@ -44,10 +44,11 @@ class Reports:
 
     def __init__(self) -> None:
         self.documents: list[Json] = []
+        self.doubts = 0
         self.came = asyncio.Event()
 
     def doubt(self) -> None:
-        """Takes every report anyway."""
+        self.doubts += 1
 
     def offer(self, document: Json) -> None:
         self.documents.append(document)
@@ -325,6 +326,37 @@ async def test_it_looks_by_itself_when_the_kubelet_writes_its_files(node: Virtua
         await watched.reports.came.wait()
         running.cancel()
     assert columns_of(watched.reports.documents[-1]) == free_of(node.kubelet)
+
+
+@asynchronous
+async def test_a_signal_makes_it_look_and_write_in_any_case(node: VirtualNode) -> None:
+    watched = Watched(settings(node))
+    async with Wakers(None, interval=0, calm=0.02, signals=()) as wakers:
+        running = asyncio.create_task(watched.agent.run(wakers))
+        for doubts, reason in enumerate((SIGNAL, TIMER)):
+            await watched.reports.came.wait()
+            watched.reports.came.clear()
+            assert watched.reports.doubts == doubts
+            wakers.wake(reason)
+        await watched.reports.came.wait()
+        running.cancel()
+    assert watched.reports.doubts == 1
+
+
+@asynchronous
+async def test_failures_do_not_pile_up_retries(node: VirtualNode) -> None:
+    node.server.stop()
+    watched = Watched(settings(node))
+    async with Wakers(None, interval=0, calm=0.01, signals=()) as wakers:
+        running = asyncio.create_task(watched.agent.run(wakers))
+        for _ in range(10):
+            await watched.failed.wait()
+            watched.failed.clear()
+            wakers.wake(TIMER)
+        loop: Any = asyncio.get_running_loop()
+        waiting = [timer for timer in loop._scheduled if not timer.cancelled() and RETRY in (timer._args or ())]
+        running.cancel()
+    assert len(waiting) == 1
 
 
 @asynchronous
