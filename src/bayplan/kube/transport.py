@@ -33,6 +33,7 @@ from bayplan.kube.flow_control import TokenBucket
 from bayplan.kube.meta_v1 import Status
 
 READ_BUFFER = 1 << 20
+CLOSING = 0.01  # seconds
 
 
 class ApiError(Exception):
@@ -77,6 +78,8 @@ class Transport:
             if session is not None:
                 await session.close()
         self._requests = self._watches = None
+        # Connections close in the loop's next turns; if this were its end, they would stay open.
+        await asyncio.sleep(CLOSING)
 
     async def request(
         self,
