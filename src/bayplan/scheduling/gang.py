@@ -49,7 +49,8 @@ class Group:
     """Pods of its own and groups inside, all in one domain of `required`, in few of `preferred`.
 
     `pods` are in the order of their ranks. Of them `minimum` must start together, the others may join; None means all. Of the groups
-    inside, `minimum_groups` must start; None means all. `running` are members that have a node already.
+    inside, `minimum_groups` must start; None means all. `running` are members that have a node already. A group may itself be the `segment` of
+    that number of the group called `segment_of`.
     """
 
     name: str = ""
@@ -61,6 +62,8 @@ class Group:
     minimum_groups: int | None = None
     slices: tuple[Slices, ...] = ()
     running: tuple[Pod, ...] = ()
+    segment: int | None = None
+    segment_of: str | None = None
 
     @property
     def least(self) -> int:

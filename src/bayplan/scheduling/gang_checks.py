@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from bayplan.cluster.tree import Tree
 from bayplan.scheduling.gang import Gang, Group, Slices
+from bayplan.scheduling.late_segments import by_segments
 
 MOST_LAYERS = 3
+CANNOT_KEEP_APART = "segments: one of which nobody runs cannot be kept apart from those that run yet"
 # Fields by which a gang names a tree or a level of it.
 NAMING = ("topology", "required", "preferred", "segments")
 
@@ -22,7 +24,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         return f"topology: is missing; there are {', '.join(topologies)}"
     if gang.patience is not None and gang.whole.preferred is None:
         return "patience: is for a preferred level; the gang has none"
-    groups = list(gang.whole.every_group())
+    groups = list(by_segments(gang.whole).every_group())
     named = Counter(group.name for group in groups)
     twice = next((name for name, number in named.items() if number > 1), None)
     if twice is not None:
@@ -31,7 +33,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         return f"pod {gang.doubled_pod} is twice in the gang"
     if not gang.pods and not any(group.running for group in groups):
         return "the gang has no pods"
-    if gang.whole.slices and len(groups) > 1:
+    if gang.whole.slices and gang.whole.groups:
         return "segments: a gang with groups cannot have segments of its own; make each segment a group"
     for group in groups:
         wrong = _wrong_sizes(group) or _wrong_levels(group, tree)
@@ -54,6 +56,8 @@ def _prefix(group: Group) -> str:
 
 
 def _wrong_sizes(group: Group) -> str:
+    if group.slices and group.running:
+        return CANNOT_KEEP_APART
     if group.minimum is not None and not 0 <= group.minimum <= len(group.pods):
         return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
     if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):

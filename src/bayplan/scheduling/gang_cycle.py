@@ -43,6 +43,7 @@ from bayplan.scheduling.gang_relations import (
 from bayplan.scheduling.gang_seats import Seats
 from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.gang_taking import SeatTaker
+from bayplan.scheduling.late_segments import by_segments
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.trees import Trees
 
@@ -170,21 +171,23 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
     if gang.style != BAYPLAN:
         return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
 
+    whole = by_segments(gang.whole)
+
     def attempt(part: Group) -> Tried:
         # The whole gang may take its time; parts of it must be quicker, because there may be many.
-        seconds = program.SECONDS if part is gang.whole else program.SECONDS / 20
+        seconds = program.SECONDS if part is whole else program.SECONDS / 20
         return scheduler.place(gang, part, tree, seconds, relations)
 
-    outcome = best_part(gang.whole, scheduler.state.classes.of, attempt)
+    outcome = best_part(whole, scheduler.state.classes.of, attempt)
     if outcome.tried.outline.problem:
         reason = outcome.tried.outline.problem
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
-        return _decision(gang, outcome, waited)
+        return _decision(gang, whole, outcome, waited)
     return GangDecision(gang.name, outcome.status, outcome.tried.solution.bound)
 
 
-def _decision(gang: Gang, outcome: Outcome, waited: float) -> GangDecision:
+def _decision(gang: Gang, whole: Group, outcome: Outcome, waited: float) -> GangDecision:
     tried = outcome.tried
     used = None if gang.whole.preferred is None else domains_used(tried.problem, tried.solution, 0)
     patience = gang.patience
@@ -197,8 +200,8 @@ def _decision(gang: Gang, outcome: Outcome, waited: float) -> GangDecision:
         tried.solution.bound if outcome.complete else f"{tried.solution.bound}; a larger part of it may have a place",
         Seats(gang, tried),
         tried.solution.gap,
-        outcome.left_out(gang.whole),
-        outcome.relaxed(gang.whole),
+        outcome.left_out(whole),
+        outcome.relaxed(whole),
         used,
         waits,
         objective=gang.objective,

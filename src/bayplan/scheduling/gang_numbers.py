@@ -152,7 +152,7 @@ class _Reader:
             home=self._home(group, required, standing),
             standing=tuple(standing),
         )
-        self._add(part, PartPods(group.name, own))
+        self._add(part, PartPods(group.name if group.segment_of is None else group.segment_of, own, group.segment))
         if group.slices:
             layers = [self.layer(each) for each in group.slices]
             sets = {depth: self.avoiding + depth for depth, layer in enumerate(layers) if layer.apart}

@@ -13,6 +13,8 @@ from bayplan.kube.core_v1 import Pod
 
 # The label by which a user gives a pod its rank, and the annotation with which bayplan writes down which one it got.
 RANK = "bayplan.io/rank"
+# The annotation with the number of its segment.
+SEGMENT = "bayplan.io/segment"
 
 # From the outside in; of each step the first label that a pod has counts.
 INDEX_LABELS: tuple[tuple[str, ...], ...] = (

@@ -22,12 +22,11 @@ from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision
-from bayplan.scheduling.ranks import RANK
+from bayplan.scheduling.ranks import RANK, SEGMENT
 from bayplan.scheduling.relations import newcomer_of
 from bayplan.scheduling.todo import Assignment, Refusal
 
 NUMA_AMOUNTS = "bayplan.io/numa-amounts"
-SEGMENT = "bayplan.io/segment"
 PATH = "bayplan.io/path"
 LONGEST = 1024
 MOST_KEPT = 1000
