@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bayplan.cluster.tree import Tree
 from bayplan.scheduling.gang import Gang, Group, Slices
-from bayplan.scheduling.late_segments import by_segments
+from bayplan.scheduling.late_segments import by_segments, is_new_and_apart
 
 MOST_LAYERS = 3
 CANNOT_KEEP_APART = "segments: one of which nobody runs cannot be kept apart from those that run yet"
@@ -56,7 +56,7 @@ def _prefix(group: Group) -> str:
 
 
 def _wrong_sizes(group: Group) -> str:
-    if group.slices and group.running:
+    if is_new_and_apart(group):
         return CANNOT_KEEP_APART
     if group.minimum is not None and not 0 <= group.minimum <= len(group.pods):
         return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"

@@ -28,10 +28,10 @@ def by_segments(group: Group) -> Group:
     One thing stays as it is, for nobody can say it with groups: a segment of which nobody runs, and which is to be apart from those that run.
     """
     inner = tuple(by_segments(each) for each in group.groups)
-    if not group.slices or not group.running or _keeps_apart(group):
+    running = [(number, pod) for pod in group.running if (number := _segment_of(pod)) is not None]
+    if not group.slices or not running or is_new_and_apart(group):
         return replace(group, groups=inner) if inner != group.groups else group
     lowest = group.slices[-1].size
-    running = [(number, pod) for pod in group.running if (number := _segment_of(pod)) is not None]
     waiting = _places(group.pods, [number for number, _ in running], lowest)
     needed = {id(pod) for pod in group.pods[: group.least]}
     segments = _cut(group.name, group.slices, lowest, running, waiting, needed)
@@ -42,10 +42,12 @@ def by_segments(group: Group) -> Group:
     )
 
 
-def _keeps_apart(group: Group) -> bool:
-    """True if a segment of which nobody runs would have to keep out of the domains of others."""
-    lowest = group.slices[-1].size
+def is_new_and_apart(group: Group) -> bool:
+    """True if a segment of which nobody runs has to keep out of the domains of others, of which some do."""
     running = [number for pod in group.running if (number := _segment_of(pod)) is not None]
+    if not group.slices or not running:
+        return False
+    lowest = group.slices[-1].size
     waiting = {number for number, _ in _places(group.pods, running, lowest)}
     return any(
         number * lowest // each.size not in {other * lowest // each.size for other in running}
