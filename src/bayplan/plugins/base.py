@@ -11,6 +11,7 @@ and judges each `Newcomer` by itself (`scheduling/relations.py` asks it). A `Com
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -117,7 +118,7 @@ class Newcomer:
         return self.namespace, self.namespace_labels, self.labels
 
 
-class RelationPlugin:
+class RelationPlugin(ABC):
     """A filter and score that looks at the pods on the nodes. To a whole class of pods it has nothing to say."""
 
     name: str
@@ -147,17 +148,17 @@ class RelationPlugin:
         """The same for every node."""
         return 0
 
+    @abstractmethod
     def cause(self, pod: PodClass, code: int) -> str:
         """What a code means, in the words of an event."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
         """For every row 0 if it passes, else a code that `cause` explains; None if all pass."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
         """One score of 0 to 100 for each of the rows that are left; None if they are all alike."""
-        raise NotImplementedError
 
 
 def of_one_node(

@@ -80,6 +80,7 @@ def test_a_wrong_command_line_is_one_line_on_stderr(bayplan: Bayplan, arguments:
 def test_ctrl_c_among_the_imports_ends_without_a_traceback(module: str) -> None:
     script = f"""
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
 class PressCtrlC:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
