@@ -114,11 +114,11 @@ async def _always(access: Access, interval: float, stale_after: float, page: int
     from bayplan.kube.client import KubeClient
     from bayplan.services.agent.gc import Collector
     from bayplan.services.agent.metrics import CollectorMetrics
-    from bayplan.services.agent.run import until_a_signal
     from bayplan.services.edges.health import serve_health
+    from bayplan.services.edges.signals import until_a_signal
 
     metrics = CollectorMetrics()
     async with KubeClient(access, connections=2) as client:
         collector = Collector(client, interval=interval, stale_after=stale_after, page=page, on_round=metrics.round)
         async with serve_health(address, live={}, ready={"rounds": lambda: collector.problem}, metrics=metrics.text):
-            await until_a_signal(asyncio.create_task(collector.run()))
+            await until_a_signal(collector.run())

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -26,6 +24,7 @@ from bayplan.services.agent.settings import AgentSettings
 from bayplan.services.agent.troubles import Troubles
 from bayplan.services.agent.wakers import POD, Wakers
 from bayplan.services.edges.health import Certificate, serve_health
+from bayplan.services.edges.signals import until_a_signal
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ async def print_reports(settings: AgentSettings, show: Callable[[Document], None
     shown = _Shown(show)
     agent = Agent(Scanner(settings), shown, troubles, AgentMetrics(troubles))
     async with Wakers(settings.state_folder, socket=settings.socket, interval=settings.timer) as wakers:
-        await until_a_signal(asyncio.create_task(agent.run(wakers)))
+        await until_a_signal(agent.run(wakers))
 
 
 class _Shown:
@@ -119,25 +118,7 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
             work.append(publisher.watch_over(settings.timer))
         if settings.watch_pods is not False:
             work.append(own_pods.run())
-        await until_a_signal(*map(asyncio.create_task, work))
-
-
-async def until_a_signal(*tasks: asyncio.Task[None]) -> None:
-    """Wait for SIGTERM or SIGINT, or for the bug that ends one of the tasks; then cancel them all."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done - {stopping}:
-            task.result()  # raises the bug that ended it
-        logger.info("stopping")
-    finally:
-        for task in (*tasks, stopping):
-            task.cancel()
-        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+        await until_a_signal(*work)
 
 
 def _stuck(agent: Agent, settings: AgentSettings) -> str | None:

@@ -7,9 +7,7 @@ The scheduler has a grouper built in, which needs none of this: it has the watch
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
 from collections.abc import Collection
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -33,6 +31,7 @@ from bayplan.scheduling.service_settings import (
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import lease_client, run_while_leading
+from bayplan.services.edges.signals import until_a_signal
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -80,10 +79,10 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
             )
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
-        await _until_a_signal(client, for_lease, grouper, options, identity, leading)
+        await _follow_and_lead(client, for_lease, grouper, options, identity, leading)
 
 
-async def _until_a_signal(
+async def _follow_and_lead(
     client: KubeClient,
     for_lease: KubeClient,
     grouper: PodGrouper,
@@ -91,29 +90,15 @@ async def _until_a_signal(
     identity: str,
     leading: Gauge,
 ) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-
     def on_change(*, leads: bool) -> None:
         leading.labels(LEASE).set(int(leads))
 
     on_change(leads=False)
     election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
-    tasks = {
-        *(asyncio.create_task(_follow(client, each, grouper.books)) for each in (PODS, grouper.books.resource)),
-        asyncio.create_task(run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change)),
-    }
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done - {stopping}:
-            task.result()  # Raises what ended it.
-        logger.info("stopping")
-    finally:
-        for task in (*tasks, stopping):
-            task.cancel()
-        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+    await until_a_signal(
+        *(_follow(client, each, grouper.books) for each in (PODS, grouper.books.resource)),
+        run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change),
+    )
 
 
 async def _follow(client: KubeClient, resource: Resource[Any], books: Books) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -29,6 +28,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import Holds, lease_client, run_while_leading
 from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.edges.signals import until_a_signal
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -111,10 +111,10 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
             grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
             service.also_tell = books.take
             service.announcer.where_asked = grouper.where_asked
-        await _until_a_signal(service, grouper, configuration, for_lease, identity, metrics)
+        await _follow_and_lead(service, grouper, configuration, for_lease, identity, metrics)
 
 
-async def _until_a_signal(
+async def _follow_and_lead(
     service: SchedulerService,
     grouper: PodGrouper | None,
     configuration: Configuration,
@@ -123,9 +123,6 @@ async def _until_a_signal(
     metrics: SchedulerMetrics,
 ) -> None:
     election = configuration.services.leader_election
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
     def on_change(*, leads: bool) -> None:
         metrics.leading(election.name, leads=leads)
@@ -139,29 +136,17 @@ async def _until_a_signal(
                 work.create_task(grouper.work(holds_lease))
 
     metrics.leading(election.name, leads=False)
-    tasks = {
-        asyncio.create_task(service.follow()),
-        asyncio.create_task(
-            run_while_leading(
-                for_lease,
-                election,
-                identity,
-                lead,
-                on_change=on_change,
-                finish=lambda: service.finish(BINDS_END_WITHIN),
-            )
+    await until_a_signal(
+        service.follow(),
+        run_while_leading(
+            for_lease,
+            election,
+            identity,
+            lead,
+            on_change=on_change,
+            finish=lambda: service.finish(BINDS_END_WITHIN),
         ),
-    }
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done - {stopping}:
-            task.result()  # Raises what ended it.
-        logger.info("stopping")
-    finally:
-        for task in (*tasks, stopping):
-            task.cancel()
-        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+    )
 
 
 def _not_listed(service: SchedulerService) -> str | None:
