@@ -77,6 +77,9 @@ COSCHEDULING_POD_GROUPS = Resource(
     coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
 )
 KUBERNETES_POD_GROUPS = Resource(scheduling_v1alpha2.API_VERSION, "podgroups", "PodGroup", scheduling_v1alpha2.PodGroup)
+KUBERNETES_WORKLOADS = Resource(
+    scheduling_v1alpha2.API_VERSION, "workloads", scheduling_v1alpha2.WORKLOAD, scheduling_v1alpha2.Workload
+)
 VOLCANO_JOBS = Resource(
     volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job
 )

@@ -2,15 +2,17 @@
 
 Policy `gang`: `minCount` pods at the same time. Policy `basic`: each pod when it can, but all of them in the one domain that the constraint asks for. The label
 is a level of a Topology where one has it, so that ranks follow the tree; where none does, nodes with the same value are a domain.
+
+The templates of a Workload ask in the same words (`GroupAsked`). A PodGroup counts as it is, whatever its template says: `upstream_workloads.py` compares them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.scheduling_v1alpha2 import SCHEDULED, PodGroup
+from bayplan.kube.scheduling_v1alpha2 import SCHEDULED, GroupAsked, PodGroup
 from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang
@@ -25,8 +27,10 @@ def group_named(pod: Pod) -> str:
 def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
     """All pods in one group, in one domain of the label if the PodGroup names one."""
     at = ObjectPath.of(written).child("spec")
-    least = _least(written, at)
-    required, topology = _domain(written, topologies, at.child("schedulingConstraints").child("topology"))
+    least = least_of(written.spec, at)
+    required = label_of(written.spec, at)
+    where = at.child("schedulingConstraints").child("topology").item(0).child("key")
+    topology = topology_for(written.metadata, [required], topologies, where) if required else ""
     name, members = full_name(written.metadata), counted(pods)
     missing = arrived(len(members), least)
     if missing and not has_begun(members, was_complete=was_complete(written)):
@@ -34,9 +38,9 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     return Gang(name, group_of(members, least, required=required), topology)
 
 
-def _least(written: PodGroup, at: ObjectPath) -> int:
+def least_of(asked: GroupAsked, at: ObjectPath) -> int:
     """How many pods must start together; with policy `basic` a single one may begin."""
-    policy = written.spec.scheduling_policy
+    policy = asked.scheduling_policy
     where = at.child("schedulingPolicy")
     if (policy.basic is None) == (policy.gang is None):
         raise InvalidObject(where, "needs one of basic and gang")
@@ -47,18 +51,35 @@ def _least(written: PodGroup, at: ObjectPath) -> int:
     return policy.gang.min_count
 
 
-def _domain(written: PodGroup, topologies: Topologies, at: ObjectPath) -> tuple[str | None, str]:
-    """The label that all pods share, and the Topology that it belongs to."""
-    constraints = written.spec.scheduling_constraints
-    asked = (constraints.topology or []) if constraints is not None else []
-    if len(asked) > 1:
-        raise InvalidObject(at, f"has {len(asked)} entries: must be at most 1")
-    if not asked:
-        return None, ""
-    label, where = asked[0].key, at.item(0).child("key")
-    if not label:
-        raise InvalidObject(where, "is missing: which node label do all pods share?")
-    return label, topology_for(written.metadata, [label], topologies, where)
+def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
+    """The node label whose value all pods share; None if they need not."""
+    constraints = asked.scheduling_constraints
+    labels = (constraints.topology or []) if constraints is not None else []
+    where = at.child("schedulingConstraints").child("topology")
+    if len(labels) > 1:
+        raise InvalidObject(where, f"has {len(labels)} entries: must be at most 1")
+    if not labels:
+        return None
+    if not labels[0].key:
+        raise InvalidObject(where.item(0).child("key"), "is missing: which node label do all pods share?")
+    return labels[0].key
+
+
+def without_effect(asked: GroupAsked) -> Iterator[tuple[str, object, str]]:
+    """What is asked for in vain: field, value, and why. Defaults that the API server fills in ask for nothing."""
+    if asked.disruption_mode not in (None, "", "Pod"):
+        yield "disruptionMode", asked.disruption_mode, "has no effect: bayplan preempts nobody"
+    if asked.priority or (asked.priority is None and asked.priority_class_name):
+        value = asked.priority_class_name or asked.priority
+        yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"
+    if asked.resource_claims:
+        names = ", ".join(claim.name for claim in asked.resource_claims)
+        yield "resourceClaims", names, "are not allocated by bayplan: pods that use them wait"
+
+
+def remarks(written: PodGroup) -> tuple[str, ...]:
+    """One sentence each for what has no effect."""
+    return tuple(f'{field}: "{value}" {why}' for field, value, why in without_effect(written.spec))
 
 
 def was_complete(written: PodGroup) -> bool:
@@ -67,4 +88,4 @@ def was_complete(written: PodGroup) -> bool:
     return any(each.type == SCHEDULED and each.status == "True" for each in conditions)
 
 
-DIALECT = Dialect("kubernetes", PodGroup, group_named, gang_of, was_complete=was_complete)
+DIALECT = Dialect("kubernetes", PodGroup, group_named, gang_of, remarks, was_complete)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
+from bayplan.kube.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
 from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import Dispatcher
@@ -94,8 +95,10 @@ class Announcer:
         self._told: dict[str, str] = {}
         # Of each PodGroup, by uid, what its owner was told last.
         self._told_owners: dict[str, str] = {}
-        # Of each PodGroup, by uid, what it asks for and does not get.
-        self._remarked: dict[str, tuple[str, ...]] = {}
+        # In what one of Kubernetes' PodGroups says something else than the template that it names.
+        self.unlike_template: Callable[[KubernetesPodGroup], tuple[str, ...]] = lambda _: ()
+        # Of each PodGroup, by uid and reason, what was remarked about it.
+        self._remarked: dict[tuple[str, str], tuple[str, ...]] = {}
 
     @property
     def next_time(self) -> float | None:
@@ -158,6 +161,7 @@ class Announcer:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
         written = self._group_of(GANG + todo.gang)
         if written is not None:
+            self._compare_with_template(written)
             self._gangs.complete(written, todo.running, self._members(GANG + todo.gang))
 
     def let_in(self, groups: Iterable[AnyPodGroup]) -> None:
@@ -183,6 +187,7 @@ class Announcer:
         written = self._group_of(refusal.unit)
         if written is not None:
             self._remark(refusal.unit)
+            self._compare_with_template(written)
             self._gangs.waits(written, text, self._members(refusal.unit), invalid=refusal.invalid)
         for pod in refusal.pods:
             reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
@@ -223,17 +228,24 @@ class Announcer:
         return f"{key}: {rest}" if key else ""
 
     def _remark(self, unit: str) -> None:
-        """What a PodGroup asks for that bayplan does not do is said once."""
+        """What a PodGroup asks for that bayplan does not do."""
         written = self._group_of(unit)
-        if written is None:
-            return
-        remarks = dialect_of(written).remarks(written)
-        if self._remarked.get(written.metadata.uid, ()) != remarks:
-            self._remarked[written.metadata.uid] = remarks
+        if written is not None:
+            self._remark_once(written, "NotSupported", dialect_of(written).remarks(written))
+
+    def _compare_with_template(self, written: AnyPodGroup) -> None:
+        """Not as soon as it is placed: news about Workloads come by another watch, and may be later than the PodGroup."""
+        if isinstance(written, KubernetesPodGroup):
+            self._remark_once(written, "UnlikeTemplate", self.unlike_template(written))
+
+    def _remark_once(self, written: AnyPodGroup, reason: str, remarks: tuple[str, ...]) -> None:
+        key = (written.metadata.uid, reason)
+        if self._remarked.get(key, ()) != remarks:
+            self._remarked[key] = remarks
             if len(self._remarked) > MOST_REMEMBERED:
                 self._remarked.pop(next(iter(self._remarked)))
             for remark in remarks:
-                self.events.record(_subject(written), "Warning", "NotSupported", "Reading", remark)
+                self.events.record(_subject(written), "Warning", reason, "Reading", remark)
 
     def _members(self, unit: str) -> int:
         roster, name = self._dispatcher.roster, unit.removeprefix(GANG)

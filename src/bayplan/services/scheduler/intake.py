@@ -22,6 +22,7 @@ from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
     KAI_TOPOLOGIES,
+    KUBERNETES_WORKLOADS,
     KUEUE_TOPOLOGIES,
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
@@ -37,6 +38,7 @@ from bayplan.kube.topology_levels import Topology, levels_of
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.watch import Absent
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
+from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.dialects.volcano_queue import VolcanoQueue
 from bayplan.scheduling.dispatcher import Dispatcher
 
@@ -73,6 +75,7 @@ class Intake:
         # Of every object its uid and version.
         self._known: dict[Resource[Any], dict[str, tuple[str, int]]] = {}
         self.volcano_queue = VolcanoQueue(dispatcher.profiles)
+        self.workloads = KubernetesWorkloads()
         self.entries = self._entries()
         self._by_resource = {entry.resource: entry for entry in self.entries}
         self._levels: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
@@ -172,6 +175,7 @@ class Intake:
                 )
                 for resource in ALL_POD_GROUPS.values()
             ),
+            Entry(KUBERNETES_WORKLOADS, self.workloads.put, self.workloads.remove, foreign=True),
             Entry(VOLCANO_JOBS, self.volcano_queue.set_job, self.volcano_queue.remove_job, foreign=True),
             *(
                 Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))

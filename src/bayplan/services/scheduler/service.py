@@ -72,6 +72,7 @@ class SchedulerService:
         self.intake = Intake(dispatcher)
         self.leading = False
         self.announcer = Announcer(dispatcher, events, conditions, gangs)
+        self.announcer.unlike_template = self.intake.workloads.unlike_template
         self._metrics = metrics
         # Somebody else who wants the same news, before they are taken over here.
         self.also_tell: Callable[[Resource[Any], News], None] = lambda *_: None

@@ -87,3 +87,24 @@ def test_wrong_fields_are_named(policy: dict[str, Any], keys: tuple[str, ...], t
 def test_its_condition_tells_whether_it_has_been_complete(status: str) -> None:
     written = {"status": {"conditions": [{"type": "PodGroupScheduled", "status": status}]}}
     assert DIALECT.was_complete(msgspec.convert(written, PodGroup)) is (status == "True")
+
+
+@pytest.mark.parametrize(
+    "field, remarks",
+    [
+        ({"disruptionMode": "PodGroup"}, ('disruptionMode: "PodGroup" has no effect: bayplan preempts nobody',)),
+        (
+            {"priorityClassName": "urgent", "priority": 1000},
+            ('priorityClassName: "urgent" has no effect on the group: the highest priority of its pods counts',),
+        ),
+        (
+            {"resourceClaims": [{"name": "gpus"}, {"name": "nics"}]},
+            ('resourceClaims: "gpus, nics" are not allocated by bayplan: pods that use them wait',),
+        ),
+        ({"disruptionMode": "Pod", "priority": 0, "priorityClassName": "", "resourceClaims": []}, ()),
+    ],
+    ids=["disruption mode", "priority", "claims", "what the API server fills in"],
+)
+def test_what_has_no_effect_is_remarked(field: dict[str, Any], remarks: tuple[str, ...]) -> None:
+    written = {"metadata": {"name": "pg"}, "spec": {"schedulingPolicy": GANG_OF_TWO, **field}}
+    assert DIALECT.remarks(msgspec.convert(written, PodGroup)) == remarks

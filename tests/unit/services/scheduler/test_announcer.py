@@ -11,7 +11,7 @@ import pytest
 
 from bayplan.cluster.topology_report import Problem
 from bayplan.engine.gangs.problem import Status
-from bayplan.kube import volcano_scheduling_v1beta1
+from bayplan.kube import scheduling_v1alpha2, volcano_scheduling_v1beta1
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
@@ -265,6 +265,19 @@ def test_what_many_pod_groups_ask_for_in_vain_is_remembered_of_the_latest(monkey
         dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
         announces.placed(f"gang volcano ml/{name}", [])
     assert [line.split()[2] for line in heard.lines] == ["a,", "b,", "c,", "a,"]
+
+
+def test_in_what_a_pod_group_differs_from_its_template_is_said_once_when_it_waits_or_is_complete() -> None:
+    announces, heard, dispatcher = announcer()
+    announces.unlike_template = lambda _: ("schedulingPolicy: is basic, but ...",)
+    group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"schedulingPolicy": {"basic": {}}}}
+    dispatcher.set_group(msgspec.convert(group, scheduling_v1alpha2.PodGroup), 0.0)
+    announces.placed("gang kubernetes ml/train", [])
+    assert heard.lines == []
+    for _ in range(2):
+        announces.complete(Complete("kubernetes ml/train", 4))
+    told = "event PodGroup train, UnlikeTemplate: schedulingPolicy: is basic, but ..."
+    assert [line for line in heard.lines if line.startswith("event")] == [told]
 
 
 def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
