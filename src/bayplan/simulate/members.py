@@ -16,6 +16,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
+from bayplan.simulate.run import WorkloadOutcome
 from bayplan.simulate.scenario.model import Member, SimulatedNode, Workload
 
 
@@ -62,6 +63,20 @@ def by_chance(seed: int) -> Callable[[Sequence[int]], int]:
 def waits(member: LiveMember) -> bool:
     """True if a member has arrived and has no node, and something may still come of it."""
     return member.arrived and member.node is None and not member.finished and not member.given_up
+
+
+def outcome_of(workload: Workload, members: Sequence[LiveMember], refused: int) -> WorkloadOutcome:
+    """How a workload with these members fared."""
+    return WorkloadOutcome(
+        name=workload.name,
+        kind=workload.kind.value,
+        wanted=len(members),
+        running=sum(member.node is not None for member in members),
+        finished=sum(member.finished for member in members),
+        waiting=sum(waits(member) for member in members),
+        given_up=sum(member.given_up for member in members),
+        refused=refused,
+    )
 
 
 def standing_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:

@@ -10,7 +10,6 @@ what it shows. Call `step` until it says that it is over; `result` may be asked 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
@@ -18,35 +17,33 @@ import msgspec
 
 from bayplan.cluster.pod_request import CPU, MEMORY, Role
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.explain.stages import in_one_sentence, stages_of
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.scheduling.todo import GANG
 from bayplan.scheduling.trees import Trees
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.gangs import TREE, Gangs, SimulatedGang
-from bayplan.simulate.members import LiveMember, agent_of, by_chance, first, standing_pod, waits
-from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
+from bayplan.simulate.members import LiveMember, agent_of, by_chance, first, outcome_of, standing_pod, waits
+from bayplan.simulate.reasons import reasons_to_wait
+from bayplan.simulate.run import KubeletRefusal, Moment, Run
 from bayplan.simulate.scenario.model import (
     JOB_BACKOFF,
     REPLACE_AFTER,
     Kind,
     Scenario,
     Seconds,
-    Workload,
 )
 from bayplan.simulate.schedulers import scheduler_named
 from bayplan.simulate.tally import Tally
-from bayplan.simulate.waiting import WaitingPods
+from bayplan.simulate.waiting import WaitingUnit, WaitingUnits
 
 # How long a scheduler takes to decide and bind, and a kubelet to start containers; the same for all that are compared.
 DECIDES_IN: Seconds = 0.01
 STARTS_IN: Seconds = 1.0
 LONGEST_BACKOFF: Seconds = 360.0
-
-
-_Waiting = tuple[LiveMember, Pod]
 
 
 class Simulation:
@@ -63,17 +60,16 @@ class Simulation:
         self._state.freshness.waits_for_reports = self._scheduler.keeps_ledger
         self._answers = ClassAnswers(self._state)
         self._choose = first if self._scheduler.keeps_ledger else by_chance(scenario.seed)
-        self._waiting: WaitingPods[_Waiting] = WaitingPods()
+        self._waiting = WaitingUnits()
         self._deciding = False
         self._bound: dict[str, Pod] = {}
         self._remarks: list[str] = []
         self._tally = Tally(scenario.lasts, (kubelet.allocatable for kubelet in self._kubelets.values()))
         self._gangs = Gangs(scenario.workloads, scenario.nodes, scenario.levels)
         self._gang_scheduler = self._open_gang_scheduler()
-        self._waiting_gangs: list[list[_Waiting]] = []
-        self._gangs_to_try: deque[list[_Waiting]] = deque()
-        self._arriving: list[list[_Waiting]] = []
-        self._held: dict[str, list[_Waiting]] = {}
+        # Pods of gangs that are not all there yet, and those that have started and wait for the others, by gang.
+        self._arriving: dict[str, list[tuple[LiveMember, Pod]]] = {}
+        self._held: dict[str, list[tuple[LiveMember, Pod]]] = {}
         self._members = [
             LiveMember(workload, wanted, f"{workload.name}-{number}", self._gangs.of(workload, number))
             for workload in scenario.workloads
@@ -153,21 +149,16 @@ class Simulation:
         if member.gang is not None and not member.gang.complete and self._scheduler.knows_gangs:
             self._join(member, member.gang, pod)
         else:
-            self._waiting.add(self._state.classes.of(pod), (member, pod))
+            unit = WaitingUnit(pod_key(pod), ((member, pod),), self._state.classes.of(pod))
+            self._waiting.add(unit, self.now)
         self._go_on_deciding()
 
     def _join(self, member: LiveMember, gang: SimulatedGang, pod: Pod) -> None:
         """A pod of a gang arrives; the last one makes it complete."""
         gang.arrived.append(pod)
-        waiting = next((each for each in self._arriving if each[0][0].gang is gang), None)
-        if waiting is None:
-            waiting = []
-            self._arriving.append(waiting)
-        waiting.append((member, pod))
+        self._arriving.setdefault(gang.name, []).append((member, pod))
         if gang.complete:
-            self._arriving.remove(waiting)
-            self._waiting_gangs.append(waiting)
-            self._gangs_to_try.append(waiting)
+            self._waiting.add(_gang_unit(self._arriving.pop(gang.name)), self.now)
 
     def _go_on_deciding(self) -> None:
         if not self._deciding:
@@ -177,42 +168,40 @@ class Simulation:
     def _decide(self) -> None:
         """One decision; the next one follows as long as somebody has something to hope for."""
         self._deciding = False
-        if self._gangs_to_try:
-            self._decide_about_gang(self._gangs_to_try.popleft())
-            self._go_on_deciding()
+        unit = self._waiting.next(self.now)
+        if unit is None:
             return
-        candidate = self._waiting.next()
-        if candidate is None:
-            return
-        _, (member, pod) = candidate
+        decisions = self._decide_about_pod(unit) if unit.gang is None else self._decide_about_gang(unit.gang)
+        if decisions is None:
+            self._waiting.park(unit, self.now)
+        else:
+            self._waiting.placed(unit)
+            for member, pod in unit.pods:
+                self._bind(member, pod, decisions[pod_key(pod)])
+        self._go_on_deciding()
+
+    def _decide_about_pod(self, unit: WaitingUnit) -> dict[str, Decision] | None:
+        ((_, pod),) = unit.pods
         decision = schedule_one(
             self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
         )
-        if decision.node is None:
-            self._waiting.park()
-        else:
-            self._waiting.placed()
-            promised = decision if self._scheduler.keeps_ledger else msgspec.structs.replace(decision, charges=())
-            assume(self._state, promised, pod)
-            self._bind(member, pod, decision.node)
-        self._go_on_deciding()
+        if not decision.placed:
+            return None
+        if not self._scheduler.keeps_ledger:
+            # It looks at zones to choose a node, but promises none to anybody.
+            decision = msgspec.structs.replace(decision, charges=(), containers=())
+        assume(self._state, decision, pod)
+        return {decision.pod: decision}
 
-    def _decide_about_gang(self, waiting: list[_Waiting]) -> None:
+    def _decide_about_gang(self, simulated: SimulatedGang) -> dict[str, Decision] | None:
         """All pods of a gang get their nodes at once, or none does."""
-        simulated = waiting[0][0].gang
-        assert simulated is not None
         gang = simulated.as_gang()
         decision = schedule_gang(self._gang_scheduler, gang)
         seats = assume_gang(self._gang_scheduler, gang, decision) if decision.placed else None
-        if seats is None:
-            return
-        self._waiting_gangs.remove(waiting)
-        node_of = {seat.pod: seat.node for seat in seats}
-        for member, pod in waiting:
-            self._bind(member, pod, node_of[pod_key(pod)] or "")
+        return None if seats is None else {seat.pod: seat for seat in seats}
 
-    def _bind(self, member: LiveMember, pod: Pod, node: str) -> None:
-        key = pod_key(pod)
+    def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
+        key, node = pod_key(pod), decision.node or ""
         kubelet = self._kubelets[node]
         request = self._state.classes.request_of(pod)
         admission = kubelet.admit(key, request)
@@ -307,8 +296,7 @@ class Simulation:
             self._state.set_topology(self._agents[node].topology(complete=self._scheduler.keeps_ledger, at=self.now))
 
     def _wake(self) -> None:
-        self._waiting.wake()
-        self._gangs_to_try = deque(self._waiting_gangs)
+        self._waiting.wake(self.now)
         self._go_on_deciding()
 
     # -- what came of it ------------------------------------------------------------------------------------------
@@ -339,8 +327,11 @@ class Simulation:
             distance=tally.distance,
             timeline=(*tally.timeline, self._last_moment()),
             refusals=tuple(tally.refusals),
-            waiting_pods=self._reasons_to_wait(),
-            workloads=tuple(self._outcome_of(workload) for workload in self.scenario.workloads),
+            waiting_pods=reasons_to_wait(self._gang_scheduler, self._units_without_nodes()),
+            workloads=tuple(
+                outcome_of(workload, self._by_workload.get(workload.name, []), tally.refused_by_workload[workload.name])
+                for workload in self.scenario.workloads
+            ),
             state=self._true_state(),
             gangs=self._gangs.number,
             gangs_whole=self._gangs.whole,
@@ -353,45 +344,9 @@ class Simulation:
     def _last_moment(self) -> Moment:
         return self._tally.moment(self._tally.now)
 
-    def _outcome_of(self, workload: Workload) -> WorkloadOutcome:
-        members = self._by_workload.get(workload.name, [])
-        return WorkloadOutcome(
-            name=workload.name,
-            kind=workload.kind.value,
-            wanted=len(members),
-            running=sum(member.node is not None for member in members),
-            finished=sum(member.finished for member in members),
-            waiting=sum(waits(member) for member in members),
-            given_up=sum(member.given_up for member in members),
-            refused=self._tally.refused_by_workload[workload.name],
-        )
-
-    def _reasons_to_wait(self) -> tuple[Waiting, ...]:
-        """Why the scheduler finds no node, asked once for each workload that waits."""
-        waiting: dict[str, list[Pod]] = {}
-        for member, pod in self._waiting:
-            waiting.setdefault(member.workload.name, []).append(pod)
-        alone = [Waiting(name, len(pods), self._reason(pods[0])) for name, pods in waiting.items()]
-        return (*alone, *self._reasons_of_gangs())
-
-    def _reasons_of_gangs(self) -> Iterator[Waiting]:
-        by_workload: dict[str, list[list[_Waiting]]] = {}
-        for waiting in (*self._waiting_gangs, *self._arriving):
-            by_workload.setdefault(waiting[0][0].workload.name, []).append(waiting)
-        for name, gangs in by_workload.items():
-            simulated = gangs[0][0][0].gang
-            assert simulated is not None
-            reason = "not all pods of the gang have arrived"
-            if simulated.complete:
-                reason = schedule_gang(self._gang_scheduler, simulated.as_gang()).bound
-            yield Waiting(name, sum(len(gang) for gang in gangs), reason)
-
-    def _reason(self, pod: Pod) -> str:
-        profile = self._scheduler.profile
-        decision = schedule_one(self._state, pod, profile, self._answers)
-        if decision.shortfall is None:
-            return decision.held_back or "is about to be placed"
-        return in_one_sentence(decision.shortfall, stages_of(decision.shortfall, self._state.classes.of(pod), profile))
+    def _units_without_nodes(self) -> Iterator[WaitingUnit]:
+        yield from self._waiting
+        yield from map(_gang_unit, self._arriving.values())
 
     def _true_state(self) -> ClusterState:
         """The cluster as the kubelets know it, with every pod in its zones: what pictures are drawn from."""
@@ -402,3 +357,9 @@ class Simulation:
             for key in agent.kubelet.pods:
                 state.set_pod(standing_pod(self._bound[key], name, agent.zones_by_container(key)))
         return state
+
+
+def _gang_unit(pods: list[tuple[LiveMember, Pod]]) -> WaitingUnit:
+    gang = pods[0][0].gang
+    assert gang is not None
+    return WaitingUnit(GANG + gang.name, tuple(pods), gang.name, gang)

@@ -1,73 +1,74 @@
-"""Pods that wait for a node: first come, first served, and nobody asks twice while nothing has changed.
+"""Who a simulated scheduler decides about next: the scheduler's own queue (`scheduling/queue.py`), by simulated time.
 
-Pods of one class get the same answer from every node. So when one of them finds no place, its whole class is parked; `wake`
-(something became free, or a report came) lets the first of each parked class try again, and the others follow while it succeeds.
+So the highest priority goes first, then the oldest, and one that found no place lets others pass. Here is what the simulation adds: pods
+of one class get the same answer from every node, so that one of them answers for all; and whatever changes may help anybody, so that
+`wake` lets the first of each class and every gang try again. `simulate/simulation.py` asks, decides, and tells what came of it.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.queue import SchedulingQueue
+from bayplan.simulate.gangs import SimulatedGang
+from bayplan.simulate.members import LiveMember
 
-_Pod = TypeVar("_Pod")
+
+@dataclass(frozen=True, slots=True)
+class WaitingUnit:
+    """A pod that stands alone, or all pods of a `gang`. Units with the same `waits_for` would all get the same answer."""
+
+    key: str
+    pods: tuple[tuple[LiveMember, Pod], ...]
+    waits_for: Hashable
+    gang: SimulatedGang | None = None
+
+    @property
+    def priority(self) -> int:
+        """That of its most important pod."""
+        return max(pod.spec.priority or 0 for _, pod in self.pods)
 
 
-class WaitingPods(Generic[_Pod]):
-    """New pods in the order of arrival, and parked ones by class. Both get their turn: a class that is parked, then a new pod."""
+class WaitingUnits:
+    """Everybody without a node who may be decided about, in the order of coming."""
 
     def __init__(self) -> None:
-        self._new: deque[tuple[PodClass, _Pod]] = deque()
-        self._parked: dict[PodClass, deque[_Pod]] = {}
-        # Classes that may try again, each at most once, in the order in which they became so.
-        self._to_retry: dict[PodClass, None] = {}
-        self._retried_last = False
-        self._asked: PodClass | None = None
+        self._queue = SchedulingQueue()
+        self._units: dict[str, WaitingUnit] = {}
+        # What anybody has ever failed for; the queue knows who of them still waits.
+        self._lots: dict[Hashable, None] = {}
 
-    def add(self, pod_class: PodClass, pod: _Pod) -> None:
-        """A pod that has just come."""
-        self._new.append((pod_class, pod))
+    def add(self, unit: WaitingUnit, now: float) -> None:
+        """Somebody has just come."""
+        self._units[unit.key] = unit
+        self._queue.put(unit.key, priority=unit.priority, created=now, now=now, pods=len(unit.pods))
 
-    def wake(self) -> None:
-        """Something changed that may help anybody; who is about to try again anyway keeps its turn."""
-        for pod_class in self._parked:
-            self._to_retry.setdefault(pod_class)
+    def next(self, now: float) -> WaitingUnit | None:
+        """Whom to decide about now; None if nobody has anything to hope for. `placed` or `park` must follow."""
+        while (key := self._queue.pop(now)) is not None:
+            unit = self._units[key]
+            if not self._queue.is_parked(unit.waits_for):
+                return unit
+            # Another of its class has failed, and nothing has changed since.
+            self._queue.failed(key, now, waits_for=unit.waits_for)
+        return None
 
-    def next(self) -> tuple[PodClass, _Pod] | None:
-        """The pod to decide about now; None if nobody has anything to hope for. It stays until `placed` or `park`."""
-        while self._new and self._new[0][0] in self._parked:
-            pod_class, pod = self._new.popleft()
-            self._parked[pod_class].append(pod)
-        if self._to_retry and not (self._new and self._retried_last):
-            self._asked = next(iter(self._to_retry))
-            return self._asked, self._parked[self._asked][0]
-        self._asked = None
-        return self._new[0] if self._new else None
+    def placed(self, unit: WaitingUnit) -> None:
+        """The one that `next` named has its nodes."""
+        self._queue.done(unit.key)
+        del self._units[unit.key]
 
-    def placed(self) -> None:
-        """The pod that `next` named has a node."""
-        self._retried_last = self._asked is not None
-        if self._asked is None:
-            self._new.popleft()
-            return
-        pods = self._parked[self._asked]
-        pods.popleft()
-        if not pods:
-            del self._parked[self._asked], self._to_retry[self._asked]
+    def park(self, unit: WaitingUnit, now: float) -> None:
+        """The one that `next` named finds no place, and neither would others that wait for the same."""
+        self._lots.setdefault(unit.waits_for)
+        self._queue.failed(unit.key, now, waits_for=unit.waits_for)
 
-    def park(self) -> None:
-        """The pod that `next` named finds no node, and neither would others of its class."""
-        self._retried_last = self._asked is not None
-        if self._asked is not None:
-            del self._to_retry[self._asked]
-            return
-        pod_class, pod = self._new.popleft()
-        self._parked[pod_class] = deque([pod])
+    def wake(self, now: float) -> None:
+        """Something changed that may help anybody."""
+        for lot in self._lots:
+            self._queue.wake(lot, now)
 
-    def __iter__(self) -> Iterator[_Pod]:
-        for pods in self._parked.values():
-            yield from pods
-        for _, pod in self._new:
-            yield pod
+    def __iter__(self) -> Iterator[WaitingUnit]:
+        return iter(self._units.values())

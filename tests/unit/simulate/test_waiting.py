@@ -1,136 +1,146 @@
-"""Pods that wait: first come, first served, and a class that found no place is not asked again before something changes."""
+"""Who is asked next in a simulation: by priority, then by age; and a class that found no place is not asked again before something changes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from bayplan.cluster.pod_class import PodClass, PodClasses
-from bayplan.simulate.waiting import WaitingPods
+import pytest
+
+from bayplan.cluster.pod_class import PodClasses
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.todo import GANG
+from bayplan.simulate.gangs import SimulatedGang
+from bayplan.simulate.members import LiveMember
+from bayplan.simulate.scenario.model import Kind, Member, Together, Workload
+from bayplan.simulate.waiting import WaitingUnit, WaitingUnits
 from tests.helpers import simple_pod
 
 _CLASSES = PodClasses()
-SMALL, LARGE, HUGE = (_CLASSES.of(simple_pod({"cpu": cpus})) for cpus in (1, 8, 64))
+SMALL, LARGE, HUGE = 1, 8, 64
 
 
-def queue(*pods: tuple[PodClass, str]) -> WaitingPods[str]:
-    waiting: WaitingPods[str] = WaitingPods()
-    for pod_class, name in pods:
-        waiting.add(pod_class, name)
-    return waiting
+def a_pod(name: str, cpus: int, priority: int = 0) -> tuple[LiveMember, Pod]:
+    pod = simple_pod({"cpu": cpus}, name, priority=priority)
+    return LiveMember(Workload(name, Kind.POD, pod, (Member(0.0),)), Member(0.0), name), pod
 
 
-def decide(waiting: WaitingPods[str], refused: Collection[PodClass] = ()) -> list[str]:
-    """Ask until nobody has anything to hope for; `name!` is one that found no place."""
-    asked = []
-    while (candidate := waiting.next()) is not None:
-        pod_class, name = candidate
-        if pod_class in refused:
-            waiting.park()
-            asked.append(f"{name}!")
-        else:
-            waiting.placed()
-            asked.append(name)
-    return asked
+def unit(name: str, cpus: int, priority: int = 0) -> WaitingUnit:
+    member, pod = a_pod(name, cpus, priority)
+    return WaitingUnit(name, ((member, pod),), _CLASSES.of(pod))
+
+
+class Story:
+    """Units that come, and decisions about them. Each takes 0.01 s; those of the sizes in `refused` find no place."""
+
+    def __init__(self, *units: WaitingUnit) -> None:
+        self.waiting = WaitingUnits()
+        self.now = 0.0
+        self.come(*units)
+
+    def come(self, *units: WaitingUnit) -> None:
+        for each in units:
+            self.now += 0.001
+            self.waiting.add(each, self.now)
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+        self.waiting.wake(self.now)
+
+    def decide(self, refused: Collection[int] = (), most: int = 100) -> list[str]:
+        """Ask until nobody has anything to hope for; `name!` is one that found no place."""
+        asked: list[str] = []
+        classes = {_CLASSES.of(a_pod("x", cpus)[1]) for cpus in refused}
+        while len(asked) < most and (found := self.waiting.next(self.now)) is not None:
+            self.now += 0.01
+            if found.waits_for in classes:
+                self.waiting.park(found, self.now)
+                asked.append(f"{found.key}!")
+            else:
+                self.waiting.placed(found)
+                asked.append(found.key)
+        return asked
+
+    @property
+    def left(self) -> list[str]:
+        return [each.key for each in self.waiting]
 
 
 def test_nobody_waits_at_first() -> None:
-    assert (queue().next(), list(queue())) == (None, [])
+    assert (Story().decide(), Story().left) == ([], [])
 
 
-def test_first_come_first_served() -> None:
-    assert decide(queue((SMALL, "a"), (LARGE, "b"), (SMALL, "c"))) == ["a", "b", "c"]
+@pytest.mark.parametrize(
+    "priorities, order",
+    [
+        pytest.param((0, 0, 0), "abc", id="first come, first served"),
+        pytest.param((0, 100, 0), "bac", id="the more important one first"),
+        pytest.param((-1, 0, 2_000_000_000), "cba", id="whatever the numbers"),
+        pytest.param((7, 7, 9), "cab", id="among equals the oldest"),
+    ],
+)
+def test_who_goes_first(priorities: tuple[int, int, int], order: str) -> None:
+    units = (unit(name, size, each) for name, size, each in zip("abc", (SMALL, LARGE, SMALL), priorities, strict=True))
+    assert "".join(Story(*units).decide()) == order
 
 
-def test_a_candidate_stays_until_it_is_decided() -> None:
-    waiting = queue((SMALL, "a"))
-    assert waiting.next() == waiting.next() == (SMALL, "a")
+def test_a_gang_is_as_important_as_its_most_important_pod() -> None:
+    members = (a_pod("a-0", SMALL), a_pod("a-1", SMALL, 100))
+    gang = WaitingUnit(GANG + "a", members, "a", SimulatedGang("a", Together(2)))
+    assert Story(unit("b", SMALL, 99), gang).decide() == ["gang a", "b"]
 
 
 def test_one_of_a_class_answers_for_all_of_them() -> None:
-    waiting = queue((LARGE, "a"), (SMALL, "b"), (LARGE, "c"), (LARGE, "d"))
-    assert decide(waiting, refused=[LARGE]) == ["a!", "b"]
-    assert list(waiting) == ["a", "c", "d"]
+    story = Story(unit("a", LARGE), unit("b", SMALL), unit("c", LARGE), unit("d", LARGE))
+    assert story.decide(refused=[LARGE]) == ["a!", "b"]
+    assert story.left == ["a", "c", "d"]
 
 
 def test_a_newcomer_of_a_parked_class_joins_it_unasked() -> None:
-    waiting = queue((LARGE, "a"))
-    decide(waiting, refused=[LARGE])
-    waiting.add(LARGE, "b")
-    assert decide(waiting) == []
-    assert list(waiting) == ["a", "b"]
-
-
-def test_nothing_happens_without_a_wake_up() -> None:
-    waiting = queue((LARGE, "a"))
-    decide(waiting, refused=[LARGE])
-    assert decide(waiting) == []
+    story = Story(unit("a", LARGE))
+    story.decide(refused=[LARGE])
+    story.come(unit("b", LARGE))
+    assert story.decide() == []
+    assert story.left == ["a", "b"]
 
 
 def test_after_a_wake_up_each_class_tries_its_first_and_goes_on_while_it_succeeds() -> None:
-    waiting = queue((LARGE, "a"), (HUGE, "b"), (LARGE, "c"), (HUGE, "d"))
-    decide(waiting, refused=[LARGE, HUGE])
-    waiting.wake()
-    assert decide(waiting, refused=[HUGE]) == ["a", "c", "b!"]
-    assert list(waiting) == ["b", "d"]
+    story = Story(unit("a", LARGE), unit("b", HUGE), unit("c", LARGE), unit("d", HUGE))
+    story.decide(refused=[LARGE, HUGE])
+    story.later(60.0)
+    assert story.decide(refused=[HUGE]) == ["a", "b!", "c"]
+    assert story.left == ["b", "d"]
 
 
-def test_those_who_waited_go_before_newcomers() -> None:
-    waiting = queue((LARGE, "a"))
-    decide(waiting, refused=[LARGE])
-    waiting.add(SMALL, "new")
-    waiting.wake()
-    assert decide(waiting) == ["a", "new"]
-
-
-def test_who_parked_first_tries_first() -> None:
-    waiting = queue((HUGE, "a"), (LARGE, "b"))
-    decide(waiting, refused=[LARGE, HUGE])
-    for _ in range(2):
-        waiting.wake()
-        assert decide(waiting, refused=[LARGE, HUGE]) == ["a!", "b!"]
-
-
-def test_a_wake_up_amid_retries_lets_all_try_again() -> None:
-    waiting = queue((HUGE, "a"), (LARGE, "b"))
-    decide(waiting, refused=[LARGE, HUGE])
-    waiting.wake()
-    waiting.next()
-    waiting.park()
-    waiting.wake()
-    assert decide(waiting) == ["b", "a"]
+def test_after_a_wake_up_the_important_go_before_those_who_came_first() -> None:
+    """A notebook has waited longer; when the node becomes free, both workers are decided about before it."""
+    story = Story(unit("notebook", SMALL), unit("worker-0", LARGE, 100), unit("worker-1", LARGE, 100))
+    story.decide(refused=[SMALL, LARGE])
+    story.later(60.0)
+    assert story.decide() == ["worker-0", "worker-1", "notebook"]
 
 
 def test_two_wake_ups_are_as_good_as_one() -> None:
-    waiting = queue((HUGE, "a"), (LARGE, "b"))
-    decide(waiting, refused=[LARGE, HUGE])
-    waiting.wake()
-    waiting.wake()
-    assert decide(waiting, refused=[LARGE, HUGE]) == ["a!", "b!"]
+    story = Story(unit("a", HUGE), unit("b", LARGE))
+    story.decide(refused=[LARGE, HUGE])
+    story.later(60.0)
+    story.later(0.0)
+    assert story.decide(refused=[LARGE, HUGE]) == ["a!", "b!"]
 
 
 def test_a_class_whose_pods_are_all_placed_is_no_longer_parked() -> None:
-    waiting = queue((LARGE, "a"))
-    decide(waiting, refused=[LARGE])
-    waiting.wake()
-    decide(waiting)
-    waiting.add(LARGE, "b")
-    assert decide(waiting) == ["b"]
+    story = Story(unit("a", LARGE))
+    story.decide(refused=[LARGE])
+    story.later(60.0)
+    story.decide()
+    story.come(unit("b", LARGE))
+    assert story.decide() == ["b"]
 
 
 def test_who_never_fits_does_not_keep_new_pods_waiting() -> None:
-    waiting = queue((HUGE, "a"))
-    decide(waiting, refused=[HUGE])
-    order = []
+    """However often something wakes it: one that has just failed lets others pass."""
+    story = Story(unit("a", HUGE, 100))
+    story.decide(refused=[HUGE])
     for name in ("b", "c", "d"):
-        waiting.wake()
-        waiting.add(LARGE, name)
-        for _ in range(2):
-            asked = waiting.next()
-            assert asked is not None
-            order.append(asked[1])
-            if asked[0] == HUGE:
-                waiting.park()
-            else:
-                waiting.placed()
-    assert order.count("a") == 3
-    assert [name for name in order if name != "a"] == ["b", "c", "d"]
+        story.come(unit(name, LARGE))
+        story.later(0.0)
+        assert story.decide(refused=[HUGE], most=1) == [name]

@@ -1,0 +1,45 @@
+"""Why pods still wait at the end of a simulation, in the scheduler's own words, asked once for each workload.
+
+`simulate/simulation.py` asks when a run is over or interrupted; `comparison_text.py` and `page.py` show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bayplan.explain.stages import in_one_sentence, stages_of
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.cycle import schedule_one
+from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
+from bayplan.simulate.gangs import SimulatedGang
+from bayplan.simulate.run import Waiting
+from bayplan.simulate.waiting import WaitingUnit
+
+
+def reasons_to_wait(scheduler: GangScheduler, units: Iterable[WaitingUnit]) -> tuple[Waiting, ...]:
+    """How many pods of each workload wait, and why the first of them does; pods that stand alone before gangs."""
+    of_workload: dict[tuple[bool, str], list[WaitingUnit]] = {}
+    for unit in units:
+        of_workload.setdefault((unit.gang is not None, unit.pods[0][0].workload.name), []).append(unit)
+    return tuple(
+        Waiting(name, sum(len(unit.pods) for unit in found), _reason(scheduler, found[0]))
+        for (_, name), found in sorted(of_workload.items(), key=lambda entry: entry[0][0])
+    )
+
+
+def _reason(scheduler: GangScheduler, unit: WaitingUnit) -> str:
+    return _of_pod(scheduler, unit.pods[0][1]) if unit.gang is None else _of_gang(scheduler, unit.gang)
+
+
+def _of_gang(scheduler: GangScheduler, gang: SimulatedGang) -> str:
+    if not gang.complete:
+        return "not all pods of the gang have arrived"
+    return schedule_gang(scheduler, gang.as_gang()).bound
+
+
+def _of_pod(scheduler: GangScheduler, pod: Pod) -> str:
+    decision = schedule_one(scheduler.state, pod, scheduler.profile, scheduler.answers)
+    if decision.shortfall is None:
+        return decision.held_back or "is about to be placed"
+    stages = stages_of(decision.shortfall, scheduler.state.classes.of(pod), scheduler.profile)
+    return in_one_sentence(decision.shortfall, stages)
