@@ -309,6 +309,22 @@ def test_a_report_that_somebody_deletes_is_written_again(plane: ControlPlane, vi
         wait_until(lambda: shows(plane, virtual), "it is there again")
 
 
+def test_a_report_that_somebody_changes_is_put_right_but_not_for_an_annotation(
+    plane: ControlPlane, virtual: VirtualNode
+) -> None:
+    with agent_program(virtual, plane.kubeconfig, "--interval=500ms") as agent:
+        agent.wait_until_ready()
+        plane.api.patch(f"{REPORTS}/n1", {"metadata": {"annotations": {STALE_SINCE: "2026-01-01T00:00:00Z"}}})
+        looked = agent.metric("bayplan_agent_scans_total")
+        wait_until(lambda: agent.metric("bayplan_agent_scans_total") > looked + 4, "it has looked several times")
+        assert agent.metric("bayplan_agent_writes_total") == 1
+        plane.api.patch(f"{REPORTS}/n1", {"zones": []})
+        wait_until(lambda: shows(plane, virtual), "the zones are there again")
+        wait_until(lambda: trouble(agent, "report") == 0, "nobody changes it any more")
+        assert agent.metric('bayplan_agent_writes_total{reason="again"}') == 1
+        assert agent.log.count("somebody else changed the report (") == 1
+
+
 # -- rights ----------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayplan.kube.client import KubeClient
-from bayplan.kube.decoding import decoder_of
 from bayplan.kube.resources import PODS
 from bayplan.kube.watch import WatchSettings, _watch
 from tests.helpers import Json
@@ -53,7 +52,7 @@ async def known_in_the_end(pieces: list[bytes]) -> tuple[dict[str, str], str]:
     """What a receiver knows of each pod, and the version to go on from."""
     known: dict[str, str] = {}
     version = "0"
-    watch = _watch(_InPieces(pieces), "/api/v1/pods", {}, "0", decoder_of(PODS), WatchSettings())
+    watch = _watch(_InPieces(pieces), PODS, PODS.path(), {}, "0", WatchSettings())
     async with aclosing(watch):
         async for said in watch:
             for change in said.changes:

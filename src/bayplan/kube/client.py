@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Literal
 
+import msgspec
+
 from bayplan.kube.backoff import Backoff
 from bayplan.kube.decoding import NOT_JSON, Listed, ResourceDecoder, decoder_of
 from bayplan.kube.meta_v1 import T
@@ -40,7 +42,14 @@ class KubeClient(Transport):
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """One object. Raises msgspec.ValidationError if it is not of its kind's shape."""
         decoder: ResourceDecoder[T] = decoder_of(resource)
-        return decoder.one(await _read(self, resource.path(namespace, name)))
+        path = resource.path(namespace, name)
+        data = await _read(self, path, accept=resource.accept())
+        try:
+            return decoder.one(data)
+        except msgspec.ValidationError:
+            raise
+        except NOT_JSON as error:
+            raise Unreachable(f"GET {path}: the answer is not an object: {error}: {data[:80]!r}") from None
 
     async def list(
         self,
@@ -106,7 +115,9 @@ class KubeClient(Transport):
         if force:
             query["force"] = "true"
         path = resource.path(namespace, name, subresource)
-        return await self.request("PATCH", path, body=body, query=query, content_type=_PATCH_TYPES[kind])
+        return await self.request(
+            "PATCH", path, body=body, query=query, content_type=_PATCH_TYPES[kind], accept=resource.accept()
+        )
 
     async def delete(
         self,
@@ -159,7 +170,7 @@ async def _list_once(
     ticket = ""
     while True:
         asked = {**query, **({"limit": str(limit)} if limit else {}), **({"continue": ticket} if ticket else {})}
-        data = await _read(client, path, asked)
+        data = await _read(client, path, asked, accept=resource.accept(many=True))
         try:
             items, broken, head = decoder.page(data)
         except NOT_JSON as error:
@@ -172,12 +183,12 @@ async def _list_once(
             return listed
 
 
-async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None = None) -> bytes:
+async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None = None, *, accept: str) -> bytes:
     """Read, and try again a few times where time may heal the trouble."""
     backoff = Backoff(first=FIRST_WAIT, longest=2.0)
     for _ in range(READ_ATTEMPTS - 1):
         try:
-            return await client.request("GET", path, query=query)
+            return await client.request("GET", path, query=query, accept=accept)
         except Unreachable:
             delay = backoff.after_failure()
         except ApiError as error:
@@ -185,4 +196,4 @@ async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None =
                 raise
             delay = max(backoff.after_failure(), error.retry_after or 0)
         await asyncio.sleep(delay)
-    return await client.request("GET", path, query=query)
+    return await client.request("GET", path, query=query, accept=accept)

@@ -11,6 +11,8 @@ from msgspec import Raw, Struct, field
 
 from bayplan.kube.core_v1 import Metadata, WireStruct
 
+JSON = "application/json"
+
 
 class WireObject(Protocol):
     """Any object of the API, reduced to a wire struct."""

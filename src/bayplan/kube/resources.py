@@ -24,20 +24,21 @@ from bayplan.kube import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import Namespace, Node, Pod
-from bayplan.kube.meta_v1 import T
+from bayplan.kube.meta_v1 import JSON, T
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """A kind of object: where the API server keeps it and what it decodes into."""
+    """A kind of object: where the API server keeps it and what it decodes into. `metadata_only`: nothing else of it is sent."""
 
     api_version: str
     plural: str
     kind: str
     type: type[T]
     namespaced: bool = True
+    metadata_only: bool = False
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The path below the server's address: of all objects, of a namespace's, of one, or of a part of one.
@@ -54,6 +55,12 @@ class Resource(Generic[T]):
         if subresource is not None:
             parts.append(subresource)
         return "/".join(parts)
+
+    def accept(self, *, many: bool = False) -> str:
+        """The form of an answer that the API server is asked for; whole objects where it does not know how to leave anything out."""
+        if not self.metadata_only:
+            return JSON
+        return f"{JSON};as=PartialObjectMetadata{'List' if many else ''};g=meta.k8s.io;v=v1,{JSON}"
 
     def __str__(self) -> str:
         """As users write it: `pods`, `noderesourcetopologies.topology.node.k8s.io`."""

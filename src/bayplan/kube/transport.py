@@ -30,7 +30,7 @@ from bayplan.kube.access import Access
 from bayplan.kube.credentials import AccessError, Credential
 from bayplan.kube.decoding import status_of
 from bayplan.kube.flow_control import TokenBucket
-from bayplan.kube.meta_v1 import Status
+from bayplan.kube.meta_v1 import JSON, Status
 
 READ_BUFFER = 1 << 20
 CLOSING = 0.01  # seconds
@@ -88,10 +88,11 @@ class Transport:
         *,
         query: Mapping[str, str] | None = None,
         body: object = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> bytes:
         """One request of any kind, tried once; the answer's body."""
-        request = _Request(verb, self._url(path, query), _encoded(body), content_type)
+        request = _Request(verb, self._url(path, query), _encoded(body), content_type, accept)
         response = await self._open(self._requests, request, self._patience)
         try:
             async with response:
@@ -101,10 +102,10 @@ class Transport:
 
     @asynccontextmanager
     async def watch(
-        self, path: str, query: Mapping[str, str], *, silence: float
+        self, path: str, query: Mapping[str, str], *, silence: float, accept: str = JSON
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """Open a watch and give what arrives, as it arrives; Unreachable after `silence` seconds without a byte."""
-        request = _Request("GET", self._url(path, {**query, "watch": "true"}))
+        request = _Request("GET", self._url(path, {**query, "watch": "true"}), accept=accept)
         # A watch has no end; only its silence is limited.
         patience = ClientTimeout(total=None, sock_connect=self._patience.total, sock_read=silence)
         response = await self._open(self._watches, request, patience)
@@ -161,7 +162,9 @@ class Transport:
     async def _send(
         self, session: aiohttp.ClientSession, request: _Request, patience: ClientTimeout, shown: Credential
     ) -> aiohttp.ClientResponse:
-        headers = {"Content-Type": request.content_type} if request.body is not None else {}
+        headers = {"Accept": request.accept}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
         if shown.authorization is not None:
             headers["Authorization"] = shown.authorization
         response = await session.request(
@@ -184,7 +187,8 @@ class _Request:
     verb: str
     url: URL
     body: bytes | None = None
-    content_type: str = "application/json"
+    content_type: str = JSON
+    accept: str = JSON
 
     def __str__(self) -> str:
         return f"{self.verb} {self.url.path}"
@@ -238,7 +242,6 @@ def _session(access: Access, connections: int) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=[
             ("User-Agent", f"bayplan/{__version__}"),
-            ("Accept", "application/json"),
             ("Accept-Encoding", "identity"),  # packing costs both sides more than a local network does
             *access.headers,
         ],

@@ -80,7 +80,6 @@ async def follow(
 
     With `forbidden_is_absent` a resource that may not be listed counts as one that is not installed: for what somebody can do without.
     """
-    decoder: ResourceDecoder[T] = decoder_of(resource)
     path = resource.path(namespace)
     query = selectors(label_selector, field_selector)
     backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
@@ -99,7 +98,7 @@ async def follow(
                 )
                 version, absent = listed.resource_version, False
                 yield listed
-            async with aclosing(_watch(client, path, query, version, decoder, settings)) as watch:
+            async with aclosing(_watch(client, resource, path, query, version, settings)) as watch:
                 async for said in watch:
                     version = said.resource_version or version
                     if said.changes or said.broken:
@@ -129,13 +128,14 @@ async def follow(
 
 async def _watch(
     client: KubeClient,
+    resource: Resource[T],
     path: str,
     query: dict[str, str],
     version: str,
-    decoder: ResourceDecoder[T],
     settings: WatchSettings,
 ) -> AsyncGenerator[WatchLines[T], None]:
     """One watch, from `version` to its end; what each read of the socket brought."""
+    decoder: ResourceDecoder[T] = decoder_of(resource)
     loop = asyncio.get_running_loop()
     opened_at = loop.time()
     asked = {
@@ -146,7 +146,10 @@ async def _watch(
     }
     start_of_line = b""
     nothing = True
-    async with client.watch(path, asked, silence=settings.silence) as chunks, aclosing(chunks):
+    async with (
+        client.watch(path, asked, silence=settings.silence, accept=resource.accept()) as chunks,
+        aclosing(chunks),
+    ):
         async for chunk in chunks:
             end = chunk.rfind(b"\n") + 1
             if end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,25 @@ async def test_an_object_comes_back_typed() -> None:
         assert (await client.get(PODS, "upf-0", "telco")).spec.node_name == "worker-3"
         assert client.counts == {("GET", 200): 1}
         assert server.asked[0].headers["User-Agent"].startswith("bayplan/")
+
+
+@asynchronous
+async def test_of_some_resources_only_the_metadata_is_asked_for() -> None:
+    heads = replace(PODS, metadata_only=True)
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("GET", ALL_PODS, listing(["upf-0"]))
+        server.answers("GET", UPF, says(named("upf-0")))
+        server.answers("PATCH", UPF, says(named("upf-0")))
+        await client.list(heads)
+        await client.get(heads, "upf-0", "telco")
+        await client.patch(heads, "upf-0", {}, "telco")
+        await client.get(PODS, "upf-0", "telco")
+    assert [asked.headers["Accept"] for asked in server.asked] == [
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+        "application/json",
+    ]
 
 
 @asynchronous
@@ -203,6 +223,9 @@ async def test_a_proxy_that_answers_instead_is_told_from_the_api_server() -> Non
     async with ScriptedServer() as server, server.client() as client:
         server.answers("GET", UPF, says_text("<html>Bad Request</html>", status=400))
         with pytest.raises(ApiError, match="400 Bad Request: the answer is not the API server's: <html>Bad Request"):
+            await client.get(PODS, "upf-0", "telco")
+        server.answers("GET", UPF, says_text("<html>Welcome</html>"))
+        with pytest.raises(Unreachable, match=r"not an object.*Welcome"):
             await client.get(PODS, "upf-0", "telco")
         server.answers("GET", ALL_PODS, says_text("<html>Welcome</html>"))
         with pytest.raises(Unreachable, match=r"not a list.*Welcome"):

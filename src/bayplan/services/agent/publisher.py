@@ -3,7 +3,7 @@
 In come reports (`offer`), one for each look at the node; out go server-side applies of the newest one. A report that says the same as the one that
 the server has is dropped until the heartbeat is due; then it is written with its newer moment (`bayplan.io/made-at`), so that readers can tell a node
 on which nothing happens from an agent that is gone. A look that failed offers nothing, so a heartbeat always means: looked, and it is still so.
-A report that somebody has deleted is missed with the next round of `watch_over`, and written again.
+A report that somebody has deleted or changed is found out with the next round of `watch_over`, which asks for no more than its head, and written again.
 
 The API server may be away for minutes, the kind may not be installed, rights may be missing: each is told once (`troubles.py`) and tried again with
 growing pauses; what is written in the end is the newest report, not all that there were.
@@ -21,7 +21,7 @@ import msgspec
 
 from bayplan.kube.backoff import Backoff
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
-from bayplan.services.agent.heads import NODE_HEADS, REPORT_HEADS
+from bayplan.services.agent.heads import NODE_HEADS, REPORT_HEADS, Head, head_of, last_writer
 from bayplan.services.agent.report import Document, substance
 from bayplan.services.agent.settings import HEARTBEAT
 from bayplan.services.agent.troubles import Troubles
@@ -32,7 +32,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 JITTER = 0.1  # of the heartbeat, and of the rounds in which the report is looked for
 START_SPREAD = 2.0  # seconds over which agents that start together write their first report
-API, NODE = "api", "node"
+API, NODE, REPORT = "api", "node", "report"
 # Whoever is without a kind or without the right to write it, by apiVersion's group: what helps.
 INSTALL = {
     "topology.node.k8s.io": "install deploy/crds/noderesourcetopologies.topology.node.k8s.io.yaml",
@@ -82,6 +82,7 @@ class Publisher:
         self._written_substance: bytes | None = None
         self._next_heartbeat = 0.0
         self._asked_to_wait = 0.0
+        self._head: Head | None = None  # of what was written, as the server answered
         self.written: Written | None = None
 
     @property
@@ -111,17 +112,34 @@ class Publisher:
             await self.look_for_report()
 
     async def look_for_report(self) -> None:
-        """Write the report again if the server has it no more: somebody deleted it, or it went with a node that was registered anew."""
-        if self.written is None or self._newest is None or self.waits:
+        """Write the report again if the server's is not ours: somebody deleted or changed it, or it went with a node that was registered anew."""
+        written = self.written
+        if written is None or self._newest is None or self._has_gone_on(written):
             return
         try:
-            await self._client.get(REPORT_HEADS[self._newest["apiVersion"]], self._node)
+            found = await self._client.get(REPORT_HEADS[self._newest["apiVersion"]], self._node)
         except ApiError as error:
-            if error.status == 404:
-                self.doubt()
-                self.offer(self._newest)
+            if error.status != 404:
+                return
+            found = None
         except Unreachable:
-            pass  # the next write tells about it
+            return  # the next write tells about it
+        if self._has_gone_on(written):
+            return
+        if found is None:
+            self._troubles.note(REPORT, "deleted", "the report is gone from the API server: it is written again")
+        elif self._head is not None and not found.is_same_as(self._head):
+            who = last_writer(found)
+            self._troubles.note(REPORT, "changed", f"somebody else changed the report ({who}): it is written again")
+        else:
+            self._troubles.over(REPORT)
+            return
+        self.doubt()
+        self.offer(self._newest)
+
+    def _has_gone_on(self, since: Written) -> bool:
+        """Whether another report waits, is on its way, or came there since."""
+        return self.waits or self.written is not since
 
     def _is_due(self, document: Document) -> bool:
         if self._again or substance(document) != self._written_substance:
@@ -151,7 +169,7 @@ class Publisher:
         try:
             await self._find_owner()
             body = self._owned(document)
-            await self._client.patch(
+            answer = await self._client.patch(
                 REPORT_HEADS[document["apiVersion"]],
                 self._node,
                 body,
@@ -167,6 +185,7 @@ class Publisher:
             self._troubles.note(NODE, "missing", str(error))
             return False
         self._troubles.over(API)
+        self._head = head_of(answer)
         self._remember(document, before, len(body))
         return True
 

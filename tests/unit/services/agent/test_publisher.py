@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from bayplan.kube.client import KubeClient, Unreachable
-from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.resources import Resource
-from bayplan.services.agent.heads import Head
+from bayplan.services.agent.heads import Head, HeadMetadata, Managed
 from bayplan.services.agent.publisher import FIELD_MANAGER, Publisher, Written
 from bayplan.services.agent.troubles import Troubles
 from tests.helpers import Json
@@ -43,6 +42,8 @@ class Server:
         self.node_trouble: Exception | None = None
         self.report_trouble: Exception | None = None
         self.uid = "uid-1"
+        self.generation = 0
+        self.writers = [Managed(FIELD_MANAGER, "2026-01-01T00:00:00Z")]
         self.delay = 0.0
         self.writes: list[tuple[float, Json]] = []
         self.how: list[Json] = []
@@ -51,10 +52,19 @@ class Server:
         if resource.kind != "Node":
             if self.report_trouble is not None:
                 raise self.report_trouble
-            return Head(metadata=Metadata(name=name))
+            return self._head()
         if self.node_trouble is not None:
             raise self.node_trouble
-        return Head(metadata=Metadata(name=name, uid=self.uid))
+        return Head(metadata=HeadMetadata(name=name, uid=self.uid))
+
+    def _head(self) -> Head:
+        """Of the report."""
+        return Head(HeadMetadata(name="n1", generation=self.generation, managed_fields=self.writers))
+
+    def change(self, by: str) -> None:
+        """Somebody else writes to the report."""
+        self.generation += 1
+        self.writers.append(Managed(by, f"2026-01-01T00:00:{len(self.writers):02}Z"))
 
     async def patch(self, resource: Any, name: str, body: bytes, **how: Any) -> bytes:
         await asyncio.sleep(self.delay)
@@ -62,7 +72,8 @@ class Server:
             raise self.trouble
         self.writes.append((now(), msgspec.json.decode(body)))
         self.how.append({"path": resource.path(None, name), **how})
-        return b"{}"
+        self.generation += 1
+        return msgspec.json.encode(self._head())
 
     @property
     def amounts(self) -> list[int]:
@@ -79,8 +90,10 @@ Story = Callable[[Publisher, Server], Coroutine[Any, Any, None]]
 class Told:
     """What came of a story."""
 
-    def __init__(self, story: Story, heartbeat: float = 300.0, chance: float = 0.5) -> None:
-        self.server = Server()
+    def __init__(
+        self, story: Story, heartbeat: float = 300.0, chance: float = 0.5, server: Server | None = None
+    ) -> None:
+        self.server = server or Server()
         self.troubles = Troubles(clock=lambda: 0.0)
         self.written: list[Written] = []
 
@@ -330,6 +343,45 @@ def test_a_report_that_somebody_deleted_is_missed_and_written_again(
     assert told.reasons == reasons
     owners = [document["metadata"]["ownerReferences"][0]["uid"] for _, document in told.server.writes]
     assert owners == ["uid-1", "uid-2"][: len(reasons)]
+
+
+def test_a_report_that_somebody_else_changes_is_written_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Another agent on the same node, which is stopped in the end."""
+
+    async def story(publisher: Publisher, server: Server) -> None:
+        watching = asyncio.create_task(publisher.watch_over(60))
+        publisher.offer(report(free=4))
+        await asyncio.sleep(30)
+        for _ in range(3):
+            server.change(by="nfd-topology-updater")
+            await asyncio.sleep(60)
+        await asyncio.sleep(60)
+        watching.cancel()
+
+    caplog.set_level(logging.INFO)
+    told = Told(story, heartbeat=0)
+    assert told.reasons == ["first", "again", "again", "again"]
+    assert told.troubles.counts["report", "changed"] == 3
+    assert caplog.text.count("somebody else changed the report (nfd-topology-updater): it is written again") == 1
+    assert caplog.text.count("works again") == 1
+
+
+def test_a_report_that_was_written_while_it_was_looked_for_is_not_mistaken_for_a_strangers() -> None:
+    class Slow(Server):
+        async def get(self, resource: Resource[Head], name: str) -> Head:
+            found = await super().get(resource, name)
+            await asyncio.sleep(10)
+            return found
+
+    async def story(publisher: Publisher, server: Server) -> None:
+        watching = asyncio.create_task(publisher.watch_over(60))
+        publisher.offer(report(free=4))
+        await asyncio.sleep(65)
+        publisher.offer(report(free=3))
+        await asyncio.sleep(100)
+        watching.cancel()
+
+    assert Told(story, server=Slow()).reasons == ["first", "changed"]
 
 
 def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> None:
