@@ -108,9 +108,19 @@ class Gang:
         return {pod_key(pod): next(free) for pod in self.pods}
 
     @property
+    def levels(self) -> list[str]:
+        """The levels that the gang asks for, each once."""
+        asked = (
+            level
+            for group in self.whole.every_group()
+            for level in (group.required, group.preferred, *(each.level for each in group.slices))
+        )
+        return list(dict.fromkeys(level for level in asked if level))
+
+    @property
     def names_levels(self) -> bool:
         """True if the gang asks for any level of a tree."""
-        return any(group.required or group.preferred or group.slices for group in self.whole.every_group())
+        return bool(self.levels)
 
     @cached_property
     def speaks_of_neighbours(self) -> bool:

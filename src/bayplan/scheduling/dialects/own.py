@@ -1,14 +1,22 @@
-"""bayplan's own PodGroup (`bayplan.io/v1alpha1`), with pods that name it by label: `scheduling/gang_members.py` as a dialect."""
+"""bayplan's own PodGroup (`bayplan.io/v1alpha1`), with pods that name it by label: `scheduling/gang_members.py` as a dialect.
+
+It names its Topology itself. One that the pod grouper made from a Kubernetes Workload may name none: there a level is any node label, as everywhere in Kubernetes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
-from bayplan.scheduling.dialects.dialect import OWN, Dialect, Topologies
+from bayplan.scheduling.dialects.dialect import OWN, Dialect, Topologies, topology_for
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import POD_GROUP, Incomplete, gang_of_members, was_complete
+
+# On a PodGroup that the pod grouper made: the Kubernetes Workload that its minimum and its levels are from.
+KUBERNETES_WORKLOAD = "bayplan.io/workload"
 
 
 def group_named(pod: Pod) -> str:
@@ -16,9 +24,14 @@ def group_named(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get(POD_GROUP, "")
 
 
-def gang_of(written: PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Incomplete:
-    """The gang of a PodGroup and its pods; it names its Topology itself."""
-    return gang_of_members(written, pods)
+def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
+    """The gang of a PodGroup and its pods."""
+    gang = gang_of_members(written, pods)
+    by_label = KUBERNETES_WORKLOAD in (written.metadata.annotations or {}) and not written.spec.topology
+    if isinstance(gang, Incomplete) or not by_label:
+        return gang
+    at = ObjectPath.of(written).child("spec").child("required")
+    return replace(gang, topology=topology_for(written.metadata, gang.levels, topologies, at))
 
 
 def complete_since(written: object) -> str:

@@ -41,6 +41,9 @@ class KubernetesWorkloads:
             if not self._about[key]:
                 del self._about[key]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
     def names(self) -> list[str]:
         """Those that are known, as `namespace/name`."""
         return list(self._by_name)

@@ -1,8 +1,8 @@
 """Which gang a pod belongs to: the way in to this folder.
 
-    outcome = group_for(pod, owners, settings, answers)
+    outcome = group_for(pod, owners, settings, answers, workloads)
 
-In come a pod, its owners as the API server has them (the nearest first, the top owner last) and the settings; out comes a `Grouping`: the PodGroup that
+In come a pod, its owners as the API server has them (the nearest first, the top owner last), the settings and Kubernetes' Workloads; out comes a `Grouping`: the PodGroup that
 should exist and the pod's place in it, or that the pod stands alone, or what is wrong and keeps it waiting. Where one more object must be known, a
 `Question` comes out instead (`questions.py`). The same pod and owners give the same outcome always.
 """
@@ -20,6 +20,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import field_and_problem
 from bayplan.scheduling.dialects.dialect import OWN
 from bayplan.scheduling.dialects.table import DIALECTS
+from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping import grove, loose_pods
 from bayplan.scheduling.grouping.annotations import asks
@@ -27,7 +28,8 @@ from bayplan.scheduling.grouping.grouping import Grouping, Problem, Refused
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
 from bayplan.scheduling.grouping.kai.table import kai_group_for
 from bayplan.scheduling.grouping.kinds import KNOWN
-from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of, pod_group, spec_of
+from bayplan.scheduling.grouping.kubernetes_workload import is_asked_for, with_templates
+from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of, pod_group
 from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, metadata_of, raw_pod
 from bayplan.scheduling.grouping.rules import ASKED, Rule, Rules, rules_by_kind
@@ -62,17 +64,19 @@ def group_for(
     owners: Sequence[RawObject],
     settings: GroupingSettings | None = None,
     answers: Answers | None = None,
+    workloads: KubernetesWorkloads | None = None,
 ) -> Grouping | Question:
     """The gang of a pod, or the question that must be answered first."""
     settings = settings or GroupingSettings()
     answers = {} if answers is None else answers
+    workloads = workloads or KubernetesWorkloads()
     member = raw_pod(pod)
     try:
         if settings.mode == "kai":
             return kai_group_for(member, owners, settings.kai, answers)
         if named_by_others(pod):
             return Grouping()
-        return _judged(member, owners, settings.rules, answers)
+        return _judged(member, owners, settings.rules, answers, workloads)
     except Unanswered as unanswered:
         return unanswered.question
     except Refused as refused:
@@ -104,21 +108,28 @@ def named_by_others(pod: Pod | RawObject) -> bool:
     return any(dialect.group_named(wire) for dialect in DIALECTS if dialect.name != OWN)
 
 
-def _judged(pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: Answers) -> Grouping:
+def _judged(
+    pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: Answers, workloads: KubernetesWorkloads
+) -> Grouping:
     if grove.gang_name(pod):
         return _unless_named_otherwise(pod, grove.grouping_of(pod, owners, answers))
     if loose_pods.spark_application(pod):
-        return _gang(pod, loose_pods.spark_workload(pod, owners))
+        return _gang(pod, owners, loose_pods.spark_workload(pod, owners), workloads)
     if not owners or any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
         return Grouping()
-    if gang_rule(owners, rules).gang == ASKED and not any(asks(annotations_of(thing)) for thing in (pod, *owners)):
+    is_asked = any(asks(annotations_of(thing)) for thing in (pod, *owners))
+    if gang_rule(owners, rules).gang == ASKED and not is_asked and not is_asked_for(owners, _home(pod), workloads):
         return Grouping()  # before anything is counted: what nobody asks about may say what it likes
-    return _gang(pod, workload_of(owners, rules))
+    return _gang(pod, owners, workload_of(owners, rules), workloads)
 
 
-def _gang(pod: RawObject, workload: Workload) -> Grouping:
+def _home(pod: RawObject) -> str:
+    return Reference.of(pod).namespace or "default"
+
+
+def _gang(pod: RawObject, owners: Sequence[RawObject], workload: Workload, workloads: KubernetesWorkloads) -> Grouping:
     """The gang of a workload, if it is one."""
-    asked = asked_of(workload, pod)
+    workload, asked = with_templates(workload, asked_of(workload, pod), owners, _home(pod), workloads)
     if asked.gang is False or (asked.gang is None and workload.rule.gang == ASKED):
         return Grouping(problems=tuple(replace(problem, holds=False) for problem in asked.problems))
     if any(problem.holds for problem in asked.problems):
@@ -128,7 +139,7 @@ def _gang(pod: RawObject, workload: Workload) -> Grouping:
     index = index_of(part, pod)
     place = place_of(workload, asked, part, index, about)
     namespace = about.namespace or workload.about.namespace
-    wanted = pod_group(workload, spec_of(workload, asked), namespace, _which(workload, pod))
+    wanted = pod_group(workload, asked, namespace, _which(workload, pod))
     rank = index if index is None or workload.rule.ranks_of_whole else part.first_rank + index
     labels = {POD_GROUP: wanted.metadata.name}
     if place:

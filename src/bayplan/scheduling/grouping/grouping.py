@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 
 from bayplan.scheduling.grouping.raw import RawObject, Reference, shown
 
+# Why an event is written: an object says what cannot be meant, or what bayplan does not do.
+INVALID_GROUP = "InvalidGroup"
+NOT_SUPPORTED = "NotSupported"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something an object says that cannot be meant: where, what, and what is allowed.
 
-    One that `holds` keeps the pods waiting until it is mended; the others are remarks.
+    One that `holds` keeps the pods waiting until it is mended; the others are remarks. `reason` is that of the event.
     """
 
     about: Reference
@@ -24,6 +28,7 @@ class Problem:
     value: object
     allowed: str
     holds: bool = True
+    reason: str = INVALID_GROUP
 
     def __str__(self) -> str:
         value = "" if self.value is None else f"{shown(self.value)} "

@@ -17,6 +17,7 @@ from msgspec.structs import replace as replaced
 
 from bayplan.kube.core_v1 import Metadata, OwnerReference
 from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
+from bayplan.scheduling.dialects.own import KUBERNETES_WORKLOAD
 from bayplan.scheduling.grouping.annotations import Wishes, WishReader
 from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
@@ -32,11 +33,15 @@ UID_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the annotations of a workload say: about the whole gang, and about each of its parts."""
+    """What the annotations of a workload say: about the whole gang, and about each of its parts.
+
+    `kubernetes_workload` is the name of the Kubernetes Workload that says some of it.
+    """
 
     whole: Wishes
     parts: tuple[Wishes, ...]
     problems: tuple[Problem, ...]
+    kubernetes_workload: str = ""
 
     @property
     def gang(self) -> bool | None:
@@ -140,14 +145,20 @@ def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSp
     return list(found.values())
 
 
-def pod_group(workload: Workload, spec: PodGroupSpec, namespace: str, suffix: str = "") -> PodGroup:
-    """The PodGroup itself, owned by the workload."""
+def pod_group(workload: Workload, asked: Asked, namespace: str, suffix: str = "") -> PodGroup:
+    """The PodGroup itself, owned by the workload; raises `Refused` if its numbers cannot be had."""
     about = workload.about
     labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}
     owner = OwnerReference(api_version=about.api_version, kind=about.kind, name=about.name, uid=about.uid)
-    name = name_of(about, suffix)
-    metadata = Metadata(name=name, namespace=namespace or None, labels=labels or None, owner_references=[owner])
-    return PodGroup(metadata=metadata, spec=spec)
+    notes = {KUBERNETES_WORKLOAD: asked.kubernetes_workload} if asked.kubernetes_workload else None
+    metadata = Metadata(
+        name=name_of(about, suffix),
+        namespace=namespace or None,
+        labels=labels or None,
+        annotations=notes,
+        owner_references=[owner],
+    )
+    return PodGroup(metadata=metadata, spec=spec_of(workload, asked))
 
 
 def name_of(about: Reference, suffix: str = "") -> str:

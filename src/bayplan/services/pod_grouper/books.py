@@ -13,10 +13,13 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Changes, Listed
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.resources import KAI_POD_GROUPS, POD_GROUPS, PODS, Resource
+from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource
+from bayplan.kube.scheduling_v1alpha2 import Workload
 from bayplan.kube.watch import Absent
 from bayplan.scheduling.dialects import kai
+from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
+from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group
 from bayplan.scheduling.grouping.raw import RawObject
@@ -32,13 +35,14 @@ NOT_AS_MEANT = "its PodGroup is not what its owner means; the pod grouper is put
 
 
 class Books:
-    """Pods of some schedulers, and PodGroups of the kind that is written in this mode."""
+    """Pods of some schedulers, PodGroups of the kind that is written in this mode, and Kubernetes' Workloads."""
 
     def __init__(self, settings: GroupingSettings, scheduler_names: Collection[str]) -> None:
         self.settings = settings
         self.resource: Resource[Any] = KAI_POD_GROUPS if settings.mode == "kai" else POD_GROUPS
         self.pods: dict[str, Pod] = {}
         self.groups: dict[str, AnyPodGroup] = {}
+        self.workloads = KubernetesWorkloads()
         self.on_news: Callable[[], None] = lambda: None
         self._scheduler_names = frozenset(scheduler_names)
         self._dialect = dialect_written_as(self.resource.type)
@@ -56,19 +60,27 @@ class Books:
         self._looked_at: set[str] = set()
 
     @property
+    def followed(self) -> tuple[Resource[Any], ...]:
+        """The resources that news are needed about."""
+        return (PODS, self.resource, KUBERNETES_WORKLOADS)
+
+    @property
     def ready(self) -> bool:
-        """True once pods and PodGroups have been listed, or PodGroups are known not to be installed."""
-        return {PODS, self.resource} <= self._listed
+        """True once everything that is followed has been listed, or is known not to be installed."""
+        return set(self.followed) <= self._listed
 
     # -- news -----------------------------------------------------------------------------------------------------
 
     def take(self, resource: Resource[Any], news: News) -> None:
         """Take news over; those about other resources are nothing to us."""
         put: Callable[[Any], None]
+        drop: Callable[[str], None]
         if resource == PODS:
             put, drop, known = self._put_pod, self._drop_pod, list(self.pods)
         elif resource == self.resource:
             put, drop, known = self._put_group, self._drop_group, list(self.groups)
+        elif resource == KUBERNETES_WORKLOADS:
+            put, drop, known = self._put_workload, self.workloads.remove, self.workloads.names()
         else:
             return
         if isinstance(news, Changes):
@@ -88,7 +100,9 @@ class Books:
             self._listed.add(resource)
         self.on_news()
 
-    def _key(self, thing: Pod | AnyPodGroup) -> str:
+    def _key(self, thing: Pod | AnyPodGroup | Workload) -> str:
+        if isinstance(thing, Workload):
+            return full_name(thing.metadata)
         return pod_key(thing) if isinstance(thing, Pod) else key_of(thing)
 
     def _put_pod(self, pod: Pod) -> None:
@@ -139,6 +153,24 @@ class Books:
             self._made.discard(key)
             self._looked_at.discard(key)
             self._disturbed[key] = None
+
+    def _put_workload(self, workload: Workload) -> None:
+        """Pods that wait, and were judged before a Workload came, are judged again; one that a controller made comes before its pods."""
+        is_late = (
+            self.ready and full_name(workload.metadata) not in self.workloads and not workload.metadata.owner_references
+        )
+        self.workloads.put(workload)
+        reference = workload.spec.controller_ref
+        if not is_late or reference is None:
+            return
+        namespace = workload.metadata.namespace or "default"
+        for key, pod in self.pods.items():
+            if (pod.metadata.namespace or "default") == namespace and waits(pod):
+                # Whatever an owner makes is named after it, down to the pod's own owner.
+                owners = pod.metadata.owner_references or ()
+                if any(each.name.startswith(reference.name) for each in owners):
+                    self._alone.discard(pod.metadata.uid)
+                    self._unjudged[key] = None
 
     # -- what PodGroups are to say --------------------------------------------------------------------------------
 

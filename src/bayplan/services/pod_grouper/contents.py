@@ -56,7 +56,7 @@ def says(written: AnyPodGroup, manifest: RawObject) -> bool:
     seen = msgspec.to_builtins(written.metadata)
     return means(written, manifest) and all(
         contains(seen.get(field) or {}, manifest["metadata"].get(field) or {})
-        for field in ("labels", "ownerReferences")
+        for field in ("labels", "annotations", "ownerReferences")
     )
 
 

@@ -210,7 +210,7 @@ class PodGrouper:
     async def _judge(self, pod: Pod, chain: Chain) -> Grouping:
         answers: dict[Question, list[RawObject]] = {}
         for _ in range(MOST_QUESTIONS):
-            outcome = group_for(pod, chain.owners, self.books.settings, answers)
+            outcome = group_for(pod, chain.owners, self.books.settings, answers, self.books.workloads)
             if isinstance(outcome, Grouping):
                 return outcome
             answers[outcome] = await self._owners.answer(outcome)
@@ -286,7 +286,7 @@ class PodGrouper:
     def _tell(self, problems: tuple[Problem, ...]) -> None:
         """Each problem once, on the object that it is about."""
         for problem in problems:
-            self._tell_once(problem.about, "InvalidGroup", str(problem))
+            self._tell_once(problem.about, problem.reason, str(problem))
 
     def _tell_unreadable(self, pod: Pod, chain: Chain) -> None:
         if chain.unreadable:

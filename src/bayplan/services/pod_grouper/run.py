@@ -1,6 +1,6 @@
 """A pod grouper as a program of its own: connection, lease, health, signals.
 
-    follow pods and PodGroups -> hold the lease -> look at pods -> (a signal) release the lease
+    follow pods, PodGroups and Workloads -> hold the lease -> look at pods -> (a signal) release the lease
 
 The scheduler has a grouper built in, which needs none of this: it has the watches and the lease already (`services/scheduler/run.py`).
 """
@@ -19,7 +19,7 @@ from prometheus_client.process_collector import ProcessCollector
 from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.lease import unique_identity
-from bayplan.kube.resources import PODS, Resource
+from bayplan.kube.resources import KUBERNETES_WORKLOADS, PODS, Resource
 from bayplan.kube.watch import follow
 from bayplan.scheduling.grouping.group import GroupingSettings
 from bayplan.scheduling.service_settings import (
@@ -73,7 +73,7 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
             serve_health(
                 options.health_address,
                 live={},
-                ready={"lists": lambda: None if books.ready else "waiting for pods and PodGroups"},
+                ready={"lists": lambda: None if books.ready else "waiting for pods, PodGroups and Workloads"},
                 metrics=lambda: generate_latest(registry),
                 certificate=options.certificate,
             )
@@ -96,7 +96,7 @@ async def _follow_and_lead(
     on_change(leads=False)
     election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
     await until_a_signal(
-        *(_follow(client, each, grouper.books) for each in (PODS, grouper.books.resource)),
+        *(_follow(client, each, grouper.books) for each in grouper.books.followed),
         run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change),
     )
 
@@ -105,7 +105,13 @@ async def _follow(client: KubeClient, resource: Resource[Any], books: Books) -> 
     def on_trouble(text: str) -> None:
         logger.warning("watch in trouble", extra={"resource": str(resource), "problem": text})
 
-    selector = ALIVE if resource == PODS else ""
-    async with aclosing(follow(client, resource, field_selector=selector, on_trouble=on_trouble)) as news:
+    news = follow(
+        client,
+        resource,
+        field_selector=ALIVE if resource == PODS else "",
+        on_trouble=on_trouble,
+        forbidden_is_absent=resource == KUBERNETES_WORKLOADS,
+    )
+    async with aclosing(news):
         async for each in news:
             books.take(resource, each)

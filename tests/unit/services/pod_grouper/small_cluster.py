@@ -19,7 +19,8 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Changes, Listed
 from bayplan.kube.meta_v1 import Change
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.resources import POD_GROUPS, PODS, Resource
+from bayplan.kube.resources import KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource
+from bayplan.kube.scheduling_v1alpha2 import Workload
 from bayplan.scheduling.grouping.group import GroupingSettings
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books
@@ -74,6 +75,7 @@ class SmallCluster:
     owners: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     groups: dict[str, PodGroup] = field(default_factory=dict)
+    workloads: dict[str, Workload] = field(default_factory=dict)
     listeners: list[Books] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
@@ -99,10 +101,18 @@ class SmallCluster:
     def remove_group(self, name: str) -> None:
         self._tell(POD_GROUPS, "DELETED", self.groups.pop(name))
 
+    def put_workload(self, workload: Workload) -> None:
+        self.workloads[workload.metadata.name] = workload
+        self._tell(KUBERNETES_WORKLOADS, "MODIFIED", workload)
+
+    def remove_workload(self, name: str) -> None:
+        self._tell(KUBERNETES_WORKLOADS, "DELETED", self.workloads.pop(name))
+
     def listen(self, books: Books) -> None:
         """Tell books everything there is, and from now on every change."""
         books.take(PODS, Listed(list(self.pods.values()), "1", []))
         books.take(POD_GROUPS, Listed(list(self.groups.values()), "1", []))
+        books.take(KUBERNETES_WORKLOADS, Listed(list(self.workloads.values()), "1", []))
         self.listeners.append(books)
 
     def _tell(self, resource: Resource[Any], kind: Any, thing: Any) -> None:

@@ -9,7 +9,8 @@ from bayplan.kube.core_v1 import Metadata, Pod
 from bayplan.kube.decoding import Changes, Listed
 from bayplan.kube.meta_v1 import Change
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.resources import KAI_POD_GROUPS, NODES, POD_GROUPS, PODS
+from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, NODES, POD_GROUPS, PODS
+from bayplan.kube.scheduling_v1alpha2 import Workload
 from bayplan.kube.watch import Absent
 from bayplan.scheduling.grouping.group import GroupingSettings
 from bayplan.services.pod_grouper.books import Books
@@ -41,12 +42,14 @@ def names(books: Books) -> list[str]:
     return [pod.metadata.name for pod in books.to_look_at()]
 
 
-def test_nothing_is_ready_before_pods_and_groups_are_listed_or_known_to_be_absent() -> None:
+def test_nothing_is_ready_before_pods_groups_and_workloads_are_listed_or_known_to_be_absent() -> None:
     books = books_with()
     assert not books.ready
     books.take(NODES, Listed([], "1", []))
     assert not books.ready
     books.take(POD_GROUPS, Absent(POD_GROUPS))
+    assert not books.ready
+    books.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
     assert books.ready
 
 
@@ -133,3 +136,40 @@ def test_as_kai_does_it_every_pod_has_a_group_and_it_is_kais() -> None:
     books.take(PODS, Listed([pod], "1", []))
     assert (books.resource, names(books)) == (KAI_POD_GROUPS, ["train-0"])
     assert not books.expects_group(pod_of(job(), 0, annotations={"pod-group-name": "pg"}))
+
+
+def workload(about: str = "train", **metadata: object) -> Workload:
+    written = {"name": "plan", "namespace": "ml", **metadata}
+    reference = {"apiGroup": "batch", "kind": "Job", "name": about}
+    return msgspec.convert({"metadata": written, "spec": {"controllerRef": reference}}, Workload)
+
+
+@pytest.mark.parametrize(
+    "late, looked_at",
+    [
+        (workload(), ["train-0"]),
+        (workload("other"), []),
+        (workload(namespace="web"), []),
+        (workload(ownerReferences=[{"kind": "Job", "name": "train", "uid": "uid-train"}]), []),
+    ],
+    ids=["about their owner", "about another", "in another namespace", "made by a controller"],
+)
+def test_pods_that_wait_are_looked_at_again_when_a_workload_comes(late: Workload, looked_at: list[str]) -> None:
+    pod = pod_of(job(), 0)
+    books = books_with(pod)
+    books.take(POD_GROUPS, Listed([], "1", []))
+    books.take(KUBERNETES_WORKLOADS, Listed([], "1", []))
+    list(books.to_look_at())
+    books.stands_alone(pod)
+    books.take(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], []))
+    assert (names(books), books.expects_group(pod)) == (looked_at, bool(looked_at))
+    books.take(KUBERNETES_WORKLOADS, Changes([Change("MODIFIED", late)], []))
+    assert names(books) == []
+
+
+def test_workloads_that_are_not_in_the_next_list_are_gone() -> None:
+    books = books_with()
+    books.take(KUBERNETES_WORKLOADS, Listed([workload()], "1", []))
+    assert books.workloads.names() == ["ml/plan"]
+    books.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
+    assert books.workloads.names() == []

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodGroupSpec
+from bayplan.kube.scheduling_v1alpha2 import Workload
 from tests.unit.services.edges.small_server import in_virtual_time, refusal
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
 
@@ -416,3 +417,54 @@ async def test_a_bug_that_one_pod_brings_to_light_stops_nobody_else() -> None:
     with grouper_at_work(cluster):
         await asyncio.sleep(5)
     assert set(cluster.labelled().values()) == {GROUP, ""}
+
+
+def workload(minimum: int, level: str = "example.com/block") -> Workload:
+    """A Kubernetes Workload about the Job."""
+    template = {
+        "name": "all",
+        "schedulingPolicy": {"gang": {"minCount": minimum}},
+        "schedulingConstraints": {"topology": [{"key": level}]},
+    }
+    reference = {"apiGroup": "batch", "kind": "Job", "name": "train"}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "plan", "namespace": "ml", "uid": "uid-plan"},
+            "spec": {"controllerRef": reference, "podGroupTemplates": [template]},
+        },
+        Workload,
+    )
+
+
+@story
+async def test_a_kubernetes_workload_asks_for_its_job_and_when_it_goes_nobody_does() -> None:
+    cluster, heard = SmallCluster(), Heard()
+    cluster.put_owner(job(annotations={}))
+    for index in range(3):
+        cluster.put_pod(pod_of(job(), index))
+    with grouper_at_work(cluster, heard):
+        await asyncio.sleep(1)
+        assert len(heard.alone) == 3
+        cluster.put_workload(workload(2))
+        await asyncio.sleep(1)
+        assert set(cluster.labelled().values()) == {GROUP}
+        assert cluster.groups[GROUP].spec == PodGroupSpec(required="example.com/block", size=3, minimum=2)
+        assert cluster.groups[GROUP].metadata.annotations == {"bayplan.io/workload": "plan"}
+        cluster.remove_workload("plan")
+        await asyncio.sleep(30)
+    assert set(cluster.labelled().values()) == {""}
+
+
+@story
+async def test_what_is_wrong_with_a_workload_is_an_event_on_it_and_the_pods_wait() -> None:
+    cluster, heard = SmallCluster(), Heard()
+    cluster.put_owner(job(annotations={}))
+    cluster.put_workload(workload(4))
+    cluster.put_pod(pod_of(job(), 0))
+    with grouper_at_work(cluster, heard):
+        await asyncio.sleep(30)
+    field = "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount"
+    told = f"Workload ml/plan: {field}: 4 is more than the pods of Job ml/train; there are 3"
+    assert heard.events == [f"Workload plan InvalidGroup: {told}"]
+    assert heard.held[0] == f"train-0: the pod grouper cannot tell its gang: {told}"
+    assert cluster.written == []
