@@ -1,16 +1,13 @@
-"""The node agent on a real API server: the loop closed, trouble outlived, rights no larger than needed, reports cleared away.
+"""The node agent on a real API server, as the program that users run: it follows its kubelet, outlives trouble, has no right too many, clears away.
 
-The kubelet is virtual and serves a real socket (`tests/virtual_node.py`); the agent runs in this process where every step is looked at, else as the
-program that users run.
+The kubelet is virtual and serves a real socket (`tests/virtual_node.py`). `test_agent_closes_the_loop.py` looks at thousands of single steps.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -20,38 +17,35 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.access import find_access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from bayplan.kube.watch import Changes, Listed, follow
-from bayplan.services.agent.agent import Agent
 from bayplan.services.agent.gc import STALE_SINCE, Collector
-from bayplan.services.agent.metrics import AgentMetrics
-from bayplan.services.agent.own_pods import KnownPods
-from bayplan.services.agent.publisher import Publisher
-from bayplan.services.agent.scanner import Scanner
-from bayplan.services.agent.troubles import Troubles
-from tests.closed_loop import any_kubelet, free_of, live, settings_for, zones_in
-from tests.helpers import GPU, Json, node
+from tests.closed_loop import free_of, zones_in
+from tests.helpers import GPU, node
+from tests.kubernetes.agents import (
+    NODES,
+    REPORT_KIND,
+    REPORTS,
+    agent_program,
+    install_reports,
+    register,
+    report_of,
+    trouble,
+)
 from tests.kubernetes.control_plane.objects import read_objects, remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import DEPLOY
-from tests.kubernetes.running_scheduler import RunningScheduler
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
-from tests.virtual_node import VirtualNode, uid_of
+from tests.virtual_node import VirtualNode
 
-NODES = "/api/v1/nodes"
-REPORTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-REPORT_KIND = DEPLOY / "crds/noderesourcetopologies.topology.node.k8s.io.yaml"
 SYSTEM = "bayplan-agent"
-STEPS = 300
 
 
 @pytest.fixture
 def plane(control_plane: ControlPlane, namespace: str) -> ControlPlane:
     """An API server that knows node n1 and reports."""
-    control_plane.apply(REPORT_KIND)
-    wait_until(lambda: control_plane.api.exists(REPORTS), "reports are known")
+    install_reports(control_plane)
     register(control_plane, "n1")
     return control_plane
 
@@ -60,21 +54,6 @@ def plane(control_plane: ControlPlane, namespace: str) -> ControlPlane:
 def virtual(tmp_path: Path) -> Iterator[VirtualNode]:
     with VirtualNode(tmp_path / "n1", kubelet(machine(gpus=[[0], [1]]))) as found:
         yield found
-
-
-def register(plane: ControlPlane, name: str) -> str:
-    (made,) = plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    uid: str = made["metadata"]["uid"]
-    return uid
-
-
-def report_of(plane: ControlPlane, name: str = "n1") -> Json | None:
-    try:
-        return plane.get(f"{REPORTS}/{name}")
-    except ApiRefused as refused:
-        if refused.status != 404:
-            raise
-        return None
 
 
 def shows(plane: ControlPlane, virtual: VirtualNode) -> bool:
@@ -93,84 +72,7 @@ async def _typed(plane: ControlPlane) -> Any:
         return await client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
 
 
-@contextmanager
-def agent_program(virtual: VirtualNode, kubeconfig: Path, *more: str) -> Iterator[RunningScheduler]:
-    """`bayplan agent` on the virtual node, started and not waited for."""
-    arguments = (
-        f"--node-name={virtual.name}",
-        f"--sysfs-root={virtual.sysfs}",
-        f"--kubelet-state-dir={virtual.state_folder}",
-        f"--kubelet-config={virtual.config_file}",
-        f"--podresources-socket={virtual.socket}",
-        *more,
-    )
-    program = RunningScheduler(kubeconfig, arguments, program="agent")
-    try:
-        yield program
-    finally:
-        program.close()
-
-
-# -- the loop closed -------------------------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def followed(client: KubeClient) -> AsyncIterator[asyncio.Queue[Any]]:
-    """Reports as a scheduler hears of them."""
-    heard: asyncio.Queue[Any] = asyncio.Queue()
-
-    async def listen() -> None:
-        async for news in follow(client, NODE_RESOURCE_TOPOLOGIES):
-            match news:
-                case Listed(items=items):
-                    for item in items:
-                        heard.put_nowait(item)
-                case Changes(changes=changes):
-                    for change in changes:
-                        heard.put_nowait(change.object)
-
-    listening = asyncio.create_task(listen())
-    try:
-        yield heard
-    finally:
-        listening.cancel()
-
-
-def test_the_schedulers_columns_are_the_kubelets_free_state_after_every_step(
-    plane: ControlPlane, tmp_path: Path
-) -> None:
-    random = Random(7)
-    writes = 0
-
-    async def story(virtual: VirtualNode) -> None:
-        nonlocal writes
-        state = ClusterState()
-        state.set_node(node("n1", {}))
-        troubles = Troubles()
-        async with KubeClient(find_access(str(plane.kubeconfig))) as client, followed(client) as heard:
-            publisher = Publisher(client, "n1", troubles)
-            scanner = Scanner(settings_for(virtual), known_pods=lambda: alive_on(virtual))
-            agent = Agent(scanner, publisher, troubles, AgentMetrics(troubles))
-            for what in live(random, virtual, STEPS // 3):
-                assert await agent.look(anew=False)
-                if publisher.waits:
-                    assert await publisher.write(), troubles.current
-                    writes += 1
-                    async with asyncio.timeout(30):
-                        state.set_topology(await heard.get())
-                assert agent.last is not None
-                assert zones_in(state, "n1", agent.last.document) == free_of(virtual.kubelet), what
-        assert not troubles.current
-
-    for number in range(3):
-        with VirtualNode(tmp_path / f"n{number}", any_kubelet(random), name="n1") as virtual:
-            asyncio.run(story(virtual))
-        plane.delete(f"{REPORTS}/n1")
-    assert STEPS // 2 < writes < STEPS  # pods that were refused change nothing
-
-
-def alive_on(virtual: VirtualNode) -> KnownPods:
-    return KnownPods(frozenset(uid_of(key) for key in virtual.kubelet.pods), frozenset(), frozenset())
+# -- the program -------------------------------------------------------------------------------------------------
 
 
 def test_the_program_follows_the_kubelet_by_itself(plane: ControlPlane, virtual: VirtualNode) -> None:
@@ -219,10 +121,6 @@ def test_the_report_of_another_agent_is_taken_over(plane: ControlPlane, virtual:
 
 
 # -- trouble ---------------------------------------------------------------------------------------------------------
-
-
-def trouble(agent: RunningScheduler, kind: str) -> float:
-    return agent.metric(f'bayplan_agent_trouble{{kind="{kind}"}}')
 
 
 def test_an_api_server_that_is_away_is_outlived(plane: ControlPlane, virtual: VirtualNode) -> None:
