@@ -5,6 +5,8 @@
 3. *Groups of equal pods* (`packing.py`): a depth-first search; exact about whether, and optimal if it meets the bound on domains.
 4. *The rest* (`program.py`): HiGHS, within a time limit, on parts of the cluster (`narrowed.py`) if the whole is too large.
 
+Groups are then brought closer together where that costs nothing, and equal ones get their places in the order of ranks (`exchange.py`).
+
 The answer says which of these it rests on.
 """
 
@@ -19,6 +21,7 @@ import numpy as np
 from bayplan.engine.gangs import narrowed, program
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.exchange import in_order_of_ranks
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
@@ -47,7 +50,7 @@ def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = pr
     if impossible:
         return infeasible(impossible)
     assert not layers
-    return _of_groups(problem, seconds)
+    return in_order_of_ranks(problem, _of_groups(problem, seconds))
 
 
 def _of_groups(problem: Problem, seconds: float) -> Solution:
@@ -55,11 +58,34 @@ def _of_groups(problem: Problem, seconds: float) -> Solution:
     first = problem.objective[0]
     if first is Goal.CLOSEST:
         return _closest(problem, seconds)
-    solution = _in_few_domains(problem, seconds)
+    solution = _brought_closer(problem, _in_few_domains(problem, seconds), seconds / 4)
     if first is Goal.LEAST_LEFTOVER and solution.found:
         bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
     return solution
+
+
+def _brought_closer(problem: Problem, known: Solution, seconds: float) -> Solution:
+    """The same number of preferred domains inside a narrower domain, if the search finds them there. What is proven stays proven."""
+    if not known.found:
+        return known
+    spanned, domains = _spanned(problem, known), wished_domains(problem, known)
+    for level, inside, _ in narrowed.from_below(problem):
+        if level <= spanned:
+            break
+        for each in inside:
+            closer = infeasible("") if _shortage(each) else _in_few_domains(each, seconds / narrowed.MOST_DOMAINS)
+            if closer.found and wished_domains(problem, closer) <= domains:
+                return replace(known, placed=closer.placed)
+    return known
+
+
+def _spanned(problem: Problem, solution: Solution) -> int:
+    """The lowest level one domain of which has all members in it, those that run already too; `WHOLE_TREE` if none has."""
+    ends = [spots.positions[[0, -1]] for part in solution.placed for spots in part if len(spots.positions)]
+    ends += [np.array(part.standing) for part in problem.parts if part.standing]
+    first, last = int(min(each.min() for each in ends)), int(max(each.max() for each in ends))
+    return max((level for level, at in enumerate(problem.tree.domain_at) if at[first] == at[last]), default=WHOLE_TREE)
 
 
 def _closest(problem: Problem, seconds: float) -> Solution:
@@ -126,16 +152,18 @@ def _nothing(problem: Problem) -> tuple[tuple[Spots, ...], ...]:
 
 def _shortage(problem: Problem) -> str:
     """A part that no domain of its level holds, counted for each shape alone; an empty text if there is none."""
-    known: dict[tuple[int, int, tuple[int, int]], int] = {}
+    known: dict[tuple[int, int, tuple[int, int], int | None], int] = {}
     for number, part in enumerate(problem.parts):
         level = part.required if part.required is not None else WHOLE_TREE
+        closed = problem.closed(number)
         for shape in problem.shapes:
-            key = (shape, level, problem.home(number))
+            key = (shape, level, problem.home(number), part.apart if closed else None)
             if key not in known:
                 known[key] = _most_in_one(problem, number, shape, level)
             wanted = problem.totals[number][shape]
             if known[key] < wanted:
                 where = _in_one(problem, level) if part.home is None else _at_home(problem, number)
+                where += " apart from those that run" if closed else ""
                 return f"{_name(problem, number)} needs {_slots(wanted)}{where}, the most there are is {known[key]}"
     return ""
 
@@ -146,7 +174,11 @@ def _slots(number: int) -> str:
 
 def _most_in_one(problem: Problem, number: int, shape: int, level: int) -> int:
     slots = _slots_at_home(problem, number, shape)
-    return int(slots.sum()) if level == WHOLE_TREE else int(problem.tree.sums(slots, level).max(initial=0))
+    if level == WHOLE_TREE:
+        return int(slots.sum())
+    sums = problem.tree.sums(slots, level)
+    sums[problem.closed(number)] = 0
+    return int(sums.max(initial=0))
 
 
 def _slots_at_home(problem: Problem, number: int, shape: int) -> Counts:
@@ -181,9 +213,10 @@ def _at_home(problem: Problem, number: int) -> str:
 
 def _crowd(problem: Problem) -> str:
     """Parts that avoid each other inside one domain of the level at which they do; an empty text if there are none."""
-    seen: dict[tuple[int, int], int] = {}
+    held: dict[tuple[int, int], list[int | None]] = {}
     for number, part in enumerate(problem.parts):
-        if part.apart is None or part.required is None or not any(problem.totals[number]):
+        is_there = part.home is not None or any(problem.totals[number])
+        if part.apart is None or part.required is None or not is_there:
             continue
         # The outermost part that requires this level or a lower one holds all inside it in one domain.
         holder = number
@@ -192,7 +225,10 @@ def _crowd(problem: Problem) -> str:
             level = problem.parts[outer].required
             holder = outer if level is not None and level >= part.required else holder
             outer = problem.parts[outer].parent
-        if holder != number and seen.setdefault((part.apart, holder), number) != number:
+        homes = held.setdefault((part.apart, holder), [])
+        homes.append(part.home)
+        # Those that run beside each other already do; nobody may join them.
+        if holder != number and len(homes) > 1 and None in homes:
             return f"segments apart from each other cannot all be{_in_one(problem, part.required)}"
     return ""
 
