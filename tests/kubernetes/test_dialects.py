@@ -133,7 +133,7 @@ def test_every_example_becomes_one_gang(
     "file, api_version, told",
     [
         ("coscheduling-podgroup.yaml", "scheduling.x-k8s.io/v1alpha1", {"phase": "Scheduled"}),
-        ("kai-podgroup.yaml", "scheduling.run.ai/v2alpha2", {"phase": "Running", "schedulingConditions": []}),
+        ("kai-podgroup.yaml", "scheduling.run.ai/v2alpha2", {"schedulingConditions": []}),
         ("volcano-podgroup.yaml", "scheduling.volcano.sh/v1beta1", {"phase": "Running"}),
         ("kubernetes-podgroup.yaml", "scheduling.k8s.io/v1alpha2", {}),
     ],
@@ -160,14 +160,54 @@ def test_a_gang_is_told_how_far_it_has_come(
             lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
         )
         wait_until(lambda: told.items() <= status().items(), f"the status says {told}")
-        if file.startswith("kubernetes"):
-            wait_until(
-                lambda: (
-                    [(each["type"], each["status"]) for each in status()["conditions"]]
-                    == [("PodGroupScheduled", "True")]
-                ),
-                "the condition holds",
-            )
+        if file.startswith(("kubernetes", "kai")):
+            wait_until(lambda: [each["status"] for each in status()["conditions"]] == ["True"], "the condition holds")
+
+
+@pytest.mark.usefixtures("nodes")
+@pytest.mark.parametrize(
+    "file, api_version, told",
+    [
+        ("coscheduling-podgroup.yaml", "scheduling.x-k8s.io/v1alpha1", {"phase": "Unknown", "running": 3}),
+        ("kai-podgroup.yaml", "scheduling.run.ai/v2alpha2", {}),
+        ("volcano-podgroup.yaml", "scheduling.volcano.sh/v1beta1", {"phase": "Unknown", "running": 3}),
+        ("kubernetes-podgroup.yaml", "scheduling.k8s.io/v1alpha2", {}),
+    ],
+)
+def test_a_gang_that_was_complete_is_told_why_a_replacement_waits(
+    control_plane: ControlPlane, namespace: str, file: str, api_version: str, told: Json
+) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    lost = [each for each in yaml.safe_load_all((EXAMPLES / file).read_text()) if each["kind"] == "Pod"][-1]
+    metadata = {**lost["metadata"], "name": "replacement", "namespace": namespace}
+    replacement = {**lost, "metadata": metadata, "spec": {**lost["spec"], "nodeSelector": {"example.com/none": "such"}}}
+
+    def status() -> Json:
+        found: Json = group(control_plane, api_version, namespace).get("status") or {}
+        return found
+
+    def message() -> str:
+        return " ".join(each["message"] for each in status().get("conditions", []))
+
+    with running_scheduler(control_plane) as scheduler:
+        apply(control_plane, file, namespace)
+        wait_until(
+            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+        )
+        for pod in members(control_plane, namespace):
+            control_plane.api.patch(f"{pods}/{pod['metadata']['name']}/status", {"status": {"phase": "Running"}})
+        wait_until(lambda: status().get("running") == 4 or "4 run" in message(), "all of them run")
+        control_plane.api.delete(f"{pods}/{lost['metadata']['name']}")
+        create_all(control_plane.kubeconfig, [replacement])
+        wait_until(lambda: told.items() <= status().items(), f"the status says {told}")
+        if not file.startswith("coscheduling"):
+            wait_until(lambda: "3 of 4 pods have nodes: " in message(), "the PodGroup says why it waits")
+        if file.startswith(("kubernetes", "kai")):
+            assert [each["status"] for each in status()["conditions"]] == ["True"]
+        failed = [
+            line for line in scheduler.log.splitlines() if "cannot write the status" in line and namespace in line
+        ]
+        assert failed == []
 
 
 def test_a_volcano_job_is_let_in_so_that_its_pods_are_created(control_plane: ControlPlane, namespace: str) -> None:

@@ -23,7 +23,7 @@ from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_reader import PLACEMENTS
 from bayplan.scheduling.gang_styles import STYLES
 from bayplan.scheduling.grouping.kinds import KNOWN
-from bayplan.services.scheduler.gang_status import Progress, status_of
+from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from bayplan.services.scheduler.intake import Intake
 from tests.helpers import Json
 
@@ -188,7 +188,7 @@ def test_a_pod_group_has_the_fields_that_the_code_reads() -> None:
     assert set(spec["pod"]["properties"]) == fields_of(PodShape)
     assert set(spec["segments"]["items"]["properties"]) == fields_of(Segment)
     assert set(inside) == set(inside["groups"]["items"]["properties"]) == fields_of(GroupSpec)
-    written = status_of(PodGroup, Progress(complete=True, since="", message=""))
+    written = status_of(PodGroup, Progress(Stage.STANDS, ""))
     assert set(properties["status"]["properties"]) == set(written) >= fields_of(PodGroupStatus)
 
 

@@ -18,6 +18,7 @@ class PodGroupStatus(WireStruct, frozen=True):
     """How far the group has come."""
 
     phase: str = ""
+    running: int = 0
 
 
 class PodGroup(WireStruct, frozen=True):

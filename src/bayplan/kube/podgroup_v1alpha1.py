@@ -25,8 +25,12 @@ from bayplan.kube.core_v1 import Metadata, PodCondition, PodSpec, Quantities, Wi
 
 API_VERSION = "bayplan.io/v1alpha1"
 KIND = "PodGroup"
-SCHEDULED = "Scheduled"
 WAITING = "Waiting"
+SCHEDULED = "Scheduled"
+DEGRADED = "Degraded"
+ENDED = "Ended"
+# The condition that lasts: all pods that the gang needs had nodes at the same time.
+STARTED = "Started"
 
 
 class _Own(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -89,11 +93,13 @@ class PodGroupSpec(_Own, frozen=True):
 
 
 class PodGroupStatus(WireStruct, frozen=True):
-    """How far a gang has come; `SCHEDULED` once all that it needs had nodes."""
+    """How far a gang has come: `WAITING`; `SCHEDULED` while all that it needs have nodes; `DEGRADED` where some have lost theirs; `ENDED`."""
 
     phase: str = ""
+    message: str = ""
     members: int = 0
     scheduled: int = 0
+    running: int = 0
     conditions: list[PodCondition] | None = None
 
 

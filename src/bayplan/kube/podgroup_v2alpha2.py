@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bayplan.kube.core_v1 import Metadata, WireStruct
+from bayplan.kube.core_v1 import Metadata, PodCondition, WireStruct
 
 GROUP = "scheduling.run.ai"
 VERSIONS = ("v2alpha2",)
@@ -22,6 +22,8 @@ ROOT = ""
 DEEPEST = 64
 # The pod set of pods that name no sub-group.
 DEFAULT_POD_SET = "default"
+# The condition by which bayplan tells that all pods which a gang needs had nodes.
+SCHEDULED = "Scheduled"
 
 
 class WireConstraint(WireStruct, frozen=True):
@@ -57,7 +59,8 @@ class PodGroupSpec(WireStruct, frozen=True):
 class PodGroupStatus(WireStruct, frozen=True):
     """How far KAI, or whoever schedules in its place, has come."""
 
-    phase: str = ""
+    conditions: list[PodCondition] | None = None
+    scheduling_conditions: list[PodCondition] | None = None
 
 
 class PodGroup(WireStruct, frozen=True):

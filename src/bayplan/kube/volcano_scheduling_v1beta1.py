@@ -6,7 +6,7 @@ gang of it.
 
 from __future__ import annotations
 
-from bayplan.kube.core_v1 import LabelSelector, Metadata, WireStruct
+from bayplan.kube.core_v1 import LabelSelector, Metadata, PodCondition, WireStruct
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 KIND = "PodGroup"
@@ -49,6 +49,8 @@ class PodGroupStatus(WireStruct, frozen=True):
     """How far Volcano, or whoever schedules in its place, has come."""
 
     phase: str = ""
+    running: int = 0
+    conditions: list[PodCondition] | None = None
 
 
 class PodGroup(WireStruct, frozen=True):

@@ -16,7 +16,7 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, GroupSpec, PodGroup, PodGroupSpec
+from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
 from bayplan.scheduling.dialects.members import counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_reader import gang_of
@@ -55,8 +55,13 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
 
 
 def was_complete(written: PodGroup) -> bool:
-    """True once somebody wrote so."""
-    return written.status is not None and written.status.phase == SCHEDULED
+    """True once somebody wrote so, for as long as the gang has pods."""
+    if written.status is None:
+        return False
+    conditions = written.status.conditions or ()
+    return written.status.phase == SCHEDULED or any(
+        each.type == STARTED and each.status == "True" for each in conditions
+    )
 
 
 _Spec = TypeVar("_Spec", PodGroupSpec, GroupSpec)

@@ -8,6 +8,7 @@ known by a key: `namespace/name`, and the dialect in front of it where that is n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
@@ -15,6 +16,18 @@ from bayplan.scheduling.dialects.dialect import Topologies
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many pods a gang has, how many of them have nodes, and how many of those run."""
+
+    members: int = 0
+    scheduled: int = 0
+    running: int = 0
+
+
+NOBODY = Tally()
 
 
 class GangRoster:
@@ -68,6 +81,13 @@ class GangRoster:
     def running(self, name: str) -> list[Pod]:
         """Members with a node."""
         return [pod for pod in self._members.get(name, {}).values() if pod.spec.node_name]
+
+    def tally(self, name: str) -> Tally:
+        """How many members are how far."""
+        members = self._members.get(name, {}).values()
+        placed = [pod for pod in members if pod.spec.node_name]
+        running = sum(pod.status is not None and pod.status.phase == "Running" for pod in placed)
+        return Tally(len(members), len(placed), running)
 
     def names(self) -> Iterator[str]:
         """Gangs that have members."""

@@ -7,7 +7,7 @@ is held back, that a gang which is whole is told so until its PodGroup says it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from bayplan.cluster.report_intake import ReportIntake
 from bayplan.cluster.state import ClusterState, pod_key
@@ -65,6 +65,8 @@ class GangUnits:
         self._half_bound = HalfBound(completes_in)
         # Gangs that something happened to since the last decision, and when.
         self._touched: dict[str, float] = {}
+        # Gangs for whom there is nothing to decide, but whose pods may be other ones than before.
+        self._to_count: dict[str, None] = {}
 
     def touch(self, name: str, now: float) -> None:
         """Something happened to a gang or to one of its pods."""
@@ -94,8 +96,10 @@ class GangUnits:
             if not waiting and not running:
                 self._half_bound.forget(name)
                 self.queue.remove(GANG + name)
+                self._to_count[name] = None
             elif not waiting and self._half_bound.is_complete(name):
                 self.queue.remove(GANG + name)
+                self._to_count[name] = None
             else:
                 priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
                 known = self.queue.get(GANG + name)
@@ -103,10 +107,17 @@ class GangUnits:
                 created = since if known is None else known.created
                 self.queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting))
 
+    def to_count(self) -> Iterator[str]:
+        """Gangs without anybody who waits, to whose pods something happened; each named once."""
+        while self._to_count:
+            name = next(iter(self._to_count))
+            del self._to_count[name]
+            yield name
+
     def told_again(self, now: float) -> Complete | None:
         """A complete gang whose PodGroup still does not say so: the write may have failed, and the next scheduler would not know."""
         name = self._half_bound.to_tell_again(now)
-        return None if name is None else Complete(name, len(self.roster.running(name)))
+        return None if name is None else Complete(name)
 
     def decide(self, unit: str, now: float) -> Todo | None:
         """Decide about the gang whose turn it is."""
@@ -125,12 +136,12 @@ class GangUnits:
             gang = self.roster.gang(name)
             if isinstance(gang, Incomplete):
                 return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
-            if not any(group.least for group in gang.whole.every_group()) and self._half_bound.completed(name, now):
+            if not _lacks_somebody(gang) and self._half_bound.completed(name, now):
                 if not self._is_ours(name):
                     self._half_bound.has_no_group(name)
                 self.queue.done(unit)
                 self.touch(name, now)
-                return Complete(name, len(running))
+                return Complete(name)
             if not gang.pods:
                 self.queue.done(unit)
                 return None
@@ -141,10 +152,12 @@ class GangUnits:
     def _place(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Todo:
         pods = {pod_key(pod): pod for pod in gang.pods}
         waiting = tuple(pods.values())
+        beyond_need = not _lacks_somebody(gang)
         held = next((pod for pod in waiting if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp), None)
         if held is not None:
             why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
-            return self._wait(unit, running, now, Refusal(unit, waiting, f"pod {pod_key(held)} {why}"))
+            refusal = Refusal(unit, waiting, f"pod {pod_key(held)} {why}", beyond_need=beyond_need)
+            return self._wait(unit, running, now, refusal)
         began = self._stopwatch()
         scheduler = self.schedulers[gang.pods[0].spec.scheduler_name or ""]
         known = self.queue.get(unit)
@@ -160,7 +173,7 @@ class GangUnits:
         patience_ends = None
         if decision.waits and gang.patience is not None:
             patience_ends = now - waited + gang.patience.seconds
-        refusal = Refusal(unit, waiting, reason, gang=decision)
+        refusal = Refusal(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         waits_for = ForGang(scheduler.profile.name, gang, self._namespaces(scheduler, gang))
         took = self._stopwatch() - began
         return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
@@ -205,6 +218,11 @@ class GangUnits:
         Nor is it for one of ours once its PodGroup is gone.
         """
         return dialect_of_gang(name) is own.DIALECT and name in self.roster.groups
+
+
+def _lacks_somebody(gang: Gang) -> bool:
+    """True if pods that a gang needs have no node."""
+    return any(group.least for group in gang.whole.every_group())
 
 
 def _asks_for_the_same(known: AnyPodGroup, written: AnyPodGroup) -> bool:

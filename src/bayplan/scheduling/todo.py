@@ -39,7 +39,8 @@ class Bind(Struct, frozen=True):
 class Refusal(Struct, frozen=True):
     """A unit has no place now. `reason` where it is known in words; else `decision` or `gang` hold the data.
 
-    `traceback` is for the log: a bug of ours kept it from being decided about.
+    `beyond_need` if a gang has all that it needs, and these pods would only join it. `traceback` is for the log: a bug of ours
+    kept it from being decided about.
     """
 
     unit: str
@@ -48,6 +49,7 @@ class Refusal(Struct, frozen=True):
     decision: Decision | None = None
     gang: GangDecision | None = None
     invalid: bool = False
+    beyond_need: bool = False
     traceback: str = ""
 
     @property
@@ -60,7 +62,6 @@ class Complete(Struct, frozen=True):
     """Every pod that a gang needs has a node."""
 
     gang: str
-    running: int
 
 
 class Release(Struct, frozen=True):

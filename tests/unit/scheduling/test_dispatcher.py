@@ -23,6 +23,7 @@ from bayplan.kube.core_v1 import (
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang_roster import Tally
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.todo import Bind, Complete, Refusal, Release, Todo
 from tests.helpers import simple_pod
@@ -389,7 +390,7 @@ class TestGangs:
         scheduler.bound(todo, 0)
         for member in members:
             scheduler.set_pod(on_node(member, "n1"), 1)
-        assert scheduler.decide(1) == Complete("ml/train", 2)
+        assert scheduler.decide(1) == Complete("ml/train")
         assert scheduler.decide(2) is None
 
     def complete(self) -> Dispatcher:
@@ -397,7 +398,7 @@ class TestGangs:
         scheduler.set_group(pod_group(2), 0)
         for name in "ab":
             scheduler.set_pod(on_node(pod(name, gang="train"), "n1"), 0)
-        assert scheduler.decide(0) == Complete("ml/train", 2)
+        assert scheduler.decide(0) == Complete("ml/train")
         return scheduler
 
     def test_that_a_gang_is_complete_is_said_again_until_its_pod_group_says_it(self) -> None:
@@ -405,10 +406,10 @@ class TestGangs:
         scheduler.remove_pod("ml/b", 10)
         assert [scheduler.decide(second) for second in (29, 30, 31, 59, 60)] == [
             None,
-            Complete("ml/train", 1),
+            Complete("ml/train"),
             None,
             None,
-            Complete("ml/train", 1),
+            Complete("ml/train"),
         ]
         scheduler.set_group(pod_group(2, phase="Scheduled"), 61)
         assert scheduler.decide(200) is None
@@ -417,6 +418,29 @@ class TestGangs:
         scheduler = self.complete()
         scheduler.remove_group("ml/train", 1)
         assert not any(isinstance(scheduler.decide(second), Complete) for second in (2, 40, 80))
+
+    def test_one_in_which_nobody_waits_is_counted_again_whenever_something_happens_to_its_pods(self) -> None:
+        scheduler = self.complete()
+        scheduler.decide(1)
+        assert list(scheduler.gangs.to_count()) == ["ml/train"]
+        assert list(scheduler.gangs.to_count()) == []
+        scheduler.remove_pod("ml/b", 2)
+        scheduler.decide(2)
+        assert list(scheduler.gangs.to_count()) == ["ml/train"]
+        assert scheduler.roster.tally("ml/train") == Tally(members=1, scheduled=1)
+        scheduler.set_pod(pod("c", gang="train"), 3)
+        assert places(scheduler.decide(3)) == {"ml/c": "n1"}
+        assert list(scheduler.gangs.to_count()) == []
+
+    @pytest.mark.parametrize("minimum, beyond_need", [(2, False), (1, True)])
+    def test_who_is_refused_is_needed_or_not(self, minimum: int, beyond_need: bool) -> None:
+        scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
+        scheduler.set_group(pod_group(2, minimum=minimum, phase="Scheduled"), 0)
+        scheduler.set_pod(on_node(pod("a", 3, gang="train"), "n1"), 0)
+        scheduler.set_pod(pod("b", 3, gang="train"), 0)
+        todo = scheduler.decide(0)
+        assert isinstance(todo, Refusal)
+        assert todo.beyond_need == beyond_need
 
     def half_bound(self, *, by_us: bool = True, phase: str = "") -> Dispatcher:
         scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
@@ -472,7 +496,7 @@ class TestGangs:
     )
     def test_a_gang_created_anew_under_its_pod_group_begins_anew(self, created: str, released: bool) -> None:
         scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
-        done = PodCondition(type="Scheduled", status="True", last_transition_time="2026-01-02T00:00:00Z")
+        done = PodCondition(type="Started", status="True", last_transition_time="2026-01-02T00:00:00Z")
         group = pod_group(2, required=RACK)
         status = PodGroupStatus(phase="Scheduled", scheduled=2, conditions=[done])
         scheduler.set_group(msgspec.structs.replace(group, status=status), 0)

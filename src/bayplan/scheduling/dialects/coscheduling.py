@@ -17,7 +17,7 @@ from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
-COMPLETE = ("Scheduled", "Running", "Finished")
+COMPLETE = ("Scheduled", "Running", "Unknown", "Finished")
 
 
 def group_named(pod: Pod) -> str:

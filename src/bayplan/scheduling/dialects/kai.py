@@ -20,7 +20,6 @@ from bayplan.scheduling.gang_members import Incomplete
 POD_GROUP = "pod-group-name"
 SUB_GROUP = "kai.scheduler/subgroup-name"
 DEFAULT_QUEUE = "default-queue"
-COMPLETE = ("Running",)
 
 
 def group_named(pod: Pod) -> str:
@@ -127,8 +126,9 @@ def remarks(written: kai.PodGroup) -> tuple[str, ...]:
 
 
 def was_complete(written: kai.PodGroup) -> bool:
-    """True if its phase says so."""
-    return written.status is not None and written.status.phase in COMPLETE
+    """True if the condition that bayplan writes says so."""
+    conditions = (written.status.conditions or []) if written.status is not None else []
+    return any(each.type == kai.SCHEDULED and each.status == "True" for each in conditions)
 
 
 DIALECT = Dialect("kai", kai.PodGroup, group_named, gang_of, remarks, was_complete)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, PodGroup
+from bayplan.kube.podgroup_v1alpha1 import STARTED, PodGroup
 from bayplan.scheduling.dialects.dialect import OWN, Dialect, Topologies, topology_for
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import POD_GROUP, Incomplete, gang_of_members, was_complete
@@ -39,7 +39,7 @@ def complete_since(written: object) -> str:
     if not isinstance(written, PodGroup) or written.status is None:
         return ""
     conditions = written.status.conditions or ()
-    times = (each.last_transition_time for each in conditions if each.type == SCHEDULED and each.status == "True")
+    times = (each.last_transition_time for each in conditions if each.type == STARTED and each.status == "True")
     return next(times, None) or ""
 
 

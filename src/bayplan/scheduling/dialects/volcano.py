@@ -25,7 +25,7 @@ from bayplan.scheduling.gang_members import Incomplete
 GROUP_NAMES = ("scheduling.volcano.sh/group-name", "scheduling.k8s.io/group-name")
 TASK = "volcano.sh/task-spec"
 DEFAULT_QUEUE = "default"
-COMPLETE = ("Running", "Completed")
+COMPLETE = ("Running", "Unknown", "Completed")
 
 
 def group_named(pod: Pod) -> str:

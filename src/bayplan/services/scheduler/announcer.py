@@ -2,7 +2,8 @@
 
 Refusals come in faster than they can be put into words, and most are overtaken by the next attempt. So only the latest of each unit is kept, and it
 is explained after a moment, when there is time. A gang whose pods still arrive waits for another number of them each time: that is written on its
-PodGroup every other second, its pods have one condition without numbers, and it becomes an event only if nothing has come for a while. Of a gang the
+PodGroup every other second, its pods have one condition without numbers, and it becomes an event only if nothing has come for a while. So are the numbers of
+one that is complete, whose pods begin to run, end and are replaced. Of a gang the
 PodGroup and a few members get events; all members have the condition. A problem with an object is told once, when it appears.
 """
 
@@ -20,10 +21,11 @@ from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_checks import NAMING, names_what_is_not_there
+from bayplan.scheduling.gang_roster import NOBODY
 from bayplan.scheduling.todo import GANG, Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler.gang_writes import WAITS_FOR_PODS, GangStatusWriter
 from bayplan.services.scheduler.words import Sentences
 
 logger = logging.getLogger(__name__)
@@ -90,6 +92,8 @@ class Announcer:
         # Gangs that are undecided: those whose state is to be written, and those that may be stuck.
         self._arriving = _Refused(ARRIVES_FOR)
         self._stuck = _Refused(STUCK_FOR)
+        # Complete gangs whose pods are to be counted again, and since when.
+        self._to_count: dict[str, float] = {}
         # Where a PodGroup's owner asks for the value of a field, as far as somebody knows.
         self.where_asked: Callable[[AnyPodGroup, str, str], str] = lambda *_: ""
         self._told: dict[str, str] = {}
@@ -103,7 +107,8 @@ class Announcer:
     @property
     def next_time(self) -> float | None:
         """When the next explanation is due; None if nobody waits for one."""
-        times = (each.next_time for each in (self._refused, self._arriving, self._stuck))
+        times = [each.next_time for each in (self._refused, self._arriving, self._stuck)]
+        times.append(next((since + ARRIVES_FOR for since in self._to_count.values()), None))
         return min((moment for moment in times if moment is not None), default=None)
 
     def refused(self, refusal: Refusal, now: float) -> None:
@@ -130,6 +135,7 @@ class Announcer:
         """Another instance leads, and says what there is to say."""
         for each in (self._refused, self._arriving, self._stuck):
             each.clear()
+        self._to_count.clear()
 
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""
@@ -148,6 +154,8 @@ class Announcer:
         ):
             while time.perf_counter() < end and (refusal := due.take(now)) is not None:
                 self._try(explain, refusal)
+        while time.perf_counter() < end and (gang := self._due_to_count(now)):
+            self._write_count(gang)
 
     @staticmethod
     def _try(explain: Callable[[Refusal], None], refusal: Refusal) -> None:
@@ -157,17 +165,40 @@ class Announcer:
         except Exception:
             logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
 
+    def count(self, gangs: Iterable[str], now: float) -> None:
+        """Something happened to pods of gangs in which nobody waits: how many there are is written soon."""
+        for gang in gangs:
+            self._to_count.setdefault(gang, now)
+
+    def _due_to_count(self, now: float) -> str:
+        gang, since = next(iter(self._to_count.items()), ("", now))
+        if not gang or now < since + ARRIVES_FOR:
+            return ""
+        del self._to_count[gang]
+        return gang
+
+    def _write_count(self, gang: str) -> None:
+        """On the PodGroup; where somebody waits again, that is told with the next refusal."""
+        written, tally = self._group_of(GANG + gang), self._dispatcher.roster.tally(gang)
+        if written is None:
+            return
+        if not tally.members:
+            self._gangs.has_nobody(written)
+        elif tally.members == tally.scheduled:
+            self._gangs.stands(written, tally)
+
     def complete(self, todo: Complete) -> None:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
         written = self._group_of(GANG + todo.gang)
         if written is not None:
             self._compare_with_template(written)
-            self._gangs.complete(written, todo.running, self._members(GANG + todo.gang))
+            self._to_count.pop(todo.gang, None)
+            self._gangs.complete(written, self._dispatcher.roster.tally(todo.gang))
 
     def let_in(self, groups: Iterable[AnyPodGroup]) -> None:
         """Groups whose pods are created only after a scheduler has said that it knows of them."""
         for written in groups:
-            self._gangs.waits(written, "waits for its pods", 0)
+            self._gangs.waits(written, WAITS_FOR_PODS, NOBODY)
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)
@@ -188,7 +219,11 @@ class Announcer:
         if written is not None:
             self._remark(refusal.unit)
             self._compare_with_template(written)
-            self._gangs.waits(written, text, self._members(refusal.unit), invalid=refusal.invalid)
+            tally = self._dispatcher.roster.tally(refusal.unit.removeprefix(GANG))
+            if refusal.beyond_need:
+                self._gangs.stands(written, tally, f"{len(refusal.pods)} more wait: {text}")
+            else:
+                self._gangs.waits(written, text, tally, invalid=refusal.invalid)
         for pod in refusal.pods:
             reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
             self.conditions.unschedulable(pod, _of_member(written, on_pods or text), reason)
@@ -246,10 +281,6 @@ class Announcer:
                 self._remarked.pop(next(iter(self._remarked)))
             for remark in remarks:
                 self.events.record(_subject(written), "Warning", reason, "Reading", remark)
-
-    def _members(self, unit: str) -> int:
-        roster, name = self._dispatcher.roster, unit.removeprefix(GANG)
-        return len(roster.waiting(name)) + len(roster.running(name))
 
     def _group_of(self, unit: str) -> AnyPodGroup | None:
         return self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None

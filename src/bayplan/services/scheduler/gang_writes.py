@@ -14,65 +14,87 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from bayplan.cluster.state import pod_key
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import ALL_POD_GROUPS, PODS
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, key_of
+from bayplan.scheduling.gang_roster import Tally
 from bayplan.scheduling.todo import Release
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.edges.outbox import Outbox
-from bayplan.services.scheduler.gang_status import Progress, status_of
+from bayplan.services.scheduler.gang_status import Document, Progress, Stage, says, status_of, with_times
 
 logger = logging.getLogger(__name__)
 
 FIELD_MANAGER = "bayplan-scheduler"
 MOST_REMEMBERED = 50_000
+WAITS_FOR_PODS = "waits for its pods"
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A status that a PodGroup should have."""
+    """A status that a PodGroup should have; `was_complete` if by it the gang was complete once."""
 
     written: AnyPodGroup
-    progress: Progress
+    status: Document
+    was_complete: bool
 
 
 class GangStatusWriter:
-    """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(written, message, members)`."""
+    """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(written, message, tally)`."""
 
     def __init__(self, client: KubeClient, *, rate: float = 50.0, clock: Callable[[], float] = time.time) -> None:
         self.outbox = Outbox(self._send, rate=rate)
         self._client = client
         self._clock = clock
-        # What was last written about each gang, by the uid of its PodGroup.
-        self._told: dict[str, Progress] = {}
+        # What was last written about each gang, by the uid of its PodGroup: the news of it may come later.
+        self._told: dict[str, _Wanted] = {}
 
-    def waits(self, written: AnyPodGroup, message: str, members: int, *, invalid: bool = False) -> None:
-        """A gang has no place. One that was complete stays so: late members have conditions of their own."""
+    def waits(self, written: AnyPodGroup, message: str, tally: Tally, *, invalid: bool = False) -> None:
+        """Pods that a gang needs have no place. One that was complete is told so still, beside what it waits for."""
+        stage = Stage.LACKS if self._was_complete(written) else Stage.WAITS
+        if stage is Stage.LACKS and tally.scheduled:
+            message = f"{tally.scheduled} of {tally.members} pods have nodes: {message}"
+        self._put(written, Progress(stage, message, tally, invalid))
+
+    def complete(self, written: AnyPodGroup, tally: Tally) -> None:
+        """All pods that a gang needs have nodes, which they had not before; whoever schedules later knows by it that the gang was whole once."""
+        self._put(written, Progress(Stage.STANDS, _in_words(tally), tally), anew=True)
+
+    def stands(self, written: AnyPodGroup, tally: Tally, message: str = "") -> None:
+        """A gang that is complete has other pods now, or as many in another state; others that would join it wait, as `message` says."""
+        self._put(written, Progress(Stage.STANDS, "; ".join(filter(None, (_in_words(tally), message))), tally))
+
+    def has_nobody(self, written: AnyPodGroup) -> None:
+        """A gang has no pods: it has ended; or it still waits for them, which one that nobody ever said anything about need not be told."""
+        if self._was_complete(written):
+            self._put(written, Progress(Stage.ENDED, "no pods are left"))
+        elif self._before(written).get("conditions"):
+            self._put(written, Progress(Stage.WAITS, WAITS_FOR_PODS))
+
+    def _before(self, written: AnyPodGroup) -> Document:
+        """What a PodGroup says, or will say as soon as the last write arrives there."""
         told = self._told.get(written.metadata.uid)
-        if not dialect_of(written).was_complete(written) and not (told is not None and told.complete):
-            since = self._since(told)
-            self._put(written, Progress(complete=False, since=since, message=message, members=members, invalid=invalid))
-
-    def complete(self, written: AnyPodGroup, running: int, members: int) -> None:
-        """All pods that a gang needs have nodes; whoever schedules later knows by it that the gang was whole once."""
-        message = f"{running} pods have nodes"
-        since = self._since(None)
-        self._put(written, Progress(complete=True, since=since, message=message, members=members, running=running))
-
-    def _since(self, told: Progress | None) -> str:
-        """When the present state began: a new message is not a new state."""
         if told is not None:
-            return told.since
-        return datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            return told.status
+        return {} if written.status is None else msgspec.to_builtins(written.status)
 
-    def _put(self, written: AnyPodGroup, progress: Progress) -> None:
-        uid = written.metadata.uid
-        if self._told.get(uid) == progress or not status_of(type(written), progress):
+    def _was_complete(self, written: AnyPodGroup) -> bool:
+        told = self._told.get(written.metadata.uid)
+        return dialect_of(written).was_complete(written) if told is None else told.was_complete
+
+    def _put(self, written: AnyPodGroup, progress: Progress, *, anew: bool = False) -> None:
+        """Write a status if it says something else than before; what holds `anew` does so since now."""
+        uid, before, status = written.metadata.uid, self._before(written), status_of(type(written), progress)
+        if not status or (says(before, status) and not anew):
             return
-        if self.outbox.put(key_of(written), _Wanted(written, progress)):
+        now = datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        wanted = _Wanted(written, with_times(status, {} if anew else before, now), progress.was_complete)
+        if self.outbox.put(key_of(written), wanted):
             self._told.pop(uid, None)
-            self._told[uid] = progress
+            self._told[uid] = wanted
             if len(self._told) > MOST_REMEMBERED:
                 self._told.pop(next(iter(self._told)))
 
@@ -83,7 +105,7 @@ class GangStatusWriter:
             "apiVersion": resource.api_version,
             "kind": resource.kind,
             "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
-            "status": status_of(type(written), wanted.progress),
+            "status": wanted.status,
         }
         try:
             await self._client.patch(
@@ -109,6 +131,10 @@ class GangStatusWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.outbox.__aexit__(kind, error, trace)
+
+
+def _in_words(tally: Tally) -> str:
+    return f"{tally.scheduled} pods have nodes, {tally.running} run"
 
 
 async def release(client: KubeClient, events: EventRecorder, todo: Release, holds_lease: Callable[[], bool]) -> None:

@@ -183,6 +183,7 @@ class SchedulerService:
                     resynced = self.now
                     self.dispatcher.resync(resynced)
                 more = self._decide_for(SLICE)
+                self.announcer.count(self.dispatcher.gangs.to_count(), self.now)
                 self.announcer.explain_for(EXPLAINING, self.now)
                 self.announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
                 self.announcer.let_in(self.intake.volcano_queue.due())

@@ -20,6 +20,7 @@ from tests.unit.scheduling.dialects.readings import gang, member, outline, waits
 SUB_GROUP, TASK, PARTITION = "kai.scheduler/subgroup-name", "volcano.sh/task-spec", "volcano.sh/partition-id"
 GROUP = "bayplan.io/group"
 SCHEDULED_UPSTREAM = {"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}
+SCHEDULED_IN_KAI = {"conditions": [{"type": "Scheduled", "status": "True"}]}
 
 
 def written(struct: type[Any], spec: dict[str, Any], status: dict[str, Any] | None = None) -> Any:
@@ -30,7 +31,7 @@ def written(struct: type[Any], spec: dict[str, Any], status: dict[str, Any] | No
 OF_FOUR = [
     (podgroup_v1alpha1.PodGroup, {"size": 4}, {"phase": "Scheduled"}),
     (scheduling_v1alpha2.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}, SCHEDULED_UPSTREAM),
-    (podgroup_v2alpha2.PodGroup, {"minMember": 4}, {"phase": "Running"}),
+    (podgroup_v2alpha2.PodGroup, {"minMember": 4}, SCHEDULED_IN_KAI),
     (volcano_scheduling_v1beta1.PodGroup, {"minMember": 4}, {"phase": "Running"}),
     (coscheduling_v1alpha1.PodGroup, {"minMember": 4}, {"phase": "Scheduled"}),
 ]
@@ -87,7 +88,7 @@ def test_a_gang_of_which_nobody_is_left_starts_anew_together(
             podgroup_v2alpha2.PodGroup,
             SUB_GROUP,
             {"subGroups": [{"name": "driver", "minMember": 1}, {"name": "workers", "minMember": 2}]},
-            {"phase": "Running"},
+            SCHEDULED_IN_KAI,
         ),
         (
             volcano_scheduling_v1beta1.PodGroup,
@@ -123,7 +124,7 @@ def test_a_worker_is_replaced_after_the_driver_has_ended(
                 "minSubGroup": 1,
                 "subGroups": [{"name": "leader", "minMember": 1}, {"name": "workers", "minMember": 2}],
             },
-            {"phase": "Running"},
+            SCHEDULED_IN_KAI,
         ),
     ],
     ids=["own", "kai"],

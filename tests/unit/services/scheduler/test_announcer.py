@@ -19,6 +19,7 @@ from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision
 from bayplan.scheduling.gang_members import POD_GROUP
+from bayplan.scheduling.gang_roster import Tally
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
@@ -48,12 +49,18 @@ class Heard:
     def unschedulable(self, pod: Pod, message: str, reason: str) -> None:
         self.lines.append(f"condition {pod.metadata.name}, {reason}: {message}")
 
-    def waits(self, written: AnyPodGroup, message: str, members: int, *, invalid: bool) -> None:
+    def waits(self, written: AnyPodGroup, message: str, tally: Tally, *, invalid: bool) -> None:
         state = "invalid" if invalid else "waits"
-        self.lines.append(f"status {written.metadata.name}, {state} with {members} members: {message}")
+        self.lines.append(f"status {written.metadata.name}, {state} with {tally.members} members: {message}")
 
-    def complete(self, written: AnyPodGroup, running: int, members: int) -> None:
-        self.lines.append(f"status {written.metadata.name}, complete: {running} of {members}")
+    def complete(self, written: AnyPodGroup, tally: Tally) -> None:
+        self.lines.append(f"status {written.metadata.name}, complete: {tally.scheduled} of {tally.members}")
+
+    def stands(self, written: AnyPodGroup, tally: Tally, message: str = "") -> None:
+        self.lines.append(f"status {written.metadata.name}, stands: {tally.scheduled} of {tally.members}. {message}")
+
+    def has_nobody(self, written: AnyPodGroup) -> None:
+        self.lines.append(f"status {written.metadata.name}, has nobody")
 
     def forget(self, uid: str) -> None:
         self.lines.append(f"forget {uid}")
@@ -122,6 +129,13 @@ def own_gang(dispatcher: Dispatcher, size: int) -> None:
     dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
 
 
+def member_named(name: str, node: str | None = None) -> Pod:
+    """A member of that gang, on a node or not."""
+    metadata = Metadata(name=name, namespace="ml", uid=f"uid-{name}", labels={POD_GROUP: "train"})
+    member = simple_pod({"cpu": "4", "memory": "1Gi"}, schedulerName="bayplan", nodeName=node)
+    return msgspec.structs.replace(member, metadata=metadata)
+
+
 def no_room(*pods: str) -> Refusal:
     return refusal("gang ml/train", "", *pods, gang=GangDecision("ml/train", Status.INFEASIBLE, "no rack is free"))
 
@@ -187,9 +201,7 @@ class TestGangsThatArriveSlowly:
 
     def arrive(self, announces: Announcer, dispatcher: Dispatcher, number: int, now: float) -> None:
         """One more pod, a decision, and the explanations that are due."""
-        metadata = Metadata(name=f"p{number}", namespace="ml", uid=f"u{number}", labels={POD_GROUP: "train"})
-        member = simple_pod({"cpu": "4", "memory": "1Gi"}, schedulerName="bayplan")
-        dispatcher.set_pod(msgspec.structs.replace(member, metadata=metadata), now)
+        dispatcher.set_pod(member_named(f"p{number}"), now)
         refused = dispatcher.decide(now)
         assert isinstance(refused, Refusal)
         announces.refused(refused, now)
@@ -242,9 +254,62 @@ def test_a_complete_gang_is_told_on_its_pod_group() -> None:
     announces, heard, dispatcher = announcer()
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"minMember": 2}}
     dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
-    announces.complete(Complete("volcano ml/train", 2))
-    announces.complete(Complete("kueue ml/without-an-object", 2))
-    assert heard.lines == ["status train, complete: 2 of 0"]
+    announces.complete(Complete("volcano ml/train"))
+    announces.complete(Complete("kueue ml/without-an-object"))
+    assert heard.lines == ["status train, complete: 0 of 0"]
+
+
+class TestACompleteGang:
+    def running(self, names: str) -> tuple[Announcer, Heard, Dispatcher]:
+        announces, heard, dispatcher = announcer()
+        own_gang(dispatcher, len(names))
+        for name in names:
+            dispatcher.set_pod(member_named(name, node="n1"), 0.0)
+        todo = dispatcher.decide(0.0)
+        assert isinstance(todo, Complete)
+        announces.complete(todo)
+        return announces, heard, dispatcher
+
+    def later(self, announces: Announcer, dispatcher: Dispatcher, now: float) -> None:
+        """What the scheduler does at every turn."""
+        todo = dispatcher.decide(now)
+        if isinstance(todo, Refusal):
+            announces.refused(todo, now)
+        announces.count(dispatcher.gangs.to_count(), now)
+
+    def test_that_loses_pods_is_counted_again_once_for_all_of_them(self) -> None:
+        announces, heard, dispatcher = self.running("abc")
+        for number, name in enumerate("ab"):
+            dispatcher.remove_pod(f"ml/{name}", 100.0 + number)
+            self.later(announces, dispatcher, 100.0 + number)
+        assert announces.next_time == 100.0 + ARRIVES_FOR
+        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        assert heard.lines == ["status train, complete: 3 of 3", "status train, stands: 1 of 1. "]
+        assert announces.next_time is None
+
+    def test_whose_last_pod_has_gone_is_told_so(self) -> None:
+        announces, heard, dispatcher = self.running("a")
+        dispatcher.remove_pod("ml/a", 100.0)
+        self.later(announces, dispatcher, 100.0)
+        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        assert heard.lines[1:] == ["status train, has nobody"]
+
+    def test_in_which_a_replacement_waits_says_why(self) -> None:
+        announces, heard, dispatcher = self.running("ab")
+        dispatcher.remove_pod("ml/b", 100.0)
+        self.later(announces, dispatcher, 100.0)
+        dispatcher.set_pod(member_named("c"), 101.0)
+        self.later(announces, dispatcher, 101.0)
+        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        (told,) = [line for line in heard.lines[1:] if line.startswith("status")]
+        assert told.startswith("status train, waits with 2 members: the gang has no place")
+
+    def test_is_counted_by_the_next_leader_where_another_one_leads_now(self) -> None:
+        announces, _, dispatcher = self.running("a")
+        dispatcher.remove_pod("ml/a", 100.0)
+        self.later(announces, dispatcher, 100.0)
+        announces.withdraw_all()
+        assert announces.next_time is None
 
 
 def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
@@ -275,7 +340,7 @@ def test_in_what_a_pod_group_differs_from_its_template_is_said_once_when_it_wait
     announces.placed("gang kubernetes ml/train", [])
     assert heard.lines == []
     for _ in range(2):
-        announces.complete(Complete("kubernetes ml/train", 4))
+        announces.complete(Complete("kubernetes ml/train"))
     told = "event PodGroup train, UnlikeTemplate: schedulingPolicy: is basic, but ..."
     assert [line for line in heard.lines if line.startswith("event")] == [told]
 

@@ -1,9 +1,10 @@
-"""The status of PodGroups: what each system's users read there while a gang waits, and when it is complete."""
+"""The status of PodGroups: what each system's users read there while a gang waits, when it is complete, and when it has lost pods since."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from bayplan.kube.resources import (
@@ -15,56 +16,81 @@ from bayplan.kube.resources import (
     VOLCANO_POD_GROUPS,
     Resource,
 )
-from bayplan.services.scheduler.gang_status import Progress, status_of
+from bayplan.scheduling.dialects.table import dialect_written_as
+from bayplan.scheduling.gang_roster import Tally
+from bayplan.services.scheduler.gang_status import Progress, Stage, says, status_of, with_times
 
-SINCE = "2030-01-01T00:00:00Z"
-WAITS = Progress(complete=False, since=SINCE, message="no room")
-COMPLETE = Progress(complete=True, since=SINCE, message="4 pods have nodes", running=4)
+WAITS = Progress(Stage.WAITS, "no room", Tally(4))
+STANDS = Progress(Stage.STANDS, "4 pods have nodes, 4 run", Tally(4, 4, 4))
+LACKS = Progress(Stage.LACKS, "3 of 4 pods have nodes: no room", Tally(4, 3, 2))
+STARTS_ANEW = Progress(Stage.LACKS, "1 of 4 have arrived", Tally(1))
+ENDED = Progress(Stage.ENDED, "no pods are left")
+THEN, NOW = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
 
 
-@pytest.mark.parametrize(
-    "resource, waiting, complete",
-    [
-        (POD_GROUPS, "Waiting", "Scheduled"),
-        (VOLCANO_POD_GROUPS, "Inqueue", "Running"),
-        (KAI_POD_GROUPS, "Pending", "Running"),
-        (COSCHEDULING_POD_GROUPS, None, "Scheduled"),
-        (KUBERNETES_POD_GROUPS, None, None),
-    ],
-    ids=lambda value: value.api_version if isinstance(value, Resource) else None,
-)
-def test_phases(resource: Resource[Any], waiting: str | None, complete: str | None) -> None:
-    assert status_of(resource.type, WAITS).get("phase") == waiting
-    assert status_of(resource.type, COMPLETE).get("phase") == complete
+def named(value: object) -> str | None:
+    return value.api_version if isinstance(value, Resource) else None
 
 
 @pytest.mark.parametrize(
-    "resource, kind, status",
+    "resource, phases",
     [
-        (POD_GROUPS, "Scheduled", "False"),
-        (KUBERNETES_POD_GROUPS, "PodGroupScheduled", "False"),
-        (VOLCANO_POD_GROUPS, "Unschedulable", "True"),
+        (POD_GROUPS, ["Waiting", "Scheduled", "Degraded", "Waiting", "Ended"]),
+        (VOLCANO_POD_GROUPS, ["Inqueue", "Running", "Unknown", "Inqueue", "Inqueue"]),
+        (COSCHEDULING_POD_GROUPS, [None, "Scheduled", "Unknown", "Pending", "Pending"]),
+        (KAI_POD_GROUPS, [None] * 5),
+        (KUBERNETES_POD_GROUPS, [None] * 5),
     ],
-    ids=lambda value: value.api_version if isinstance(value, Resource) else None,
+    ids=named,
 )
-def test_conditions_say_why_a_gang_waits(resource: Resource[Any], kind: str, status: str) -> None:
-    (condition,) = status_of(resource.type, WAITS)["conditions"]
-    assert (condition["type"], condition["status"]) == (kind, status)
-    assert (condition["message"], condition["lastTransitionTime"]) == ("no room", SINCE)
+def test_phases(resource: Resource[Any], phases: list[str | None]) -> None:
+    stages = (WAITS, STANDS, LACKS, STARTS_ANEW, ENDED)
+    assert [status_of(resource.type, progress).get("phase") for progress in stages] == phases
 
 
-def test_kai_has_a_place_of_its_own_for_it() -> None:
-    (condition,) = status_of(KAI_POD_GROUPS.type, WAITS)["schedulingConditions"]
-    assert (condition["type"], condition["message"]) == ("UnschedulableOnNodePool", "no room")
-    assert status_of(KAI_POD_GROUPS.type, COMPLETE)["schedulingConditions"] == []
+@pytest.mark.parametrize(
+    "resource, counts",
+    [
+        (POD_GROUPS, {"members": 4, "scheduled": 3, "running": 2}),
+        (VOLCANO_POD_GROUPS, {"running": 2}),
+        (COSCHEDULING_POD_GROUPS, {"running": 2}),
+    ],
+    ids=named,
+)
+def test_counts_are_those_of_the_moment(resource: Resource[Any], counts: dict[str, int]) -> None:
+    assert counts.items() <= status_of(resource.type, LACKS).items()
+
+
+@pytest.mark.parametrize(
+    "resource, waits, stands, lacks",
+    [
+        (POD_GROUPS, ["Scheduled=False"], ["Scheduled=True", "Started=True"], ["Scheduled=False", "Started=True"]),
+        (KUBERNETES_POD_GROUPS, ["PodGroupScheduled=False"], ["PodGroupScheduled=True"], ["PodGroupScheduled=True"]),
+        (VOLCANO_POD_GROUPS, ["Unschedulable=True"], ["Scheduled=True"], ["Unschedulable=True"]),
+        (
+            KAI_POD_GROUPS,
+            ["Scheduled=False", "UnschedulableOnNodePool=True"],
+            ["Scheduled=True"],
+            ["Scheduled=True", "UnschedulableOnNodePool=True"],
+        ),
+    ],
+    ids=named,
+)
+def test_conditions(resource: Resource[Any], waits: list[str], stands: list[str], lacks: list[str]) -> None:
+    for progress, expected in ((WAITS, waits), (STANDS, stands), (LACKS, lacks)):
+        status = status_of(resource.type, progress)
+        conditions = [*status["conditions"], *status.get("schedulingConditions", ())]
+        assert [f"{each['type']}={each['status']}" for each in conditions] == expected
+        assert progress.message in [each["message"] for each in conditions]
 
 
 @pytest.mark.parametrize(
     "progress, reason",
     [
         (WAITS, "Unschedulable"),
-        (Progress(complete=False, since=SINCE, message="wrong", invalid=True), "SchedulerError"),
-        (COMPLETE, "Scheduled"),
+        (Progress(Stage.WAITS, "wrong", invalid=True), "SchedulerError"),
+        (STANDS, "Scheduled"),
+        (LACKS, "Scheduled"),
     ],
 )
 def test_reasons_are_those_of_kubernetes(progress: Progress, reason: str) -> None:
@@ -72,5 +98,46 @@ def test_reasons_are_those_of_kubernetes(progress: Progress, reason: str) -> Non
     assert condition["reason"] == reason
 
 
-def test_every_dialect_is_told_when_it_is_complete() -> None:
-    assert all(status_of(struct, COMPLETE) for struct in ALL_POD_GROUPS)
+@pytest.mark.parametrize("struct", ALL_POD_GROUPS, ids=lambda struct: struct.__module__)
+@pytest.mark.parametrize(
+    "progress, was_complete",
+    [
+        pytest.param(WAITS, False, id="waits"),
+        pytest.param(STANDS, True, id="stands"),
+        pytest.param(LACKS, True, id="lacks"),
+    ],
+)
+def test_that_a_gang_was_complete_can_be_read_where_it_was_written(
+    struct: type[Any], progress: Progress, was_complete: bool
+) -> None:
+    written = msgspec.convert({"metadata": {"name": "train"}, "status": status_of(struct, progress)}, struct)
+    assert dialect_written_as(struct).was_complete(written) == was_complete
+
+
+@pytest.mark.parametrize("struct", ALL_POD_GROUPS, ids=lambda struct: struct.__module__)
+@pytest.mark.parametrize("progress", [WAITS, STANDS, LACKS, ENDED], ids=lambda progress: progress.stage.name)
+def test_what_was_written_is_known_again_when_it_is_read(struct: type[Any], progress: Progress) -> None:
+    """Or every restart would write all of them again."""
+    status = with_times(status_of(struct, progress), {}, THEN)
+    others = {"type": "Grouped", "status": "True", "message": "made for Job ml/train"}
+    on_server = {**status, "conditions": [*status.get("conditions", ()), others]}
+    read = msgspec.to_builtins(msgspec.convert({"status": on_server}, struct).status)
+    assert says(read, status_of(struct, progress))
+    assert [each.stage for each in (WAITS, STANDS, LACKS) if says(read, status_of(struct, each) or {"phase": ""})] in (
+        [progress.stage],
+        [],
+    )
+
+
+def test_a_new_message_is_not_a_new_state() -> None:
+    before = with_times(status_of(POD_GROUPS.type, STANDS), {}, THEN)
+    status = with_times(status_of(POD_GROUPS.type, LACKS), before, NOW)
+    assert [(each["type"], each["lastTransitionTime"]) for each in status["conditions"]] == [
+        ("Scheduled", NOW),
+        ("Started", THEN),
+    ]
+
+
+def test_a_transition_is_named_where_a_system_wants_that() -> None:
+    (condition,) = with_times(status_of(VOLCANO_POD_GROUPS.type, WAITS), {}, THEN)["conditions"]
+    assert condition["transitionID"] == condition["lastTransitionTime"] == THEN

@@ -1,4 +1,4 @@
-"""The status of gangs: written when it says something new, for this very PodGroup, and never back from complete."""
+"""The status of gangs: written when it says something new, for this very PodGroup; that one was complete stays written."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import pytest
 from bayplan.kube import podgroup_v1alpha1, volcano_scheduling_v1beta1
 from bayplan.kube.client import KubeClient
 from bayplan.scheduling.dialects.table import AnyPodGroup
+from bayplan.scheduling.gang_roster import Tally
 from bayplan.scheduling.todo import Release
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.scheduler.gang_writes import GangStatusWriter, release
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, pod_named, refusal
 
 Story = Callable[[GangStatusWriter], Awaitable[None]]
+
+TWO_WAIT = Tally(2)
+TWO_RUN = Tally(2, 2, 2)
+ONE_RUNS = Tally(1, 1, 1)
+ONE_OF_TWO_RUNS = Tally(2, 1, 1)
 
 
 def group(struct: type[AnyPodGroup] = podgroup_v1alpha1.PodGroup, phase: str = "") -> Any:
@@ -38,7 +44,7 @@ def written(story: Story, client: RecordingClient | None = None) -> list[dict[st
 
 def test_the_whole_object_is_named_and_nothing_but_its_status_is_applied() -> None:
     async def story(gangs: GangStatusWriter) -> None:
-        gangs.complete(group(volcano_scheduling_v1beta1.PodGroup), 4, 4)
+        gangs.complete(group(volcano_scheduling_v1beta1.PodGroup), TWO_RUN)
 
     (body,) = written(story)
     assert set(body) == {"apiVersion", "kind", "metadata", "status"}
@@ -50,7 +56,7 @@ def test_the_whole_object_is_named_and_nothing_but_its_status_is_applied() -> No
 def test_a_message_is_written_once_and_a_new_one_does_not_restart_the_clock() -> None:
     async def story(gangs: GangStatusWriter) -> None:
         for message in ("1 of 2 have arrived", "1 of 2 have arrived", "no room"):
-            gangs.waits(group(), message, 2)
+            gangs.waits(group(), message, TWO_WAIT)
             await asyncio.sleep(10)
 
     bodies = written(story)
@@ -61,22 +67,103 @@ def test_a_message_is_written_once_and_a_new_one_does_not_restart_the_clock() ->
 def test_of_messages_that_follow_each_other_closely_the_last_is_written() -> None:
     async def story(gangs: GangStatusWriter) -> None:
         for number in range(8):
-            gangs.waits(group(), f"{number} of 8 have arrived", 2)
+            gangs.waits(group(), f"{number} of 8 have arrived", TWO_WAIT)
 
     assert [body["status"]["message"] for body in written(story)] == ["7 of 8 have arrived"]
 
 
-def test_a_gang_that_has_been_complete_stays_so() -> None:
-    async def told_now(gangs: GangStatusWriter) -> None:
-        gangs.complete(group(), 2, 2)
-        await asyncio.sleep(1)
-        gangs.waits(group(), "no room for a late member", 2)
+def shown(bodies: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Phase and counts, as `kubectl get podgroups` shows them."""
+    keys = ("members", "scheduled", "running")
+    return [(body["status"]["phase"], " ".join(str(body["status"][key]) for key in keys)) for body in bodies]
 
-    async def told_before(gangs: GangStatusWriter) -> None:
-        gangs.waits(group(phase="Scheduled"), "no room for a late member", 2)
 
-    assert [body["status"]["phase"] for body in written(told_now)] == ["Scheduled"]
-    assert written(told_before) == []
+def started(body: dict[str, Any]) -> list[str]:
+    """Since when a PodGroup says that its gang was complete."""
+    conditions = body["status"]["conditions"]
+    return [each["lastTransitionTime"] for each in conditions if each["type"] == "Started"]
+
+
+def test_a_gang_that_loses_a_pod_and_gets_another_is_counted_all_the_time() -> None:
+    async def story(gangs: GangStatusWriter) -> None:
+        gangs.waits(group(), "no room", TWO_WAIT)
+        await asyncio.sleep(10)
+        gangs.complete(group(), Tally(2, 2))
+        await asyncio.sleep(10)
+        for tally in (TWO_RUN, TWO_RUN, ONE_RUNS):
+            gangs.stands(group(), tally)
+            await asyncio.sleep(10)
+        gangs.waits(group(), "no room", ONE_OF_TWO_RUNS)
+        await asyncio.sleep(10)
+        gangs.stands(group(), TWO_RUN)
+        await asyncio.sleep(10)
+        gangs.has_nobody(group())
+
+    bodies = written(story)
+    assert shown(bodies) == [
+        ("Waiting", "2 0 0"),
+        ("Scheduled", "2 2 0"),
+        ("Scheduled", "2 2 2"),
+        ("Scheduled", "1 1 1"),
+        ("Degraded", "2 1 1"),
+        ("Scheduled", "2 2 2"),
+        ("Ended", "0 0 0"),
+    ]
+    assert bodies[4]["status"]["message"] == "1 of 2 pods have nodes: no room"
+    assert [started(body) for body in bodies] == [[], *[["1970-01-01T00:00:10Z"]] * 5, []]
+
+
+def test_that_a_gang_was_complete_is_known_from_its_pod_group_too() -> None:
+    async def story(gangs: GangStatusWriter) -> None:
+        gangs.waits(group(phase="Scheduled"), "no room", ONE_OF_TWO_RUNS)
+
+    (body,) = written(story)
+    assert (body["status"]["phase"], len(started(body))) == ("Degraded", 1)
+
+
+def test_a_gang_that_begins_anew_under_its_pod_group_is_complete_since_then() -> None:
+    async def story(gangs: GangStatusWriter) -> None:
+        for _ in range(2):
+            gangs.complete(group(), TWO_RUN)
+            await asyncio.sleep(10)
+
+    assert [started(body) for body in written(story)] == [["1970-01-01T00:00:00Z"], ["1970-01-01T00:00:10Z"]]
+
+
+def test_pods_beyond_need_that_wait_are_told_of_and_the_gang_is_no_less_complete() -> None:
+    async def story(gangs: GangStatusWriter) -> None:
+        gangs.stands(group(phase="Scheduled"), Tally(3, 2, 2), "1 more wait: no room")
+
+    (body,) = written(story)
+    assert (body["status"]["phase"], body["status"]["message"]) == (
+        "Scheduled",
+        "2 pods have nodes, 2 run; 1 more wait: no room",
+    )
+
+
+def test_after_a_restart_nothing_is_written_that_stands_there_already() -> None:
+    async def first(gangs: GangStatusWriter) -> None:
+        gangs.complete(group(), TWO_RUN)
+
+    (body,) = written(first)
+
+    async def second(gangs: GangStatusWriter) -> None:
+        gangs.stands(msgspec.convert(body, podgroup_v1alpha1.PodGroup), TWO_RUN)
+
+    assert written(second) == []
+
+
+def test_a_pod_group_without_pods_is_told_of_only_if_it_had_some() -> None:
+    async def never(gangs: GangStatusWriter) -> None:
+        gangs.has_nobody(group())
+
+    async def before_it_was_complete(gangs: GangStatusWriter) -> None:
+        gangs.waits(group(), "1 of 2 have arrived", Tally(1))
+        await asyncio.sleep(10)
+        gangs.has_nobody(group())
+
+    assert written(never) == []
+    assert shown(written(before_it_was_complete)) == [("Waiting", "1 0 0"), ("Waiting", "0 0 0")]
 
 
 def test_what_was_not_written_is_logged_and_tried_with_the_next_news(caplog: pytest.LogCaptureFixture) -> None:
@@ -85,7 +172,7 @@ def test_what_was_not_written_is_logged_and_tried_with_the_next_news(caplog: pyt
 
     async def story(gangs: GangStatusWriter) -> None:
         for _ in range(2):
-            gangs.waits(group(), "no room", 2)
+            gangs.waits(group(), "no room", TWO_WAIT)
             await asyncio.sleep(10)
 
     assert len(written(story, client)) == 2
