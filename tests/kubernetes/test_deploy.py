@@ -159,6 +159,7 @@ FORBIDDEN = [
     ("delete", "events", "events.k8s.io"),
     ("list", "jobs", "batch"),
     ("patch", "jobs", "batch"),
+    ("patch", "workloads", "scheduling.k8s.io"),
     ("patch", "noderesourcetopologies", "topology.node.k8s.io"),
     ("get", "leases", "coordination.k8s.io"),
     ("update", "leases", "coordination.k8s.io"),
