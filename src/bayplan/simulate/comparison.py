@@ -132,6 +132,11 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
         figure("memory in use, mean", lambda run: percent(run.memory_share)),
         figure("NUMA zones per pod", lambda run: "-" if run.zones_per_pod is None else f"{run.zones_per_pod:.2f}"),
         figure("distance within a pod", lambda run: "-" if run.distance is None else f"{run.distance:.1f}"),
+        *(
+            [figure("not in the zones decided", _not_as_decided)]
+            if any(run.zones_not_as_decided for run in runs)
+            else []
+        ),
         figure("last event after", lambda run: clock(run.ended_at) + (" (interrupted)" if run.interrupted else "")),
     ]
     return lines
@@ -204,6 +209,8 @@ def _run_document(run: Run) -> Document:
         "memoryShare": _share(run.memory_share),
         "zonesPerPod": None if run.zones_per_pod is None else _share(run.zones_per_pod),
         "distance": None if run.distance is None else _share(run.distance),
+        "zonesDecided": run.zones_decided,
+        "zonesNotAsDecided": run.zones_not_as_decided,
         "workloads": [_workload_document(workload) for workload in run.workloads],
         "waiting": [
             {"workload": waiting.workload, "pods": waiting.pods, "reason": waiting.reason}
@@ -254,6 +261,10 @@ def _wanted_that_ran(run: Run) -> str:
     if run.wanted > 1 and ran(run) == run.wanted:
         return f"all {number(run.wanted)} {pods}"
     return f"{number(ran(run))} of {number(run.wanted)} {pods}"
+
+
+def _not_as_decided(run: Run) -> str:
+    return f"{number(run.zones_not_as_decided)} of {number(run.zones_decided)}" if run.zones_decided else "-"
 
 
 def _refusals_phrase(run: Run) -> str:

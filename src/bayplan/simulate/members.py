@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import msgspec
 
 from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.decision import Decision
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
@@ -22,13 +24,17 @@ from bayplan.simulate.scenario.model import Member, SimulatedNode, Workload
 
 @dataclass(slots=True)
 class LiveMember:
-    """One pod that a workload wants, through all the pods that were created for it."""
+    """One pod that a workload wants, through all the pods that were created for it.
+
+    `created` numbers all pods of a simulation in the order of their creation; here it is that of the latest attempt.
+    """
 
     workload: Workload
     wanted: Member
     name: str
     gang: SimulatedGang | None = None
     attempts: int = 0
+    created: int = 0
     arrived: bool = False
     node: str | None = None
     started: bool = False
@@ -65,6 +71,17 @@ def waits(member: LiveMember) -> bool:
     return member.arrived and member.node is None and not member.finished and not member.given_up
 
 
+def zones_decided(decision: Decision, state: ClusterState) -> dict[str, set[int]]:
+    """In which zones a decision takes something of which resource; nothing where it aligns no container."""
+    report = state.reports[decision.row]
+    if report is None or not any(each.zones for each in decision.containers):
+        return {}
+    found: dict[str, set[int]] = {}
+    for charge in decision.charges:
+        found.setdefault(state.columns.resource_names[charge.resource], set()).add(report.zones[charge.zone].id)
+    return found
+
+
 def outcome_of(workload: Workload, members: Sequence[LiveMember], refused: int) -> WorkloadOutcome:
     """How a workload with these members fared."""
     return WorkloadOutcome(
@@ -79,7 +96,18 @@ def outcome_of(workload: Workload, members: Sequence[LiveMember], refused: int) 
     )
 
 
-def standing_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:
+def true_state(agents: Iterable[NodeAgent], bound: Mapping[str, Pod]) -> ClusterState:
+    """The cluster as the kubelets know it, with every pod in its zones: what pictures are drawn from."""
+    state = ClusterState()
+    for agent in agents:
+        state.set_node(agent.node)
+        state.set_topology(agent.topology(complete=True))
+        for key in agent.kubelet.pods:
+            state.set_pod(_standing_pod(bound[key], agent.name, agent.zones_by_container(key)))
+    return state
+
+
+def _standing_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:
     """A pod as it stands on its node, with the zones of its containers."""
     annotations = {**(pod.metadata.annotations or {}), NUMA_ZONES: msgspec.json.encode(zones).decode()}
     return msgspec.structs.replace(

@@ -3,6 +3,9 @@
 They differ in what they look at, not in how they are run: `blind` sees nodes as one number per resource, `upstream` asks
 NodeResourceTopologyMatch as scheduler-plugins answers and knows only what reports show, `bayplan` is bayplan with its ledger. `volcano` and
 `numa-aware` are for pods that ask for a topology policy; both keep bayplan's ledger, which is kinder to Volcano than its own.
+
+Volcano decides in sessions of a second and binds what it has decided all at once, each pod in a goroutine of its own. A kubelet that finds
+several new pods takes them by age, whatever the order of decisions. `unordered` is `numa-aware` with such binds: what the order is worth.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ from bayplan.plugins.volcano_numa_aware import KUBELET as KUBELET_RULES
 from bayplan.plugins.volcano_numa_aware import VOLCANO as VOLCANO_RULES
 from bayplan.plugins.volcano_numa_aware import NumaAware, NumaAwareArgs
 from bayplan.scheduling.profile import Profile, default_profile
+from bayplan.simulate.scenario.model import Seconds
 
 BLIND, UPSTREAM, BAYPLAN = "blind", "upstream", "bayplan"
-VOLCANO, NUMA_AWARE = "volcano", "numa-aware"
+VOLCANO, UNORDERED, NUMA_AWARE = "volcano", "unordered", "numa-aware"
 # The plugin's weight in Volcano's user guide.
 NUMA_AWARE_WEIGHT = 10
+# Volcano's schedule period.
+SESSION: Seconds = 1.0
 
 SCHEDULERS = {
     BLIND: "the stock scheduler without topology: node fit and least allocated",
@@ -29,8 +35,9 @@ SCHEDULERS = {
 }
 # Compared only where they are asked for: they make a difference to pods that ask for a topology policy.
 ON_REQUEST = {
-    VOLCANO: "Volcano's plugin numa-aware, which looks at the CPUs of main containers",
-    NUMA_AWARE: "bayplan with the plugin numa-aware: nodes by the policy that a pod asks for",
+    VOLCANO: "Volcano's plugin numa-aware, which looks at the CPUs of main containers; binds all of a second at once",
+    UNORDERED: "numa-aware, but with binds that reach kubelets together, which take them by age",
+    NUMA_AWARE: "bayplan with the plugin numa-aware: nodes by the policy that a pod asks for, binds in the order of decisions",
 }
 
 
@@ -39,7 +46,8 @@ class Scheduler:
     """A profile and how far it looks.
 
     `reads_reports`: nodes' reports reach it. `keeps_ledger`: it remembers what it promised until a report shows it.
-    `knows_gangs`: pods that start together are placed together.
+    `knows_gangs`: pods that start together are placed together. `session`: what it decides within so many seconds reaches kubelets together;
+    0 if each bind arrives by itself, in the order of decisions.
     """
 
     name: str
@@ -47,6 +55,7 @@ class Scheduler:
     reads_reports: bool
     keeps_ledger: bool
     knows_gangs: bool = False
+    session: Seconds = 0.0
 
 
 def scheduler_named(name: str) -> Scheduler:
@@ -58,9 +67,10 @@ def scheduler_named(name: str) -> Scheduler:
         return Scheduler(name, default_profile(topology), reads_reports=True, keeps_ledger=False)
     if name == VOLCANO:
         profile = _with_numa_aware(_without_topology(default_profile()), VOLCANO_RULES)
-        return Scheduler(name, profile, reads_reports=True, keeps_ledger=True)
-    profile = _with_numa_aware(default_profile(), KUBELET_RULES) if name == NUMA_AWARE else default_profile()
-    return Scheduler(name, profile, reads_reports=True, keeps_ledger=True, knows_gangs=True)
+        return Scheduler(name, profile, reads_reports=True, keeps_ledger=True, session=SESSION)
+    profile = default_profile() if name == BAYPLAN else _with_numa_aware(default_profile(), KUBELET_RULES)
+    session = SESSION if name == UNORDERED else 0.0
+    return Scheduler(name, profile, reads_reports=True, keeps_ledger=True, knows_gangs=True, session=session)
 
 
 def _with_numa_aware(profile: Profile, rules: str) -> Profile:

@@ -1,7 +1,7 @@
 """A scenario happens: pods arrive, a scheduler decides, kubelets admit or refuse, controllers replace, reports arrive late.
 
-    arrive -> wait -> decide -> admit: start, run, end
-                             -> refuse: Failed; its controller creates another one, or gives up
+    arrive -> wait -> decide -> bind -> admit: start, run, end
+                                     -> refuse: Failed; its controller creates another one, or gives up
 
 The scheduler is the one of `scheduling/`, unchanged: `schedule_one` decides on a `ClusterState` that knows only what nodes have
 told it. The kubelets (`simulate/kubelet/`) know the truth. Between the two stands the report, which arrives `report_delay` after
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 
 import msgspec
 
@@ -26,7 +27,16 @@ from bayplan.scheduling.todo import GANG
 from bayplan.scheduling.trees import Trees
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.gangs import TREE, Gangs, SimulatedGang
-from bayplan.simulate.members import LiveMember, agent_of, by_chance, first, outcome_of, standing_pod, waits
+from bayplan.simulate.members import (
+    LiveMember,
+    agent_of,
+    by_chance,
+    first,
+    outcome_of,
+    true_state,
+    waits,
+    zones_decided,
+)
 from bayplan.simulate.reasons import reasons_to_wait
 from bayplan.simulate.run import KubeletRefusal, Moment, Run
 from bayplan.simulate.scenario.model import (
@@ -62,6 +72,9 @@ class Simulation:
         self._choose = first if self._scheduler.keeps_ledger else by_chance(scenario.seed)
         self._waiting = WaitingUnits()
         self._deciding = False
+        # Pods that were decided about and are bound when the session ends.
+        self._session: list[tuple[LiveMember, Pod, Decision]] = []
+        self._creations = count()
         self._bound: dict[str, Pod] = {}
         self._remarks: list[str] = []
         self._tally = Tally(scenario.lasts, (kubelet.allocatable for kubelet in self._kubelets.values()))
@@ -146,6 +159,7 @@ class Simulation:
             member.arrived = True
             self._tally.waiting += 1
         pod = member.next_pod()
+        member.created = next(self._creations)
         if member.gang is not None and not member.gang.complete and self._scheduler.knows_gangs:
             self._join(member, member.gang, pod)
         else:
@@ -201,6 +215,22 @@ class Simulation:
         return None if seats is None else {seat.pod: seat for seat in seats}
 
     def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
+        """Send a pod to its node: in the order of decisions, or together with all that is decided in the same session."""
+        if not self._scheduler.session:
+            self._admit(member, pod, decision)
+            return
+        if not self._session:
+            self._clock.after(self._scheduler.session, self._end_session)
+        self._session.append((member, pod, decision))
+
+    def _end_session(self) -> None:
+        """Pods that are bound at the same time reach their kubelets together, and a kubelet takes those by age."""
+        together, self._session = sorted(self._session, key=lambda bind: bind[0].created), []
+        for member, pod, decision in together:
+            self._admit(member, pod, decision)
+        self._wake()
+
+    def _admit(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
         key, node = pod_key(pod), decision.node or ""
         kubelet = self._kubelets[node]
         request = self._state.classes.request_of(pod)
@@ -215,8 +245,9 @@ class Simulation:
         self._bound[key] = pod
         member.node = node
         self._tally.started(request.total)
-        zones = {zone for in_zones in self._agents[node].holdings(key).values() for zone in in_zones}
-        self._tally.stands_in(zones, kubelet.machine)
+        held = self._agents[node].holdings(key)
+        self._tally.stands_in({zone for in_zones in held.values() for zone in in_zones}, kubelet.machine)
+        self._tally.was_decided(zones_decided(decision, self._state), held)
         self._note_first_start(member)
         self._report(node)
         if any(container.role is Role.INIT for container in request.containers):
@@ -325,6 +356,8 @@ class Simulation:
             peak_cpu_share=tally.peak_cpu_share,
             zones_per_pod=tally.zones_per_pod,
             distance=tally.distance,
+            zones_decided=tally.zones_decided,
+            zones_not_as_decided=tally.zones_not_as_decided,
             timeline=(*tally.timeline, self._last_moment()),
             refusals=tuple(tally.refusals),
             waiting_pods=reasons_to_wait(self._gang_scheduler, self._units_without_nodes()),
@@ -332,7 +365,7 @@ class Simulation:
                 outcome_of(workload, self._by_workload.get(workload.name, []), tally.refused_by_workload[workload.name])
                 for workload in self.scenario.workloads
             ),
-            state=self._true_state(),
+            state=true_state(self._agents.values(), self._bound),
             gangs=self._gangs.number,
             gangs_whole=self._gangs.whole,
             gangs_in_part=self._gangs.in_part,
@@ -347,16 +380,6 @@ class Simulation:
     def _units_without_nodes(self) -> Iterator[WaitingUnit]:
         yield from self._waiting
         yield from map(_gang_unit, self._arriving.values())
-
-    def _true_state(self) -> ClusterState:
-        """The cluster as the kubelets know it, with every pod in its zones: what pictures are drawn from."""
-        state = ClusterState()
-        for name, agent in self._agents.items():
-            state.set_node(agent.node)
-            state.set_topology(agent.topology(complete=True))
-            for key in agent.kubelet.pods:
-                state.set_pod(standing_pod(self._bound[key], name, agent.zones_by_container(key)))
-        return state
 
 
 def _gang_unit(pods: list[tuple[LiveMember, Pod]]) -> WaitingUnit:

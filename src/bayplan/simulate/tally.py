@@ -19,6 +19,9 @@ MOMENTS = 240
 # Every refusal is counted; so many are kept with pod, node and message.
 MOST_REFUSALS = 1000
 
+ZonesOfResources = Mapping[str, Iterable[int]]
+"""Of each resource, the zones in which a pod holds some of it."""
+
 
 class Tally:
     """What has happened so far."""
@@ -39,6 +42,7 @@ class Tally:
         self._used_over_time = dict.fromkeys(self._capacity, 0.0)
         self.now: Seconds = 0.0
         self._lasts = lasts
+        self.zones_decided = self.zones_not_as_decided = 0
         self._pods_in_zones = 0
         self._zones = 0
         self._distance = 0.0
@@ -103,6 +107,13 @@ class Tally:
         self._zones += len(chosen)
         pairs = [machine.zones[one].distances[other] for one in chosen for other in chosen]
         self._distance += sum(pairs) / len(pairs)
+
+    def was_decided(self, decided: ZonesOfResources, held: ZonesOfResources) -> None:
+        """Where a scheduler decided that a pod would hold what, and where it does. Only what both speak of is compared."""
+        compared = decided.keys() & held.keys()
+        if compared:
+            self.zones_decided += 1
+            self.zones_not_as_decided += any(set(decided[name]) != set(held[name]) for name in compared)
 
     def mean_share(self, resource: str) -> float:
         """The share in use, averaged over the time that has passed."""

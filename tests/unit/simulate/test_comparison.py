@@ -85,6 +85,13 @@ def test_the_whole_text() -> None:
     ]
 
 
+def test_zones_that_were_decided_and_not_given_are_a_figure_of_their_own() -> None:
+    """Who decides no zones has no number, and where everybody got what was decided there is nothing to say."""
+    runs = (blind_run(), a_run("volcano", zones_decided=1200, zones_not_as_decided=8), a_run(zones_decided=1600))
+    assert "  not in the zones decided         -  8 of 1,200  0 of 1,600" in comparison_text(a_comparison(*runs))
+    assert "zones decided" not in comparison_text(a_comparison(a_run(zones_decided=6)))
+
+
 def test_a_run_without_trouble_has_no_lines_about_workloads() -> None:
     assert "workload" not in comparison_text(a_comparison(a_run()))
 

@@ -6,7 +6,16 @@ import pytest
 
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.plugins.node_resource_topology_match import NAME, NodeResourceTopologyMatch
-from bayplan.simulate.schedulers import BAYPLAN, BLIND, SCHEDULERS, UPSTREAM, scheduler_named
+from bayplan.simulate.schedulers import (
+    BAYPLAN,
+    BLIND,
+    ON_REQUEST,
+    SCHEDULERS,
+    UNORDERED,
+    UPSTREAM,
+    VOLCANO,
+    scheduler_named,
+)
 from tests.helpers import Amounts, cluster, decide, simple_pod, topology, zone
 
 HALF: Amounts = {"cpu": 4, "memory": "4Gi"}
@@ -23,9 +32,14 @@ def test_what_each_looks_at(name: str, reads_reports: bool, keeps_ledger: bool, 
     assert looks_at == (reads_reports, keeps_ledger, knows_gangs)
 
 
+@pytest.mark.parametrize("name", [*SCHEDULERS, *ON_REQUEST])
+def test_whose_binds_reach_kubelets_together(name: str) -> None:
+    assert (scheduler_named(name).session > 0) is (name in (VOLCANO, UNORDERED))
+
+
 def test_each_is_described_in_one_line() -> None:
     assert list(SCHEDULERS) == [BLIND, UPSTREAM, BAYPLAN]
-    assert all(text and "\n" not in text for text in SCHEDULERS.values())
+    assert all(text and "\n" not in text for text in (*SCHEDULERS.values(), *ON_REQUEST.values()))
 
 
 def test_blind_has_every_plugin_but_the_one_for_zones() -> None:

@@ -132,6 +132,25 @@ class TestZones:
             counted.stands_in(zones, self.MACHINE)
         assert (counted.zones_per_pod, counted.distance) == (1.6667, 14.0)
 
+    @pytest.mark.parametrize(
+        "decided, held, counts",
+        [
+            pytest.param({"cpu": {0}}, {"cpu": {0: 4000}}, (1, 0), id="as decided"),
+            pytest.param({"cpu": {0}}, {"cpu": {1: 4000}}, (1, 1), id="in another zone"),
+            pytest.param({"cpu": {0}}, {"cpu": {0: 3000, 1: 1000}}, (1, 1), id="in part"),
+            pytest.param({"cpu": {0}, "memory": {0}}, {"cpu": {0: 4000}, "memory": {1: 8}}, (1, 1), id="one of two"),
+            pytest.param({"cpu": {0}}, {"cpu": {0: 4000}, "memory": {1: 8}}, (1, 0), id="nobody spoke of memory"),
+            pytest.param({"cpu": {0}}, {}, (0, 0), id="the kubelet gives no CPUs of its own"),
+            pytest.param({}, {"cpu": {0: 4000}}, (0, 0), id="nothing was decided"),
+        ],
+    )
+    def test_that_were_decided_are_compared_with_those_given(
+        self, decided: dict[str, set[int]], held: dict[str, dict[int, int]], counts: tuple[int, int]
+    ) -> None:
+        counted = tally()
+        counted.was_decided(decided, held)
+        assert (counted.zones_decided, counted.zones_not_as_decided) == counts
+
     def test_pods_that_own_nothing_in_zones_do_not_count(self) -> None:
         counted = tally()
         counted.stands_in([], self.MACHINE)

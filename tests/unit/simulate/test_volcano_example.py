@@ -1,21 +1,24 @@
-"""The training job of `examples/volcano`: workers in one NUMA zone beside best-effort parameter servers."""
+"""The scenarios of `examples/volcano`: a training job, and pods that are admitted in another order than they were decided about."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.reader import read_scenario
-from bayplan.simulate.schedulers import BLIND, NUMA_AWARE, ON_REQUEST, SCHEDULERS, VOLCANO
+from bayplan.simulate.schedulers import BLIND, NUMA_AWARE, ON_REQUEST, SCHEDULERS, UNORDERED, VOLCANO
 from bayplan.simulate.simulation import Simulation
 
-TRAINING = Path(__file__).parents[3] / "examples" / "volcano" / "training.yaml"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "volcano"
+TRAINING, ORDER = EXAMPLES / "training.yaml", EXAMPLES / "order.yaml"
 
 
-def happened(scheduler: str) -> Run:
-    simulation = Simulation(read_scenario(TRAINING), scheduler)
+def happened(scheduler: str, file: Path = TRAINING) -> Run:
+    simulation = Simulation(read_scenario(file), scheduler)
     while simulation.step():
         pass
     return simulation.result()
@@ -44,8 +47,41 @@ def test_pods_with_a_policy_stand_on_nodes_that_have_it(scheduler: str) -> None:
     assert all(node.startswith("loose") for node in nodes)
 
 
+class TestTheOrderOfAdmission:
+    """On each of four nodes a notebook that came first and two workers that are more important; CPUs are tight in both zones."""
+
+    @pytest.mark.parametrize(
+        "scheduler, refused, not_as_decided, waiting",
+        [
+            pytest.param(VOLCANO, 4, 8, 4, id="Volcano binds what it decided at once"),
+            pytest.param(UNORDERED, 4, 8, 4, id="bayplan would fare no better that way"),
+            pytest.param(NUMA_AWARE, 0, 0, 0, id="in the order of decisions"),
+        ],
+    )
+    def test_what_kubelets_make_of_it(self, scheduler: str, refused: int, not_as_decided: int, waiting: int) -> None:
+        run = happened(scheduler, ORDER)
+        assert (run.refusals_in_all, run.zones_not_as_decided, run.waiting) == (refused, not_as_decided, waiting)
+        assert {refusal.workload for refusal in run.refusals} <= {"worker"}
+
+    @pytest.mark.parametrize(
+        "scheduler, zones",
+        [
+            pytest.param(UNORDERED, {"notebook": "[0]", "worker": "[1]"}, id="by age"),
+            pytest.param(NUMA_AWARE, {"notebook": "[1]", "worker": "[0] [1]"}, id="as decided"),
+        ],
+    )
+    def test_who_gets_which_zone(self, scheduler: str, zones: dict[str, str]) -> None:
+        run = happened(scheduler, ORDER)
+        found: dict[str, set[str]] = {}
+        for pod in run.state.bound.values():
+            written = (pod.metadata.annotations or {})[NUMA_ZONES]
+            for container, of_container in msgspec.json.decode(written).items():
+                found.setdefault(container, set()).add(str(of_container))
+        assert {name: " ".join(sorted(each)) for name, each in found.items()} == zones
+
+
 def test_they_are_compared_only_on_request() -> None:
-    assert set(ON_REQUEST) == {VOLCANO, NUMA_AWARE}
+    assert set(ON_REQUEST) == {VOLCANO, UNORDERED, NUMA_AWARE}
     assert not set(ON_REQUEST) & set(SCHEDULERS)
 
 

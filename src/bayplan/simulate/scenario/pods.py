@@ -16,7 +16,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.simulate.scenario.lines import Section, Written, Wrong, described, entries_of
 from bayplan.simulate.scenario.machine_text import SHORT_NAMES_BELONG_TO
-from bayplan.simulate.scenario.values import amount, whole_amount
+from bayplan.simulate.scenario.values import amount, text, whole_amount, whole_number
 
 # The fields of Kubernetes' PodSpec and Container. Most of them decide nothing about placement and are accepted as they are.
 POD_FIELDS = (
@@ -34,6 +34,9 @@ CONTAINER_FIELDS = (
     *("startupProbe", "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty"),
     *("volumeDevices", "volumeMounts", "workingDir"),
 )
+# What the API server allows, and the classes that it knows from the beginning.
+PRIORITIES = (-(2**31), 2**31 - 1)
+PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 NATIVE = (CPU, MEMORY, "ephemeral-storage")
 
 
@@ -52,7 +55,9 @@ def template_of(
         listed = section.get(field)
         for container in listed.content if listed is not None and isinstance(listed.content, list) else []:
             _check_container(container, taken)
-    spec = written.plain() if isinstance(written.content, dict) else {}
+    of_class = PRIORITY_CLASSES.get(section.take("priorityClassName", text, ""), 0)
+    priority = section.take("priority", whole_number(*PRIORITIES), of_class)
+    spec = {**written.plain(), "priority": priority} if isinstance(written.content, dict) else {}
     if is_short:
         resources = section.need("resources", _short_resources, None)
         spec = {**spec, "resources": None, "containers": [{"name": name, "resources": resources}]}

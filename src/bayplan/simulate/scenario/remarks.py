@@ -18,13 +18,14 @@ from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Metadata, Node, NodeSpec
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
-from bayplan.simulate.scenario.lines import Place, Section
+from bayplan.simulate.scenario.lines import Place, Section, described
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
+from bayplan.simulate.scenario.pods import PRIORITY_CLASSES
 
 
 def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, Place]) -> tuple[str, ...]:
     """All remarks; `places` tells where each workload stands."""
-    found = [*_levels(scenario, section)]
+    found = [*_levels(scenario, section), *_unknown_classes(section)]
     if not scenario.workloads:
         found.append((section.written.place, "nothing arrives: there are neither workloads nor a trace"))
     for workload in scenario.workloads:
@@ -50,6 +51,19 @@ def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[Place, str]]
             around = ", ".join(sorted(inside[split[0]]))
             text = f"{narrower}={split[0]} lies in more than one {wider}: {around}"
             yield section.written.at(f"levels[{index + 1}]").place, text
+
+
+def _unknown_classes(section: Section) -> Iterator[tuple[Place, str]]:
+    """What a PriorityClass means stands in the cluster that the pod was copied from."""
+    workloads = section.get("workloads")
+    for workload in workloads.content if workloads is not None and isinstance(workloads.content, list) else ():
+        pod = workload.at("pod").content
+        named = pod.get("priorityClassName") if isinstance(pod, dict) and "priority" not in pod else None
+        if named is not None and named.content is not None and named.content not in PRIORITY_CLASSES:
+            yield (
+                named.place,
+                f"{described(named)} counts as priority 0: what the class means is not known here, say priority",
+            )
 
 
 def _late(scenario: Scenario, workload: Workload) -> Iterator[str]:

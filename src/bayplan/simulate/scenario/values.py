@@ -77,7 +77,7 @@ def whole_number(least: int, most: int) -> Callable[[Written], int]:
         if not _WHOLE.fullmatch(found) or len(found) > 20:
             raise Wrong(f"{described(written)} is no whole number: must be {least} to {most}")
         number = int(found)
-        if number < 0:
+        if number < 0 <= least:
             raise Wrong(f"{number} is negative: must be {least} or more")
         if not least <= number <= most:
             raise Wrong(f"{number} is not allowed: must be {least} to {most}")

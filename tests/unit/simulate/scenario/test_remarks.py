@@ -36,6 +36,13 @@ def test_nothing_arrives(tmp_path: Path) -> None:
     assert remarks(tmp_path, NODES) == ["x.yaml:1: nothing arrives: there are neither workloads nor a trace"]
 
 
+def test_a_priority_class_without_its_number(tmp_path: Path) -> None:
+    text = f"{NODES}workloads: [{{name: app, pod: {{resources: {{cpu: 1}}, priorityClassName: high}}}}]"
+    assert remarks(tmp_path, text) == [
+        'x.yaml:2: workloads[0].pod.priorityClassName: "high" counts as priority 0: what the class means is not known here, say priority'
+    ]
+
+
 @pytest.mark.parametrize(
     "keys, remark",
     [
@@ -44,6 +51,7 @@ def test_nothing_arrives(tmp_path: Path) -> None:
          "1 of the 4 pods of app would arrive after the end (lasts 600s)"),
         ("pod: {resources: {cpu: 1}, volumes: [{name: scratch, ephemeral: {}}]}",
          "the pods of app will wait: nobody here can judge spec.volumes[].ephemeral"),
+        ("pod: {resources: {cpu: 1}, priorityClassName: system-node-critical}", None),
         ("pod: {resources: {cpu: 1}, schedulingGates: [{name: quota}]}",
          "the pods of app will wait: nobody here opens their scheduling gates"),
         ("pod: {resources: {cpu: 40}}",

@@ -108,6 +108,21 @@ def test_a_pod_spec_is_taken_as_kubernetes_has_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "written, priority",
+    [
+        ("", 0),
+        ("priority: 100, ", 100),
+        ("priority: -5, ", -5),
+        ("priorityClassName: system-node-critical, ", 2_000_001_000),
+        pytest.param("priorityClassName: high, priority: 7, ", 7, id="as in a pod that was copied from a cluster"),
+    ],
+)
+def test_the_priority_of_pods(tmp_path: Path, written: str, priority: int) -> None:
+    app = workload(tmp_path, f"pod: {{{written}resources: {{cpu: 1}}}}")
+    assert app.template.spec.priority == priority
+
+
+@pytest.mark.parametrize(
     "keys, message",
     [
         ("replicas: 2", "pod: is missing"),
@@ -133,6 +148,8 @@ def test_a_pod_spec_is_taken_as_kubernetes_has_it(tmp_path: Path) -> None:
         ("pod: {containers: [{name: a}, {name: b}, {name: a}]}", 'pod.containers[2].name: "a" is the name of another container of the pod'),
         ("pod: {containers: [{name: a}], initContainers: [{name: a}]}", 'pod.initContainers[0].name: "a" is the name of another container'),
         ("pod: {resources: {cpu: 1}, initContainers: [{name: app}]}", 'pod.initContainers[0].name: "app" is the name of another container'),
+        ("pod: {resources: {cpu: 1}, priority: high}", 'pod.priority: "high" is no whole number: must be -2147483648 to 2147483647'),
+        ("pod: {resources: {cpu: 1}, priority: 3000000000}", "pod.priority: 3000000000 is not allowed: must be -2147483648 to 2147483647"),
         (f"labels: {{app: a b}}, {POD}", 'labels.app: "a b" is no value of a label'),
         ("pod: {containers: []}", "pod.containers: is empty: a pod needs at least one container"),
         ("pod: {containers: [{nam: a}]}", "pod.containers[0].nam: is unknown: did you mean name?"),
