@@ -1,0 +1,38 @@
+"""bayplan's own PodGroups as a dialect: the tree of those that the pod grouper made from a Kubernetes Workload."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.kube.core_v1 import Metadata
+from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodGroupSpec
+from bayplan.scheduling.dialects.own import DIALECT, KUBERNETES_WORKLOAD
+from tests.unit.scheduling.dialects.readings import BLOCK, RACK, gang, member, wrong
+
+ROW = "example.com/row"
+
+
+def group(required: str, *, of_workload: bool = True, topology: str = "", preferred: str | None = None) -> PodGroup:
+    notes = {KUBERNETES_WORKLOAD: "plan"} if of_workload else None
+    spec = PodGroupSpec(size=1, required=required, preferred=preferred, topology=topology)
+    return PodGroup(metadata=Metadata(name="pg", namespace="ml", annotations=notes), spec=spec)
+
+
+@pytest.mark.parametrize(
+    "written, topology",
+    [
+        (group(RACK), "network"),
+        (group(BLOCK, preferred=RACK), "network"),
+        (group(ROW), f"nodes by {ROW}"),
+        (group(RACK, topology="power"), "power"),
+        (group(ROW, of_workload=False), ""),
+    ],
+    ids=["a level", "two levels", "a label of no Topology", "it names its tree", "it is of no Workload"],
+)
+def test_a_level_of_a_workload_is_any_node_label(written: PodGroup, topology: str) -> None:
+    assert gang(DIALECT, written, [member("a")]).topology == topology
+
+
+def test_labels_that_no_topology_has_together_are_wrong() -> None:
+    told = f"no Topology has all the levels {ROW}, {RACK}; there are network"
+    assert wrong(DIALECT, group(ROW, preferred=RACK), [member("a")]) == f"PodGroup ml/pg: spec.required: {told}"
