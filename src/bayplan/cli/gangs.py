@@ -27,7 +27,6 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.dialects.dialect import Topologies
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, gang_named, key_of
 from bayplan.scheduling.dialects.volcano_job import pod_group_of, pods_of
 from bayplan.scheduling.gang import Gang, GangDecision, LevelRoom
@@ -39,6 +38,7 @@ from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
+from bayplan.scheduling.trees import Topologies
 
 # More pods than any node has places for: whoever asks for the largest gang asks for all slots.
 ALL_SLOTS = 1_000_000
@@ -180,7 +180,7 @@ class GangPlacer:
 def outcome_of(session: Session, written: PodGroup, waited: float) -> GangOutcome:
     """What would become now of the gang of a PodGroup that has waited for so many seconds."""
     with naming_the_file(session.objects, written):
-        gang = gang_in(written, session.objects.pods, session.trees.levels)
+        gang = gang_in(written, session.objects.pods, session.trees.topologies)
         return GangPlacer(session, ClassAnswers(session.state)).place(gang, waited)
 
 
@@ -190,7 +190,7 @@ def outcome_of_gang_with(session: Session, pod: Pod, waited: float) -> GangOutco
     written = next((each for each in pod_groups(session.objects) if key_of(each) == key), None)
     if written is not None:
         return outcome_of(session, written, waited)
-    roster = GangRoster(lambda: session.trees.levels)
+    roster = GangRoster(lambda: session.trees.topologies)
     for each in session.objects.pods:
         roster.set_member(each)
     gang = roster.gang(key)

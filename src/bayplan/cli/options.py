@@ -166,9 +166,9 @@ class Session:
 
     @cached_property
     def trees(self) -> Trees:
-        """The trees of the Topology objects. One that appears twice, as Kueue's and as KAI's, counts as it was read last.
+        """The trees of the Topology objects, and that of the HyperNodes.
 
-        Where the two differ, that is a warning.
+        A Topology that appears twice, as Kueue's and as KAI's, counts as it was read last. Where the two differ, that is a warning.
         """
         from bayplan.kube.errors import InvalidObject
         from bayplan.kube.topology_levels import levels_of
@@ -187,6 +187,8 @@ class Session:
                     [f"Topology {name}: there are two with different levels; {', '.join(levels)} counts, the last one"]
                 )
             trees.set(name, levels)
+        for hyper_node in self.objects.hyper_nodes:
+            trees.set_hyper_node(hyper_node)
         return trees
 
     @property

@@ -65,6 +65,7 @@ def _name_other_kinds(objects: ObjectSet, unwanted: list[str], *, usable: bool, 
     others += ["NodeResourceTopology"] if objects.topologies else []
     others += ["Numatopology"] if objects.numatopologies else []
     others += ["Topology"] if objects.levels else []
+    others += ["HyperNode"] if objects.hyper_nodes else []
     others += ["Namespace"] if objects.namespaces else []
     if others:
         kinds = ", ".join(sorted(others))
@@ -101,14 +102,14 @@ def place_gangs(
     """
     known = {pod_key(pod) for pod in work.pods}
     pods = [*work.pods, *(pod for pod in session.objects.pods if pod_key(pod) not in known)]
-    levels = session.trees.levels
+    topologies = session.trees.topologies
     placer = GangPlacer(session, answers)
     outcomes: list[GangOutcome] = []
     with working("placing gangs"):
         for written in pod_groups(work):
             with naming_the_file(work, written):
-                outcomes.append(placer.place(_aiming_at(objective, gang_in(written, pods, levels, namespace))))
-        by_themselves = gangs_without_an_object(work.pods, levels)
+                outcomes.append(placer.place(_aiming_at(objective, gang_in(written, pods, topologies, namespace))))
+        by_themselves = gangs_without_an_object(work.pods, topologies)
         outcomes += [placer.place(_aiming_at(objective, gang)) for gang in by_themselves]
     placed = {outcome.name for outcome in outcomes}
     return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in placed]

@@ -10,6 +10,7 @@ import msgspec
 
 from bayplan.cli.gangs import ALL_SLOTS
 from bayplan.cli.options import Session, read_all
+from bayplan.cluster.hyper_nodes import HYPER_NODES
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.problem import Counts
@@ -25,16 +26,21 @@ EXPECTED = "expected such as cpu=8,memory=64Gi,nvidia.com/gpu=8"
 
 
 def tree_named(session: Session, name: str | None) -> Tree:
-    """The tree of a Topology; without a name that of the only one there is."""
-    names = session.trees.names
+    """The tree of a Topology or of the HyperNodes; without a name that of the only one there is."""
+    topologies = session.trees.topologies
+    names = [*topologies.levels, *([HYPER_NODES] if session.objects.hyper_nodes else [])]
     if not names:
-        raise click.ClickException("the cluster holds no Topology (kueue.x-k8s.io or kai.scheduler)")
+        raise click.ClickException(
+            "the cluster holds no Topology (kueue.x-k8s.io or kai.scheduler), and no HyperNode (topology.volcano.sh)"
+        )
     if name is None and len(names) > 1:
         raise click.UsageError(f"the cluster holds several Topologies: {', '.join(names)}; name one")
-    tree = session.trees.get(names[0] if name is None else name)
-    if name is not None and (tree is None or name not in names):
-        raise click.UsageError(f"there is no Topology '{name}' in the {session.source}; there are {', '.join(names)}")
-    assert tree is not None
+    wanted = names[0] if name is None else name
+    if wanted not in names:
+        raise click.UsageError(f"there is no Topology '{wanted}' in the {session.source}; there are {', '.join(names)}")
+    tree = session.trees.get(wanted)
+    if tree is None:
+        raise click.ClickException(f"the HyperNodes are not a tree: {topologies.hyper_nodes_problem}")
     return tree
 
 

@@ -91,8 +91,8 @@ def _check_pod_affinity(affinity: PodAffinity | None, at: ObjectPath) -> None:
 
 def _check_pod_term(term: PodAffinityTerm, at: ObjectPath) -> None:
     _check_topology_key(term.topology_key, at)
-    _check_selector(term.label_selector, at.child("labelSelector"))
-    _check_selector(term.namespace_selector, at.child("namespaceSelector"))
+    check_selector(term.label_selector, at.child("labelSelector"))
+    check_selector(term.namespace_selector, at.child("namespaceSelector"))
     for field, keys in (("matchLabelKeys", term.match_label_keys), ("mismatchLabelKeys", term.mismatch_label_keys)):
         _check_label_keys(keys, term.label_selector, at.child(field))
     both = set(term.match_label_keys or ()) & set(term.mismatch_label_keys or ())
@@ -114,7 +114,7 @@ def _check_spread(constraint: TopologySpreadConstraint, at: ObjectPath) -> None:
     ):
         if policy is not None:
             _check_choice(policy, INCLUSION_POLICIES, at.child(field))
-    _check_selector(constraint.label_selector, at.child("labelSelector"))
+    check_selector(constraint.label_selector, at.child("labelSelector"))
     _check_label_keys(constraint.match_label_keys, constraint.label_selector, at.child("matchLabelKeys"))
 
 
@@ -128,7 +128,8 @@ def _check_topology_key(key: str, at: ObjectPath) -> None:
         raise InvalidObject(at.child("topologyKey"), "is missing: must be the key of a node label")
 
 
-def _check_selector(selector: LabelSelector | None, at: ObjectPath) -> None:
+def check_selector(selector: LabelSelector | None, at: ObjectPath) -> None:
+    """Operators that exist, with values where they need some."""
     for index, requirement in enumerate((selector.match_expressions if selector else None) or []):
         where = at.child("matchExpressions").item(index)
         _check_choice(requirement.operator, POD_LABEL_OPERATORS, where.child("operator"))

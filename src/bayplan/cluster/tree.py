@@ -7,6 +7,8 @@ keep their own order and each tree has its permutation (`rows`): gathering 50,00
 A domain is the *tuple* of its label values from the top; two racks called r1 in different blocks are different, whatever characters
 values contain. A node that lacks one of the labels is not in the tree; `outside` says which label it lacks. The node itself is the
 lowest level, below it are its NUMA zones, which the kubelets' verdicts look after.
+
+Volcano's HyperNodes make such a tree too, in which the name of a HyperNode stands for the value of a label (`cluster/hyper_nodes.py`).
 """
 
 from __future__ import annotations
@@ -14,18 +16,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cluster.hyper_nodes import HYPER_NODES, Hierarchy
 from bayplan.cluster.labels import ABSENT
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.topology_levels import HOSTNAME
 
 Index = NDArray[np.intp]
 Path = tuple[str, ...]
+# A level over all rows: the number of each row's value, and the value behind each number; 0 where there is none.
+_Level = tuple[NDArray[np.int32], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,8 @@ class Tree:
     """Nodes in the order of their paths.
 
     `levels` are label names, the widest first; the node is the level below them, with number `len(levels)`. `starts[level]` are the
-    positions at which the domains of a level begin; `rows` are the cluster's rows by position.
+    positions at which the domains of a level begin; `rows` are the cluster's rows by position. `outside` has what other nodes lack: a
+    label, or something else if the tree is not made of labels.
     """
 
     name: str
@@ -42,11 +48,22 @@ class Tree:
     starts: tuple[Index, ...]
     paths: tuple[tuple[Path, ...], ...]
     outside: dict[str, str]
+    by_labels: bool = True
 
     @property
     def size(self) -> int:
         """How many nodes are in the tree."""
         return len(self.rows)
+
+    @property
+    def lead(self) -> str:
+        """What comes before an entry of `outside`: `no label example.com/rack`, `no HyperNode`."""
+        return "no label " if self.by_labels else "no "
+
+    @property
+    def nobody(self) -> str:
+        """What is said about the tree if no node is in it."""
+        return "no node carries all labels of the topology" if self.by_labels else "no node is in a HyperNode"
 
     @property
     def node_level(self) -> int:
@@ -114,22 +131,63 @@ def distances_among(paths: Sequence[Path]) -> Distances:
 def build_tree(state: ClusterState, name: str, levels: Sequence[str]) -> Tree:
     """The tree of these labels over all nodes of a cluster."""
     labels = tuple(label for label in levels if label != HOSTNAME)
-    rows = np.fromiter(state.rows.values(), dtype=np.intp, count=len(state.rows))
+    coded = [(state.labels.codes(label), state.labels.values(label)) for label in labels]
+    rows = _all_rows(state)
     outside: dict[str, str] = {}
-    for label in labels:
-        missing = state.labels.codes(label)[rows] == ABSENT
+    for label, (codes, _) in zip(labels, coded, strict=True):
+        missing = codes[rows] == ABSENT
         outside |= {state.names[row]: label for row in rows[missing] if state.names[row] not in outside}
         rows = rows[~missing]
+    return _tree(state, name, labels, coded, rows, outside)
+
+
+def build_hyper_tree(state: ClusterState, hierarchy: Hierarchy) -> Tree:
+    """The tree of HyperNodes over all nodes of a cluster."""
+    rows = _all_rows(state)
+    nodes = [node for row in rows if (node := state.nodes[row]) is not None]
+    standings = hierarchy.standings(nodes)
+    stands = np.array([not standing.lacks for standing in standings], dtype=np.bool_)
+    outside = {
+        node.metadata.name: standing.lacks for node, standing in zip(nodes, standings, strict=True) if standing.lacks
+    }
+    rows = rows[stands] if len(rows) else rows
+    paths = [standing.path for standing in standings if not standing.lacks]
+    coded = [_coded(state, rows, [path[level] for path in paths]) for level in range(len(hierarchy.tiers))]
+    levels = tuple(tier.level for tier in hierarchy.tiers)
+    return replace(_tree(state, HYPER_NODES, levels, coded, rows, outside), by_labels=False)
+
+
+def _all_rows(state: ClusterState) -> Index:
+    return np.fromiter(state.rows.values(), dtype=np.intp, count=len(state.rows))
+
+
+def _coded(state: ClusterState, rows: Index, values: Sequence[str]) -> _Level:
+    """Values of some rows as numbers, as labels have them."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values), start=ABSENT + 1)}
+    codes = np.full(len(state.names), ABSENT, dtype=np.int32)
+    codes[rows] = [numbers[value] for value in values]
+    return codes, ["", *numbers]
+
+
+def _tree(
+    state: ClusterState,
+    name: str,
+    levels: tuple[str, ...],
+    coded: Sequence[_Level],
+    rows: Index,
+    outside: dict[str, str],
+) -> Tree:
+    """The tree over rows that have a value at every level."""
     names = np.array(_natural_ranks([state.names[row] for row in rows]), dtype=np.intp)
-    columns = [_ranks_of(state, label)[state.labels.codes(label)[rows]] for label in labels]
+    columns = [np.array(_natural_ranks(values), dtype=np.intp)[codes[rows]] for codes, values in coded]
     order = np.lexsort((names, *reversed(columns))) if len(rows) else np.zeros(0, dtype=np.intp)
     rows = rows[order]
-    starts, paths = _domains([column[order] for column in columns], state, labels, rows)
-    return Tree(name, labels, rows, (*starts, np.arange(len(rows), dtype=np.intp)), paths, outside)
+    starts, paths = _domains([column[order] for column in columns], state, coded, rows)
+    return Tree(name, levels, rows, (*starts, np.arange(len(rows), dtype=np.intp)), paths, outside)
 
 
 def _domains(
-    columns: list[Index], state: ClusterState, labels: tuple[str, ...], rows: Index
+    columns: list[Index], state: ClusterState, coded: Sequence[_Level], rows: Index
 ) -> tuple[list[Index], tuple[tuple[Path, ...], ...]]:
     """Where the domains of each level begin, and their paths; a level of its own for the nodes comes last."""
     starts: list[Index] = []
@@ -139,8 +197,7 @@ def _domains(
         differs |= column[1:] != column[:-1]
         begins = np.flatnonzero(np.concatenate((np.ones(min(len(rows), 1), dtype=np.bool_), differs)))
         starts.append(begins)
-        coded = [(state.labels.values(label), state.labels.codes(label)) for label in labels[:depth]]
-        paths.append(tuple(tuple(values[codes[row]] for values, codes in coded) for row in rows[begins]))
+        paths.append(tuple(tuple(values[codes[row]] for codes, values in coded[:depth]) for row in rows[begins]))
     last = paths[-1] if paths else ()
     of_node = np.searchsorted(starts[-1], np.arange(len(rows)), side="right") - 1 if starts else None
     paths.append(
@@ -150,11 +207,6 @@ def _domains(
         )
     )
     return starts, tuple(paths)
-
-
-def _ranks_of(state: ClusterState, label: str) -> Index:
-    """The natural rank of each value of a label, by its code."""
-    return np.array(_natural_ranks(state.labels.values(label)), dtype=np.intp)
 
 
 def _natural_ranks(texts: Sequence[str]) -> list[int]:

@@ -20,7 +20,7 @@ from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.gang import GangDecision, LevelRoom, Seat
 from bayplan.scheduling.profile import Profile
 
-IN_THE_TREE = StageKind("in the tree", "no label ", "no node carries all labels of the topology")
+IN_THE_TREE = "in the tree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,12 @@ def stages_in_tree(
     stages = tuple(stages_of(Shortfall(tree.size, causes, ()), pod, profile))
     if not tree.outside:
         return causes, stages
-    return causes, (Stage(IN_THE_TREE, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
+    in_the_tree = StageKind(IN_THE_TREE, tree.lead, tree.nobody)
+    return causes, (Stage(in_the_tree, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
 
 
 def missing_labels(outside: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Nodes outside a tree by the label they lack, most first."""
+    """Nodes outside a tree by the label they lack, or whatever else `Tree.outside` says, most first."""
     lacking: dict[str, list[str]] = {}
     for node, label in outside.items():
         lacking.setdefault(label, []).append(node)

@@ -16,6 +16,7 @@ import msgspec
 from bayplan import __version__
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.kube import (
+    hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     topology_levels,
@@ -49,6 +50,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     Numatopology: (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND),
     # Kueue's and KAI's are alike; which one it was makes no difference.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
+    hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
     **{struct: (resource.api_version, resource.kind) for struct, resource in ALL_POD_GROUPS.items()},
 }
@@ -58,6 +60,7 @@ _Thing = (
     | NodeResourceTopology
     | Numatopology
     | topology_levels.Topology
+    | hypernode_v1alpha1.HyperNode
     | podgroup_v1alpha1.PodGroup
     | OtherPodGroup
     | volcano_batch_v1alpha1.Job
@@ -80,7 +83,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
 def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
     """The objects and decisions as one document."""
     things: list[_Thing] = [*objects.nodes, *objects.topologies, *objects.numatopologies, *objects.pods]
-    things += [*objects.levels, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
+    things += [*objects.levels, *objects.hyper_nodes, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
     return {
         "apiVersion": "v1",
         "kind": "List",

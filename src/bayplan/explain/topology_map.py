@@ -44,7 +44,10 @@ class Domain:
 
 @dataclass(frozen=True)
 class TopologyMap:
-    """Everything to be drawn about a topology. `marked` are a gang's pods by node, with the gang's own words in `title` and `facts`."""
+    """Everything to be drawn about a topology. `outside` has what nodes lack to be in it, `lead` what is said before that.
+
+    `marked` are a gang's pods by node, with the gang's own words in `title` and `facts`.
+    """
 
     name: str
     levels: tuple[str, ...]
@@ -52,6 +55,8 @@ class TopologyMap:
     nodes: int
     resources: tuple[str, ...]
     outside: Mapping[str, str]
+    lead: str
+    nobody: str
     asks_for: Mapping[str, int] = field(default_factory=dict)
     rooms: tuple[LevelRoom, ...] = ()
     marked: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +69,7 @@ class TopologyMap:
         words = [counted(len(self.at(depth)), level) for depth, level in enumerate(short_levels(self.levels)[:-1], 1)]
         sentence = f"{self.name}: {', '.join([*words, counted(self.nodes, 'node')])}"
         if not self.nodes:
-            sentence = f"{self.name}: no node carries all of its labels"
+            sentence = f"{self.name}: {self.nobody}"
         if self.outside:
             sentence += f"; {counted(len(self.outside), 'node')} outside"
         return sentence
@@ -102,6 +107,8 @@ def topology_map(
         nodes=tree.size,
         resources=tuple(resources),
         outside=tree.outside,
+        lead=tree.lead,
+        nobody="no node carries all of its labels" if tree.by_labels else tree.nobody,
         asks_for=pod.request.total if pod is not None else {},
         rooms=rooms_of(tree, slots, 1) if slots is not None else (),
     )

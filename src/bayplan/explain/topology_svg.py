@@ -184,8 +184,8 @@ class _Picture:
         return y + 38
 
     def _outside(self, y: float) -> float:
-        for label, nodes in missing_labels(self.drawn.outside):
-            words = f"Outside, no label {label}: {hostlist(nodes, 80)}"
+        for lacked, nodes in missing_labels(self.drawn.outside):
+            words = f"Outside, {self.drawn.lead}{lacked}: {hostlist(nodes, 80)}"
             self.canvas.text(MARGIN, y + 12, cut(words, self.width, SMALL), fill=DIM, size=SMALL)
             y += 18
         return y

@@ -85,7 +85,7 @@ def _down_to(domains: Sequence[Domain], depth: int) -> Iterator[Domain]:
 
 
 def _outside_lines(drawn: TopologyMap) -> list[str]:
-    rows = [(hostlist(nodes, LONGEST_HOSTLIST), f"no label {label}") for label, nodes in missing_labels(drawn.outside)]
+    rows = [(hostlist(nodes, LONGEST_HOSTLIST), drawn.lead + lacked) for lacked, nodes in missing_labels(drawn.outside)]
     lead = "Outside:"
     return [
         f"{lead if number == 0 else ' ' * len(lead)}{line}"

@@ -20,6 +20,7 @@ import msgspec
 
 from bayplan.kube import (
     coscheduling_v1alpha1,
+    hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
@@ -54,6 +55,7 @@ OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
 # By `apiVersion` and `kind`: what it decodes into, and where in an `ObjectSet` it goes.
 _OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND): (Numatopology, "numatopologies"),
+    (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
     (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
     (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
     **{
@@ -85,6 +87,7 @@ class ObjectSet:
     topologies: list[NodeResourceTopology] = field(default_factory=list)
     numatopologies: list[Numatopology] = field(default_factory=list)
     levels: list[topology_levels.Topology] = field(default_factory=list)
+    hyper_nodes: list[hypernode_v1alpha1.HyperNode] = field(default_factory=list)
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
     other_gangs: list[OtherPodGroup] = field(default_factory=list)
     volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
@@ -99,6 +102,7 @@ class ObjectSet:
         self.topologies += part.topologies
         self.numatopologies += part.numatopologies
         self.levels += part.levels
+        self.hyper_nodes += part.hyper_nodes
         self.gangs += part.gangs
         self.other_gangs += part.other_gangs
         self.volcano_jobs += part.volcano_jobs

@@ -16,6 +16,7 @@ from bayplan.kube.decoding import Listed
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
+    HYPER_NODES,
     KAI_TOPOLOGIES,
     KUEUE_TOPOLOGIES,
     NAMESPACES,
@@ -36,6 +37,7 @@ READ: tuple[Resource[Any], ...] = (
     *OTHER_POD_GROUPS,
     KAI_TOPOLOGIES,
     *KUEUE_TOPOLOGIES,
+    HYPER_NODES,
 )
 
 
@@ -51,6 +53,7 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         namespaces=listed[NAMESPACES].items,
         topologies=listed[NODE_RESOURCE_TOPOLOGIES].items,
         levels=[*kueue, *listed[KAI_TOPOLOGIES].items],
+        hyper_nodes=listed[HYPER_NODES].items,
         gangs=listed[POD_GROUPS].items,
         other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
     )

@@ -14,6 +14,7 @@ from bayplan.kube import (
     coordination_v1,
     coscheduling_v1alpha1,
     events_v1,
+    hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
@@ -120,6 +121,13 @@ NUMATOPOLOGIES = Resource(
     numatopology_v1alpha1.PLURAL,
     numatopology_v1alpha1.KIND,
     Numatopology,
+    namespaced=False,
+)
+HYPER_NODES = Resource(
+    hypernode_v1alpha1.API_VERSION,
+    hypernode_v1alpha1.PLURAL,
+    hypernode_v1alpha1.KIND,
+    hypernode_v1alpha1.HyperNode,
     namespaced=False,
 )
 KUEUE_TOPOLOGIES = tuple(

@@ -26,6 +26,7 @@ from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.hypernode_v1alpha1 import HyperNode
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
@@ -76,7 +77,7 @@ class Dispatcher:
         self.reports = intake_for(self.state, books, set(profiles))
         self.trees = Trees(self.state)
         self.answers = ClassAnswers(self.state)
-        self.roster = GangRoster(lambda: self.trees.levels)
+        self.roster = GangRoster(lambda: self.trees.topologies)
         self.queue = SchedulingQueue(initial_backoff=initial_backoff, max_backoff=max_backoff)
         self.schedulers = {
             name: GangScheduler(self.state, self.trees, profile, self.answers) for name, profile in profiles.items()
@@ -159,15 +160,23 @@ class Dispatcher:
         """Time has passed, which settles promises; every `reports.resync_period` seconds."""
         self.reports.resync(now)
 
-    def set_levels(self, name: str, levels: tuple[str, ...] | None, now: float) -> None:
+    def set_levels(self, name: str, levels: tuple[str, ...] | None) -> None:
         """A Topology came, changed, or is gone."""
         if levels is None:
             self.trees.remove(name)
         else:
             self.trees.set(name, levels)
-        # Gangs that name it, or that could now mean it.
-        for gang in self.roster.names():
-            self.gangs.touch(gang, now)
+        self.gangs.touch_all()
+
+    def set_hyper_node(self, written: HyperNode) -> None:
+        """A HyperNode came or changed."""
+        if self.trees.set_hyper_node(written):
+            self.gangs.touch_all()
+
+    def remove_hyper_node(self, name: str) -> None:
+        """A HyperNode is gone."""
+        self.trees.remove_hyper_node(name)
+        self.gangs.touch_all()
 
     def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup came or changed."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.dialects.dialect import Topologies
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import Topologies
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ NOBODY = Tally()
 
 
 class GangRoster:
-    """PodGroups by key and members by gang; `topologies` tells the Topologies that exist now."""
+    """PodGroups by key and members by gang; `topologies` tells the Topologies and HyperNodes that exist now."""
 
-    def __init__(self, topologies: Callable[[], Topologies] = dict) -> None:
+    def __init__(self, topologies: Callable[[], Topologies] = Topologies) -> None:
         self.groups: dict[str, AnyPodGroup] = {}
         self._topologies = topologies
         self._members: dict[str, dict[str, Pod]] = {}

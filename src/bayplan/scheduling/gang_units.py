@@ -65,12 +65,17 @@ class GangUnits:
         self._half_bound = HalfBound(completes_in)
         # Gangs that something happened to since the last decision, and when.
         self._touched: dict[str, float] = {}
+        self._all_touched = False
         # Gangs for whom there is nothing to decide, but whose pods may be other ones than before.
         self._to_count: dict[str, None] = {}
 
     def touch(self, name: str, now: float) -> None:
         """Something happened to a gang or to one of its pods."""
         self._touched.setdefault(name, now)
+
+    def touch_all(self) -> None:
+        """A Topology or HyperNode changed, which any gang may name, or mean now. Thousands that come together are one change."""
+        self._all_touched = True
 
     def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup came or changed."""
@@ -89,6 +94,10 @@ class GangUnits:
 
     def queue_touched(self, now: float) -> None:
         """Put those into the queue that something happened to since the last decision."""
+        if self._all_touched:
+            self._all_touched = False
+            for name in self.roster.names():
+                self.touch(name, now)
         for name in list(self._touched):
             # Taken out first: one that brings a bug of ours to light does not do so again at every decision.
             since = self._touched.pop(name)

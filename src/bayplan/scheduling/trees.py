@@ -2,14 +2,20 @@
 
 Most changes of a node are not about labels. So a change only costs a look at the labels of the changed rows; the tree is built again
 (0.6 s at 50,000 nodes) if one of them matters.
+
+HyperNodes make one more tree. It has a name of its own and is no Topology: only who means HyperNodes gets it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from bayplan.cluster.hyper_nodes import HYPER_NODES, Hierarchy, hierarchy_of
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Tree, build_tree
+from bayplan.cluster.tree import Tree, build_hyper_tree, build_tree
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.hypernode_v1alpha1 import HyperNode
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang
 
@@ -23,13 +29,28 @@ def single_label(label: str) -> str:
     return SINGLE_LABEL + label
 
 
+@dataclass(frozen=True, slots=True)
+class Topologies:
+    """What gangs can mean by levels and tiers: the levels of each Topology, widest first, and the HyperNodes.
+
+    These are a hierarchy, None if there are none, or a problem says why they are not a tree.
+    """
+
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hierarchy: Hierarchy | None = None
+    hyper_nodes_problem: str = ""
+
+
 class Trees:
-    """Levels by the name of their Topology, and the tree of each."""
+    """Levels by the name of their Topology, HyperNodes, and the tree of each."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._levels: dict[str, tuple[str, ...]] = {NO_LEVELS: ()}
         self._built: dict[str, tuple[int, Tree, dict[int, tuple[str | None, ...]]]] = {}
+        self._hyper_nodes: dict[str, HyperNode] = {}
+        # Of the HyperNodes as they are, or why there is none; not known before somebody asks.
+        self._hierarchy: Hierarchy | InvalidObject | None = None
 
     def set(self, name: str, levels: tuple[str, ...]) -> None:
         """A Topology came or changed."""
@@ -41,10 +62,41 @@ class Trees:
         self._levels.pop(name, None)
         self._built.pop(name, None)
 
+    def set_hyper_node(self, written: HyperNode) -> bool:
+        """A HyperNode came or changed. False if it says what it said before; its status, for example, is not ours."""
+        known = self._hyper_nodes.get(written.metadata.name)
+        self._hyper_nodes[written.metadata.name] = written
+        changed = known is None or known.spec != written.spec
+        if changed:
+            self._hyper_nodes_changed()
+        return changed
+
+    def remove_hyper_node(self, name: str) -> None:
+        """A HyperNode is gone."""
+        self._hyper_nodes.pop(name, None)
+        self._hyper_nodes_changed()
+
+    def _hyper_nodes_changed(self) -> None:
+        self._hierarchy = None
+        self._built.pop(HYPER_NODES, None)
+
+    @property
+    def topologies(self) -> Topologies:
+        """Everything that gangs can mean now. The HyperNodes are looked at as a whole, once after they changed."""
+        if self._hierarchy is None and self._hyper_nodes:
+            try:
+                self._hierarchy = hierarchy_of(self._hyper_nodes.values())
+            except InvalidObject as error:
+                self._hierarchy = error
+        if isinstance(self._hierarchy, InvalidObject):
+            return Topologies(self.levels, hyper_nodes_problem=str(self._hierarchy))
+        return Topologies(self.levels, self._hierarchy)
+
     def over(self, state: ClusterState) -> Trees:
-        """The same Topologies over another state."""
+        """The same Topologies and HyperNodes over another state."""
         trees = Trees(state)
         trees._levels.update(self._levels)
+        trees._hyper_nodes.update(self._hyper_nodes)
         return trees
 
     @property
@@ -64,29 +116,38 @@ class Trees:
         return self.names[0]
 
     def get(self, name: str) -> Tree | None:
-        """The current tree of a Topology; None if there is no such Topology."""
+        """The current tree of a Topology, or of the HyperNodes; None if there is no such one."""
+        if name == HYPER_NODES:
+            hierarchy = self.topologies.hierarchy
+            return None if hierarchy is None else self._current(name, hierarchy)
         levels = self._levels.get(name)
         if levels is None and name.startswith(SINGLE_LABEL):
             levels = (name.removeprefix(SINGLE_LABEL),)
-        if levels is None:
-            return None
+        return None if levels is None else self._current(name, levels)
+
+    def _current(self, name: str, made_of: tuple[str, ...] | Hierarchy) -> Tree:
         known = self._built.get(name)
         log = self._state.node_log
         if known is not None:
             cursor, tree, places = known
             changed = log.since(cursor)
-            if changed is not None and all(places.get(int(row)) == self._place(levels, int(row)) for row in changed):
+            if changed is not None and all(places.get(int(row)) == self._place(made_of, int(row)) for row in changed):
                 self._built[name] = (log.end, tree, places)
                 return tree
-        tree = build_tree(self._state, name, levels)
-        places = {row: self._place(levels, row) for row in self._state.rows.values()}
+        if isinstance(made_of, Hierarchy):
+            tree = build_hyper_tree(self._state, made_of)
+        else:
+            tree = build_tree(self._state, name, made_of)
+        places = {row: self._place(made_of, row) for row in self._state.rows.values()}
         self._built[name] = (log.end, tree, places)
         return tree
 
-    def _place(self, levels: tuple[str, ...], row: int) -> tuple[str | None, ...]:
-        """What decides where a node stands: its name and its values of the levels."""
+    def _place(self, made_of: tuple[str, ...] | Hierarchy, row: int) -> tuple[str | None, ...]:
+        """What decides where a node stands: its name and its values of the levels, or of what HyperNodes select by."""
         node = self._state.nodes[row] if row < len(self._state.nodes) else None
         if node is None:
             return ()
+        if isinstance(made_of, Hierarchy):
+            return made_of.place_key(node)
         labels = node.metadata.labels or {}
-        return (node.metadata.name, *(labels.get(label) for label in levels if label != HOSTNAME))
+        return (node.metadata.name, *(labels.get(label) for label in made_of if label != HOSTNAME))

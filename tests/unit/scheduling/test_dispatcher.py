@@ -41,7 +41,7 @@ def dispatcher(
     made = Dispatcher({"bayplan": default_profile()}, expects_group=expects_group, why_gang_waits=why_gang_waits)
     for name in nodes:
         add_node(made, name, cpus, (racks or {}).get(name, ""))
-    made.set_levels("network", (RACK,), 0)
+    made.set_levels("network", (RACK,))
     return made
 
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.coscheduling_v1alpha1 import PodGroup
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name
+from bayplan.scheduling.dialects.dialect import Dialect, full_name
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import Topologies
 
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 COMPLETE = ("Scheduled", "Running", "Unknown", "Finished")

@@ -7,7 +7,7 @@ do. `table.py` lists them all; `scheduling/gang_roster.py` asks them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -16,10 +16,8 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
-from bayplan.scheduling.trees import single_label
+from bayplan.scheduling.trees import Topologies, single_label
 
-# The levels of each Topology of the cluster, widest first.
-Topologies = Mapping[str, tuple[str, ...]]
 # On a group object that cannot name a Topology itself.
 TOPOLOGY = "bayplan.io/topology"
 
@@ -65,7 +63,7 @@ def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologi
         return named
     if not wanted:
         return single_label(HOSTNAME)
-    having = [name for name, known in topologies.items() if all(level in known for level in wanted)]
+    having = [name for name, known in topologies.levels.items() if all(level in known for level in wanted)]
     if len(having) == 1:
         return having[0]
     if having:
@@ -77,4 +75,4 @@ def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologi
 
 
 def _known(topologies: Topologies) -> str:
-    return "there are " + ", ".join(topologies) if topologies else "the cluster has no Topology"
+    return "there are " + ", ".join(topologies.levels) if topologies.levels else "the cluster has no Topology"

@@ -12,10 +12,11 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name
+from bayplan.scheduling.dialects.dialect import Dialect, full_name
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import Topologies
 
 POD_GROUP = "pod-group-name"
 SUB_GROUP = "kai.scheduler/subgroup-name"

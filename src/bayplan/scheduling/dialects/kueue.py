@@ -21,10 +21,11 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.scheduling.dialects.dialect import Dialect, Topologies, topology_for
+from bayplan.scheduling.dialects.dialect import Dialect, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group, Slices
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import Topologies
 
 PREFIX = "kueue.x-k8s.io/"
 POD_GROUP = PREFIX + "pod-group-name"

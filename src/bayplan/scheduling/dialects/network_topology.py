@@ -1,7 +1,8 @@
-"""Volcano's `networkTopology` in levels of a Topology.
+"""Volcano's `networkTopology` in levels of a tree: that of its HyperNodes, or that of a Topology.
 
-Volcano counts tiers from below: tier 1 is the closest set of nodes, tier 2 a set of those. A Topology names its levels from above, down to the host. So
-tier 1 is its lowest level above the host, tier 2 the one above, and a tier's name is the label of a level or what follows its slash.
+HyperNodes say themselves which tier they are of, and may name it (`cluster/hyper_nodes.py`). Where a cluster has none, or a PodGroup names a Topology, tiers are the
+levels of the Topology, counted from below: tier 1 is its lowest level above the host, tier 2 the one above, and a tier's name is the label of a level or what
+follows its slash.
 
     levels example.com/zone > example.com/block > example.com/rack > kubernetes.io/hostname
     tiers               3                   2                  1
@@ -11,13 +12,16 @@ tier 1 is its lowest level above the host, tier 2 the one above, and a tier's na
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from bayplan.cluster.hyper_nodes import HYPER_NODES, Hierarchy, Tier
 from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.volcano_scheduling_v1beta1 import MODES, SOFT, NetworkTopology
-from bayplan.scheduling.dialects.dialect import TOPOLOGY, Topologies
+from bayplan.scheduling.dialects.dialect import TOPOLOGY
+from bayplan.scheduling.trees import Topologies
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +37,46 @@ NOTHING = Closeness()
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """The levels of the Topology that a PodGroup's tiers count, from below; none if there is no such Topology."""
+    """The tiers that a PodGroup speaks of, the closest first, with their levels in a tree; none if there is no such tree.
+
+    `problem` says why numbers and names mean nothing; `waits`, why nobody can be placed by tiers at all for now.
+    """
 
     topology: str
-    levels: tuple[str, ...]
+    tiers: tuple[Tier, ...] = ()
+    named: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
+    waits: str = ""
 
     @classmethod
     def of(cls, metadata: Metadata, topologies: Topologies) -> Tiers:
-        """Of the Topology that an annotation names, or of the only one there is."""
+        """Of the Topology that an annotation names, else of the HyperNodes, else of the only Topology there is."""
         named = (metadata.annotations or {}).get(TOPOLOGY, "")
-        if named and named not in topologies:
-            return cls(named, (), f'the annotation {TOPOLOGY} names "{named}", which does not exist')
-        if not named and len(topologies) != 1:
-            choice = f"choose one of {', '.join(topologies)} with the annotation {TOPOLOGY}"
-            return cls("", (), choice if topologies else "the cluster has no Topology whose levels they could be")
-        topology = named or next(iter(topologies))
-        return cls(topology, tuple(level for level in reversed(topologies[topology]) if level != HOSTNAME))
+        known = topologies.levels
+        if named and named not in known:
+            return cls(named, problem=f'the annotation {TOPOLOGY} names "{named}", which does not exist')
+        if not named and topologies.hyper_nodes_problem:
+            return cls(
+                "", waits=f"networkTopology: waits until the HyperNodes are a tree; {topologies.hyper_nodes_problem}"
+            )
+        if not named and topologies.hierarchy is not None:
+            return cls._of_hyper_nodes(topologies.hierarchy)
+        if not named and len(known) != 1:
+            choice = f"choose one of {', '.join(known)} with the annotation {TOPOLOGY}"
+            return cls("", problem=choice if known else "the cluster has no Topology whose levels they could be")
+        topology = named or next(iter(known))
+        return cls._of_levels(topology, [level for level in reversed(known[topology]) if level != HOSTNAME])
+
+    @classmethod
+    def _of_hyper_nodes(cls, hierarchy: Hierarchy) -> Tiers:
+        return cls(HYPER_NODES, tuple(reversed(hierarchy.tiers)), hierarchy.tier_named)
+
+    @classmethod
+    def _of_levels(cls, topology: str, upwards: list[str]) -> Tiers:
+        tiers = tuple(Tier(number, level) for number, level in enumerate(upwards, start=1))
+        ends = [level.rpartition("/")[2] for level in upwards]
+        named = {end: tier.number for tier, end in zip(tiers, ends, strict=True) if ends.count(end) == 1}
+        return cls(topology, tiers, named | {tier.level: tier.number for tier in tiers})
 
     def closeness(self, asked: NetworkTopology | None, at: ObjectPath) -> Closeness:
         """What a `networkTopology` means; raises `InvalidObject` if it cannot be told."""
@@ -59,7 +86,9 @@ class Tiers:
             raise InvalidObject(at.child("mode"), f'"{asked.mode}" must be one of {", ".join(MODES)}')
         if asked.highest_tier_allowed is not None and asked.highest_tier_name:
             raise InvalidObject(at, "has both highestTierAllowed and highestTierName: only one may be given")
-        closest = self.levels[0] if self.levels else None
+        if self.waits:
+            return NOTHING
+        closest = self.tiers[0].level if self.tiers else None
         if asked.mode == SOFT:
             return Closeness(preferred=closest)
         required = self._level(asked, at)
@@ -70,14 +99,19 @@ class Tiers:
         tier, name = asked.highest_tier_allowed, asked.highest_tier_name
         if tier is None and not name:
             return None
-        field, value = ("highestTierName", f'"{name}"') if tier is None else ("highestTierAllowed", str(tier))
+        field_name, value = ("highestTierName", f'"{name}"') if tier is None else ("highestTierAllowed", str(tier))
+        where = at.child(field_name)
         if self.problem:
-            raise InvalidObject(at.child(field), f"{value}: tiers are levels of a Topology; {self.problem}")
-        if tier is not None:
-            if tier < 1:
-                raise InvalidObject(at.child(field), f"{tier} must be 1 or more")
-            return self.levels[tier - 1] if tier <= len(self.levels) else None
-        meant = [level for level in self.levels if name in (level, level.rpartition("/")[2])]
-        if len(meant) != 1:
-            raise InvalidObject(at.child(field), f"{value} is not a level; there are {', '.join(self.levels)}")
-        return meant[0]
+            raise InvalidObject(where, f"{value}: tiers are levels of a Topology; {self.problem}")
+        if tier is None:
+            tier = self.named.get(name)
+            if tier is None:
+                known = ", ".join(each.level for each in self.tiers)
+                raise InvalidObject(where, f"{value} is not a level; there are {known}")
+        lowest = self.tiers[0].number if self.tiers else 1
+        if tier < lowest:
+            raise InvalidObject(where, f"{tier} must be {lowest} or more")
+        if not self.tiers or tier > self.tiers[-1].number:
+            return None
+        # A number that no HyperNode has allows the smaller ones.
+        return [each.level for each in self.tiers if each.number <= tier][-1]

@@ -11,9 +11,10 @@ from dataclasses import replace
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import STARTED, PodGroup
-from bayplan.scheduling.dialects.dialect import OWN, Dialect, Topologies, topology_for
+from bayplan.scheduling.dialects.dialect import OWN, Dialect, topology_for
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import POD_GROUP, Incomplete, gang_of_members, was_complete
+from bayplan.scheduling.trees import Topologies
 
 # On a PodGroup that the pod grouper made: the Kubernetes Workload that its minimum and its levels are from.
 KUBERNETES_WORKLOAD = "bayplan.io/workload"

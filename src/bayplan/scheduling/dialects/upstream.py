@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.scheduling_v1alpha2 import SCHEDULED, GroupAsked, PodGroup
-from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name, topology_for
+from bayplan.scheduling.dialects.dialect import Dialect, full_name, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import Topologies
 
 
 def group_named(pod: Pod) -> str:

@@ -2,7 +2,7 @@
 
     minMember, minTaskMember   a group for each task, or one for all where only the sum counts
     subGroupPolicy             pods by selector, divided by labels into sub-groups of one size, of which so many must start
-    networkTopology            levels of a Topology (`network_topology.py`), for the whole and for each sub-group
+    networkTopology            levels of a tree (`network_topology.py`), for the whole and for each sub-group
 
 Pods name their PodGroup in an annotation and their task in a label or annotation, both written by Volcano's controllers.
 """
@@ -16,11 +16,12 @@ from bayplan.cluster.label_selectors import EVERYTHING, selector_of
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.volcano_scheduling_v1beta1 import PodGroup, SubGroupPolicy
-from bayplan.scheduling.dialects.dialect import Dialect, Topologies, full_name
+from bayplan.scheduling.dialects.dialect import Dialect, full_name
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.dialects.network_topology import Closeness, Tiers
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import Topologies
 
 GROUP_NAMES = ("scheduling.volcano.sh/group-name", "scheduling.k8s.io/group-name")
 TASK = "volcano.sh/task-spec"
@@ -45,6 +46,8 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     name, missing = full_name(written.metadata), arrived(len(members), written.spec.min_member)
     if missing and not begun:
         return Incomplete(name, missing)
+    if tiers.waits and _asks_for_tiers(written):
+        return Incomplete(name, tiers.waits)
     sub_groups, rest = _by_policy(written, members, tiers, at)
     divided = {_task(pod) for pod in members} - {_task(pod) for pod in rest}
     parts = [*_by_task(written, rest, sum(part.least for part in sub_groups), divided), *sub_groups]
@@ -63,6 +66,11 @@ def _check_minima(written: PodGroup, at: ObjectPath) -> None:
     for task, least in (spec.min_task_member or {}).items():
         if least < 0:
             raise InvalidObject(at.child("minTaskMember").key(task), f"{least} is negative: must be 0 or more")
+
+
+def _asks_for_tiers(written: PodGroup) -> bool:
+    asked = (written.spec.network_topology, *(each.network_topology for each in written.spec.sub_group_policy or ()))
+    return any(each is not None for each in asked)
 
 
 @dataclass(frozen=True, slots=True)

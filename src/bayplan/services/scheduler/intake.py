@@ -21,6 +21,7 @@ from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
+    HYPER_NODES,
     KAI_TOPOLOGIES,
     KUBERNETES_WORKLOADS,
     KUEUE_TOPOLOGIES,
@@ -181,6 +182,7 @@ class Intake:
                 Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
                 for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
             ),
+            Entry(HYPER_NODES, self._dispatcher.set_hyper_node, self._dispatcher.remove_hyper_node, foreign=True),
         )
 
     def _put_namespace(self, namespace: Namespace) -> None:
@@ -212,13 +214,13 @@ class Intake:
         name = topology.metadata.name
         levels = levels_of(topology)
         self._levels[resource, name] = levels
-        self._dispatcher.set_levels(name, levels, self._now)
+        self._dispatcher.set_levels(name, levels)
 
     def _drop_levels(self, resource: Resource[Any], name: str) -> None:
         self._levels.pop((resource, name), None)
         # The same Topology may be served in several versions, or under one name by Kueue and by KAI.
         left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
-        self._dispatcher.set_levels(name, left, self._now)
+        self._dispatcher.set_levels(name, left)
 
 
 def _key(metadata: Metadata) -> str:

@@ -10,12 +10,13 @@ import pytest
 
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
-from bayplan.scheduling.dialects.dialect import Dialect, Topologies
+from bayplan.scheduling.dialects.dialect import Dialect
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.trees import Topologies
 
 ZONE, BLOCK, RACK = "example.com/zone", "example.com/block", "example.com/rack"
-NETWORK = {"network": (ZONE, BLOCK, RACK, "kubernetes.io/hostname")}
+NETWORK = Topologies({"network": (ZONE, BLOCK, RACK, "kubernetes.io/hostname")})
 
 
 def member(

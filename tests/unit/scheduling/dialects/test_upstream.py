@@ -10,6 +10,7 @@ import pytest
 from bayplan.kube.scheduling_v1alpha2 import PodGroup
 from bayplan.scheduling.dialects.dialect import TOPOLOGY
 from bayplan.scheduling.dialects.upstream import DIALECT
+from bayplan.scheduling.trees import Topologies
 from tests.unit.scheduling.dialects.readings import BLOCK, NETWORK, RACK, gang, member, outline, waits, wrong
 
 GANG_OF_TWO = {"gang": {"minCount": 2}}
@@ -53,11 +54,11 @@ class TestTheTree:
         assert (found.whole.required, found.topology) == ("example.com/row", "nodes by example.com/row")
 
     def test_hosts_need_no_topology(self) -> None:
-        found = gang(DIALECT, pod_group(GANG_OF_TWO, "kubernetes.io/hostname"), members(2), {})
+        found = gang(DIALECT, pod_group(GANG_OF_TWO, "kubernetes.io/hostname"), members(2), Topologies())
         assert found.topology == "nodes by kubernetes.io/hostname"
 
     def test_of_several_one_is_chosen_by_annotation(self) -> None:
-        trees = {**NETWORK, "power": (BLOCK, "example.com/feed")}
+        trees = Topologies({**NETWORK.levels, "power": (BLOCK, "example.com/feed")})
         told = f'"{BLOCK}" is a level of several Topologies: network, power; choose with the annotation {TOPOLOGY}'
         where = "PodGroup ml/pg: spec.schedulingConstraints.topology[0].key"
         assert wrong(DIALECT, pod_group(GANG_OF_TWO, BLOCK), members(2), trees) == f"{where}: {told}"

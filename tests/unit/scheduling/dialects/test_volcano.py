@@ -11,6 +11,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.volcano_scheduling_v1beta1 import PodGroup
 from bayplan.scheduling.dialects.dialect import TOPOLOGY
 from bayplan.scheduling.dialects.volcano import DIALECT
+from bayplan.scheduling.trees import Topologies
 from tests.unit.scheduling.dialects.readings import BLOCK, NETWORK, RACK, ZONE, gang, member, outline, waits, wrong
 
 NO_TREE = "tiers are levels of a Topology; the cluster has no Topology whose levels they could be"
@@ -153,7 +154,7 @@ class TestTiers:
         assert found.topology == ("network" if required or preferred else "")
 
     def test_of_several_topologies_one_is_chosen_by_annotation(self) -> None:
-        trees = {**NETWORK, "power": ("example.com/feed",)}
+        trees = Topologies({**NETWORK.levels, "power": ("example.com/feed",)})
         asked = {"highestTierAllowed": 1}
         told = wrong(DIALECT, pod_group(networkTopology=asked), workers(1), trees)
         assert told.endswith(f"choose one of network, power with the annotation {TOPOLOGY}")
@@ -172,12 +173,12 @@ class TestTiers:
             ),
             (
                 {"highestTierAllowed": 1},
-                {},
+                Topologies(),
                 f"highestTierAllowed: 1: {NO_TREE}",
             ),
         ],
     )
-    def test_what_cannot_be_told_is_named(self, asked: dict[str, Any], trees: dict[str, Any], told: str) -> None:
+    def test_what_cannot_be_told_is_named(self, asked: dict[str, Any], trees: Topologies, told: str) -> None:
         found = wrong(DIALECT, pod_group(networkTopology=asked), workers(1), trees)
         assert found == f"PodGroup ml/pg: spec.networkTopology.{told}"
 
