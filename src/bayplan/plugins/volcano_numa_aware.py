@@ -46,6 +46,7 @@ from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMat
 NAME = "numa-aware"
 KUBELET, VOLCANO = "kubelet", "volcano"
 LARGEST_WEIGHT = 1000
+ARGUMENTS = ("weight", "matchPolicyless", "compatibility")
 
 
 class NumaAwareArgs(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -60,6 +61,9 @@ class NumaAwareArgs(msgspec.Struct, frozen=True, rename="camel", kw_only=True, f
 
 def read_arguments(raw: dict[str, Any] | None) -> NumaAwareArgs:
     """Decode and validate; raises `ArgumentError` naming the field."""
+    unknown = sorted(set(raw or {}) - {*ARGUMENTS, "apiVersion", "kind"})
+    if unknown:
+        raise ArgumentError(f"{unknown[0]}: is no argument of {NAME}; there are {', '.join(ARGUMENTS)}")
     try:
         arguments = msgspec.convert(raw or {}, NumaAwareArgs)
     except msgspec.ValidationError as error:

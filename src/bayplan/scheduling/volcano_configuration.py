@@ -21,6 +21,8 @@ from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.registry import build_plugin
+from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
+from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
 from bayplan.scheduling.profile import Profile
 
 NAME = "volcano"
@@ -58,7 +60,14 @@ NODE_ORDER = {
     "tainttoleration.weight": ("TaintToleration", 3),
     "podtopologyspread.weight": ("PodTopologySpread", 2),
 }
-HANDLED = ("predicates", "nodeorder", "binpack", "numa-aware", "gang", "priority")
+# The plugins that have a counterpart, and which of their arguments count; what numa-aware takes it says itself.
+HANDLED: dict[str, tuple[str, ...]] = {
+    "predicates": (),
+    "nodeorder": tuple(NODE_ORDER),
+    "binpack": ("binpack.weight",),
+    "gang": (),
+    "priority": (),
+}
 LARGEST_WEIGHT = 1000
 
 
@@ -82,11 +91,14 @@ def volcano_profile(raw: Mapping[str, Any]) -> tuple[Profile, tuple[str, ...]]:
     remarks: list[str] = []
     _check_actions(file.actions, remarks)
     written = _plugins(file)
-    others = sorted(name for name in written if name not in HANDLED)
+    others = sorted(name for name in written if name not in HANDLED and name != NUMA_AWARE)
     if others:
         remarks.append(
             f"bayplan has no counterpart for the plugins {', '.join(others)} of Volcano: they have no effect"
         )
+    unheard = [f"{name}: {', '.join(keys)}" for name in HANDLED if (keys := _without_counterpart(written, name))]
+    if unheard:
+        remarks.append(f"bayplan has no counterpart for these arguments, they have no effect: {'; '.join(unheard)}")
     return _profile(written, remarks), tuple(remarks)
 
 
@@ -144,6 +156,12 @@ def _plugins(file: _File) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _without_counterpart(written: Mapping[str, dict[str, Any]], name: str) -> list[str]:
+    """Arguments of a plugin that do not count here. One that is off, or weighs nothing, asks for nothing."""
+    given = (written.get(name) or {}).get("arguments") or {}
+    return sorted(str(key) for key, value in given.items() if value and key not in HANDLED[name])
+
+
 def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profile:
     filters = ["NodeResourcesFit", "NodeResourceTopologyMatch"]
     weights: dict[str, int] = {}
@@ -158,12 +176,12 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
             remarks.append("nodeorder's leastrequested.weight has no effect beside binpack: the fullest node counts")
         weights["NodeResourcesFit"] = _whole_number(written["binpack"], "binpack.weight", 1, remarks)
         arguments["NodeResourcesFit"] = {"scoringStrategy": {"type": "MostAllocated"}}
-    if "numa-aware" in written:
-        arguments["numa-aware"] = _numa_aware_arguments(written["numa-aware"], remarks)
-        if _on(written, "numa-aware", "enablePredicate"):
-            filters.append("numa-aware")
-        if _on(written, "numa-aware", "enableNodeOrder"):
-            weights["numa-aware"] = 1
+    if NUMA_AWARE in written:
+        arguments[NUMA_AWARE] = _numa_aware_arguments(written[NUMA_AWARE], remarks)
+        if _on(written, NUMA_AWARE, "enablePredicate"):
+            filters.append(NUMA_AWARE)
+        if _on(written, NUMA_AWARE, "enableNodeOrder"):
+            weights[NUMA_AWARE] = 1
     plugins: dict[str, FilterPlugin] = {
         name: build_plugin(name, arguments.get(name)) for name in dict.fromkeys((*filters, *weights))
     }
@@ -177,8 +195,12 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
 
 def _numa_aware_arguments(plugin: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
     """Volcano's `weight`, and bayplan's own two as they are written."""
-    given = dict(plugin.get("arguments") or {})
-    return {**given, "weight": _whole_number(plugin, "weight", 1, remarks)}
+    given = {**(plugin.get("arguments") or {}), "weight": _whole_number(plugin, "weight", 1, remarks)}
+    try:
+        read_numa_aware_arguments(given)
+    except ArgumentError as error:
+        raise ArgumentError(f"{NUMA_AWARE}: {error}") from None
+    return given
 
 
 def _on(written: Mapping[str, dict[str, Any]], name: str, switch: str) -> bool:

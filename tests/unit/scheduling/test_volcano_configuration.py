@@ -104,6 +104,16 @@ def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
             "numa-aware: weight: '10' is no whole number: taken as 1, as Volcano does",
         ),
         (
+            {"name": "binpack", "arguments": {"binpack.weight": 5, "binpack.cpu": 3, "binpack.resources": "a.b/gpu"}},
+            "allocate",
+            "bayplan has no counterpart for these arguments, they have no effect: binpack: binpack.cpu, binpack.resources",
+        ),
+        (
+            {"name": "nodeorder", "arguments": {"mostrequested.weight": 0, "balancedresource.weight": 2}},
+            "allocate",
+            "bayplan has no counterpart for these arguments, they have no effect: nodeorder: balancedresource.weight",
+        ),
+        (
             {"name": "gang"},
             "enqueue, allocate, preempt, reclaim",
             "bayplan moves no running pods for others: the actions preempt, reclaim have no effect",
@@ -126,7 +136,14 @@ def test_remarks(plugin: dict[str, Any], actions: str, remark: str) -> None:
         ({"tiers": "gang"}, "tiers: Expected `array`, got `str`"),
         ({"tiers": [], "actions": "allocate, evict"}, 'actions: "evict" is no action; expected enqueue, allocate'),
         ({"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"weight": -1}}]}]}, "weight: -1 is not allowed"),
-        ({"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"wait": 1}}]}]}, "wait"),
+        (
+            {"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"wait": 1}}]}]},
+            "numa-aware: wait: is no argument of numa-aware; there are weight, matchPolicyless, compatibility",
+        ),
+        (
+            {"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"matchPolicyless": "yes"}}]}]},
+            "numa-aware: matchPolicyless: Expected `bool`, got `str`",
+        ),
         ({"data": {"other": ""}}, 'data["volcano-scheduler.conf"]: is missing in the ConfigMap'),
         ({"data": {"volcano-scheduler.conf": "a: ["}}, "is no YAML"),
     ],
