@@ -111,12 +111,18 @@ def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidObject(at, f'"{written}": {error}; {example}') from None
     if not 1 <= len(layers) <= MOST_LAYERS:
-        raise InvalidObject(at, f"has {len(layers)} layers: must be 1 to {MOST_LAYERS}")
+        raise InvalidObject(at, f'"{written}" has {len(layers)} layers: must be 1 to {MOST_LAYERS}')
     for index, layer in enumerate(layers):
+        of_layer = f"of layer {index + 1}"
+        if not layer.topology:
+            raise InvalidObject(at, f'"{written}": topology {of_layer} is empty: must be the node label of a level')
         if layer.size < 1:
-            raise InvalidObject(at.item(index), f"size {layer.size} must be 1 or more")
+            raise InvalidObject(at, f'"{written}": size {layer.size} {of_layer} must be 1 or more')
         if index and layers[index - 1].size % layer.size:
-            raise InvalidObject(at.item(index), f"size {layer.size} does not divide {layers[index - 1].size}")
+            wider = layers[index - 1].size
+            raise InvalidObject(
+                at, f'"{written}": size {layer.size} {of_layer} must divide {wider}, the size before it'
+            )
     return tuple(Slices(layer.size, layer.topology) for layer in layers)
 
 

@@ -25,6 +25,7 @@ from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping import grove, loose_pods
 from bayplan.scheduling.grouping.annotations import asks
 from bayplan.scheduling.grouping.grouping import Grouping, Problem, Refused
+from bayplan.scheduling.grouping.job_set import without_ended
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
 from bayplan.scheduling.grouping.kai.table import kai_group_for
 from bayplan.scheduling.grouping.kinds import KNOWN
@@ -120,7 +121,7 @@ def _judged(
     is_asked = any(asks(annotations_of(thing)) for thing in (pod, *owners))
     if gang_rule(owners, rules).gang == ASKED and not is_asked and not is_asked_for(owners, _home(pod), workloads):
         return Grouping()  # before anything is counted: what nobody asks about may say what it likes
-    return _gang(pod, owners, workload_of(owners, rules), workloads)
+    return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads)
 
 
 def _home(pod: RawObject) -> str:

@@ -1,6 +1,6 @@
 """What else must be known: questions that whoever has a cluster answers, so that judging itself reads nothing.
 
-Most gangs follow from a pod and its owners. A few need one more object (Grove keeps its gang in an object that owns nobody). Judging stops there and returns
+Most gangs follow from a pod and its owners. A few need one more object (Grove keeps its gang in an object that owns nobody, and what of a JobSet is done its Jobs know). Judging stops there and returns
 the `Question`; the caller finds the answer, puts it into `answers` and asks again:
 
     answers = {}

@@ -1,6 +1,6 @@
 """Who owns a pod, up to the top: each owner fetched when it is needed, and kept for a moment.
 
-A thousand pods of one Job ask for the same Job, so answers are shared while they are on their way and for some seconds after. Nothing is watched: the kinds
+A thousand pods of one Job ask for the same Job, so answers are shared while they are on their way and for some seconds after. (Lists of pods are not: whether one is there is the question.) Nothing is watched: the kinds
 may be any, and only owners of pods that wait are of interest.
 
 An owner that does not exist (yet, or any more) makes the chain *missing*: the pod is too early, or about to be collected. One that cannot be read, because its
@@ -18,13 +18,17 @@ import msgspec
 
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import OwnerReference, Pod
+from bayplan.kube.resources import PODS
 from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.services.pod_grouper.discovery import Discovery
 
 MOST_KEPT = 10_000
+MOST_LISTS_KEPT = 100
 # A chain of owners is three or four long; more is a circle.
 LONGEST_CHAIN = 12
+# Seconds for which the answer to a question about many objects is shared.
+LISTS_STAY_FRESH = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Owners:
         self._clock = clock
         self._kept: dict[Reference, tuple[float, RawObject | None]] = {}
         self._asking: dict[Reference, asyncio.Task[RawObject | None]] = {}
+        self._lists: dict[Question, tuple[float, asyncio.Task[list[RawObject]]]] = {}
 
     async def chain(self, pod: Pod, *, no_older_than: float) -> Chain:
         """A pod's owners as they are now, or were at most so many seconds ago. Raises what the client raises."""
@@ -91,11 +96,29 @@ class Owners:
             except Unreadable:
                 return []
             return [] if found is None else [found]
+        if question.kind == PODS.kind:
+            return await self._list(question)
+        at, listing = self._lists.pop(question, (0.0, None))
+        if listing is None or self._clock() - at >= LISTS_STAY_FRESH or _failed(listing):
+            at, listing = self._clock(), asyncio.create_task(self._list(question))
+        self._lists[question] = at, listing
+        if len(self._lists) > MOST_LISTS_KEPT:
+            self._lists.pop(next(iter(self._lists)))
+        return await asyncio.shield(listing)
+
+    async def _list(self, question: Question) -> list[RawObject]:
+        """Objects with some labels; none if they cannot be seen."""
         place = await self._discovery.place(question.api_version, question.kind)
         if place is None:
             return []
         selector = ",".join(f"{key}={value}" for key, value in question.labels)
-        answer = await self._client.request("GET", place.path(question.namespace), query={"labelSelector": selector})
+        path = place.path(question.namespace)
+        try:
+            answer = await self._client.request("GET", path, query={"labelSelector": selector})
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                return []
+            raise
         listed: list[RawObject] = msgspec.json.decode(answer).get("items") or []
         return [{"apiVersion": question.api_version, "kind": question.kind, **each} for each in listed]
 
@@ -124,6 +147,10 @@ class Owners:
             self._kept[about] = (self._clock(), found)
             if len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
+
+
+def _failed(listing: asyncio.Task[list[RawObject]]) -> bool:
+    return listing.done() and (listing.cancelled() or listing.exception() is not None)
 
 
 def _owner_of(references: Sequence[RawObject], namespace: str) -> Reference | None:

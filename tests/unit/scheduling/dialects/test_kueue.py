@@ -16,6 +16,7 @@ from tests.unit.scheduling.dialects.readings import BLOCK, RACK, gang, member, o
 K = "kueue.x-k8s.io/"
 AT = ObjectPath("Job ml/train", "metadata.annotations")
 LAYERS = K + "podset-slice-required-topology-constraints"
+EXAMPLE = 'must be such as [{"topology": "example.com/rack", "size": 8}]'
 
 
 def asking(**annotations: str) -> dict[str, str]:
@@ -100,16 +101,24 @@ class TestRequests:
     @pytest.mark.parametrize(
         "written, told",
         [
-            ("[]", "has 0 layers: must be 1 to 3"),
-            ('[{"topology": "a", "size": 4}, {"topology": "b", "size": 3}]', "size 3 does not divide 4"),
-            ('[{"topology": "a", "size": 0}]', "size 0 must be 1 or more"),
-            ("no JSON", "must be such as"),
-            ('[{"topology": "a"}]', "must be such as"),
+            ("[]", " has 0 layers: must be 1 to 3"),
+            (
+                '[{"topology": "a", "size": 4}, {"topology": "b", "size": 3}]',
+                ": size 3 of layer 2 must divide 4, the size before it",
+            ),
+            ('[{"topology": "a", "size": 0}]', ": size 0 of layer 1 must be 1 or more"),
+            (
+                '[{"topology": "", "size": 4}]',
+                ": topology of layer 1 is empty: must be the node label of a level",
+            ),
+            ("no JSON", f": JSON is malformed: invalid character (byte 4); {EXAMPLE}"),
+            ('[{"topology": "a"}]', f": Object missing required field `size` - at `$[0]`; {EXAMPLE}"),
         ],
     )
-    def test_layers_that_cannot_be(self, written: str, told: str) -> None:
-        with pytest.raises(InvalidObject, match=told):
+    def test_layers_that_cannot_be_are_named_with_key_and_value(self, written: str, told: str) -> None:
+        with pytest.raises(InvalidObject) as caught:
             request_of({LAYERS: written}, AT)
+        assert str(caught.value) == f'Job ml/train: metadata.annotations["{LAYERS}"]: "{written}"{told}'
 
 
 class TestPodGroups:

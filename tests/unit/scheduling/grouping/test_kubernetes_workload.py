@@ -9,7 +9,6 @@ import pytest
 
 from bayplan.kube import scheduling_v1alpha2
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
-from bayplan.scheduling.grouping.group import group_for
 from bayplan.scheduling.grouping.grouping import Grouping
 from tests.unit.scheduling.grouping.workloads import (
     BLOCK,
@@ -23,6 +22,7 @@ from tests.unit.scheduling.grouping.workloads import (
     spec_of,
     thing,
 )
+from tests.unit.scheduling.grouping.workloads import grouped as grouped_by_owners
 
 BASIC: Raw = {"basic": {}}
 JOB_SET = thing(
@@ -65,9 +65,7 @@ def grouped(member: Raw, owners: list[Raw], *written: Raw) -> Grouping:
     workloads = KubernetesWorkloads()
     for each in written:
         workloads.put(msgspec.convert(each, scheduling_v1alpha2.Workload))
-    outcome = group_for(member, owners, workloads=workloads)
-    assert isinstance(outcome, Grouping)
-    return outcome
+    return grouped_by_owners(member, *owners, workloads=workloads)
 
 
 def test_a_job_without_any_annotation_is_the_gang_that_its_workload_says() -> None:

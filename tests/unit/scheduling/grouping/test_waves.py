@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -72,6 +72,60 @@ def test_ranks_of_a_job_set_with_waves_are_all_different() -> None:
         for index in range(4)
     ]
     assert [grouped(pod(each), workload).rank for each in labels] == list(range(8))
+
+
+class TestPodsOfAJobSetThatHaveEnded:
+    """A driver of one pod, and two Jobs of four workers each."""
+
+    DRIVER: ClassVar[Raw] = {"name": "driver", "template": {"spec": {"parallelism": 1, "completions": 1}}}
+    WORKERS: ClassVar[Raw] = {
+        "name": "worker",
+        "replicas": 2,
+        "template": {"spec": {"parallelism": 4, "completions": 4}},
+    }
+
+    def groups(self, *jobs: Raw) -> dict[str, int]:
+        """How many of each group must start together."""
+        workload = thing("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [self.DRIVER, self.WORKERS]})
+        outcome = grouped(pod({"jobset.sigs.k8s.io/replicatedjob-name": "worker"}), workload, jobs=jobs)
+        return {group["name"]: group.get("minimum", group["size"]) for group in spec_of(outcome)["groups"]}
+
+    def job(self, role: str, pods: int, status: Raw, *, of: str = "1b4e28ba-2fa1-11d2") -> Raw:
+        made = job(parallelism=pods, completions=pods)
+        labels = {"jobset.sigs.k8s.io/replicatedjob-name": role}
+        owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": of}
+        return made | {"metadata": made["metadata"] | {"labels": labels, "ownerReferences": [owner]}, "status": status}
+
+    def test_are_not_waited_for(self) -> None:
+        assert self.groups() == {"driver": 1, "worker": 8}
+        assert self.groups(self.job("driver", 1, {"active": 1})) == {"driver": 1, "worker": 8}
+        assert self.groups(self.job("driver", 1, {"succeeded": 1})) == {"driver": 0, "worker": 8}
+
+    def test_are_counted_over_all_jobs_of_their_group(self) -> None:
+        jobs = [self.job("worker", 4, {"succeeded": 3}), self.job("worker", 4, {"succeeded": 1})]
+        assert self.groups(*jobs) == {"driver": 1, "worker": 4}
+
+    def test_are_all_of_a_job_that_has_finished(self) -> None:
+        """One that was successful before all pods were, or has failed, makes no more of them."""
+        for kind in ("Complete", "Failed"):
+            finished = {"conditions": [{"type": kind, "status": "True"}]}
+            assert self.groups(self.job("worker", 4, finished)) == {"driver": 1, "worker": 4}
+
+    def test_are_not_those_of_another_job_set_of_its_name(self) -> None:
+        assert self.groups(self.job("driver", 1, {"succeeded": 1}, of="an-older-one")) == {"driver": 1, "worker": 8}
+
+    def test_leave_a_gang_of_those_that_still_come(self) -> None:
+        """As the scheduler sees it: the driver is gone, and eight workers wait for nobody."""
+        workload = thing("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [self.DRIVER, self.WORKERS]})
+        label = {"jobset.sigs.k8s.io/replicatedjob-name": "worker"}
+        outcome = grouped(pod(label), workload, jobs=[self.job("driver", 1, {"succeeded": 1})])
+        members = [
+            Pod(metadata=Metadata(name=f"w-{number}", namespace="ml", labels={"bayplan.io/group": "worker"}))
+            for number in range(8)
+        ]
+        gang = gang_of_members(msgspec.convert(outcome.manifest, PodGroup), members)
+        assert isinstance(gang, Gang)
+        assert [group.least for group in gang.whole.groups] == [0, 8]
 
 
 @pytest.mark.parametrize(

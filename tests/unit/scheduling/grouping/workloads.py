@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.grouping.group import GroupingSettings, group_for
 from bayplan.scheduling.grouping.grouping import Grouping
+from bayplan.scheduling.grouping.questions import Question
 
 Raw = dict[str, Any]
 RACK, BLOCK = "example.com/rack", "example.com/block"
@@ -38,9 +41,20 @@ def pod(labels: dict[str, str] | None = None, annotations: dict[str, str] | None
     }
 
 
-def grouped(member: Raw, *owners: Raw, settings: GroupingSettings | None = None) -> Grouping:
-    """What becomes of a pod with these owners, where nothing else must be known."""
-    outcome = group_for(member, owners, settings)
+def grouped(
+    member: Raw,
+    *owners: Raw,
+    settings: GroupingSettings | None = None,
+    workloads: KubernetesWorkloads | None = None,
+    jobs: Sequence[Raw] = (),
+) -> Grouping:
+    """What becomes of a pod with these owners, where nothing else must be known but Kubernetes' Workloads and the Jobs of a JobSet."""
+    answers: dict[Question, Sequence[Raw]] = {}
+    outcome = group_for(member, owners, settings, answers, workloads)
+    if isinstance(outcome, Question):
+        assert outcome == Question("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset-name", "train"),))
+        answers[outcome] = jobs
+        outcome = group_for(member, owners, settings, answers, workloads)
     assert isinstance(outcome, Grouping), outcome
     return outcome
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from bayplan.kube.client import KubeClient
+import pytest
+
+from bayplan.kube.client import ApiError, KubeClient
+from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import Reference
 from bayplan.services.pod_grouper.discovery import ABSENT_FOR, Discovery
-from bayplan.services.pod_grouper.owners import Chain, Owners
+from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, Owners
 from tests.helpers import Json
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.pod_grouper.small_cluster import SmallCluster, job, pod_of
@@ -75,6 +78,46 @@ def test_a_kind_that_is_not_installed_ends_the_chain_before_it() -> None:
     chain = chain_of(cluster, REPLICA_SET)
     assert ([each["kind"] for each in chain.owners], chain.missing) == (["ReplicaSet"], None)
     assert chain.unreadable == "App (example.com/v1) is not installed"
+
+
+QUESTION = Question("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset-name", "train"),))
+LIST_OF_JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+
+
+def test_a_list_is_asked_for_once_for_all_who_want_it_and_again_after_a_moment() -> None:
+    cluster = SmallCluster()
+    cluster.owners[LIST_OF_JOBS] = {"items": [job()]}
+
+    async def story() -> list[int]:
+        owners = owners_in(cluster)
+        told = []
+        for _ in range(2):
+            answers = await asyncio.gather(*(owners.answer(QUESTION) for _ in range(20)))
+            assert [each[0]["metadata"]["name"] for each in answers] == ["train"] * 20
+            told.append(cluster.asked.count(LIST_OF_JOBS))
+            await asyncio.sleep(LISTS_STAY_FRESH)
+        return told
+
+    assert in_virtual_time(story()) == [1, 2]
+
+
+def test_a_list_that_failed_is_asked_for_again_and_one_that_is_forbidden_is_empty() -> None:
+    answers = [refusal(500), refusal(403)]
+    cluster = SmallCluster()
+
+    def trouble(verb: str, path: str) -> None:
+        if path == LIST_OF_JOBS:
+            raise answers.pop(0)
+
+    cluster.trouble = trouble
+
+    async def story() -> list[Json]:
+        owners = owners_in(cluster)
+        with pytest.raises(ApiError):
+            await owners.answer(QUESTION)
+        return await owners.answer(QUESTION)
+
+    assert in_virtual_time(story()) == []
 
 
 def test_a_kind_that_is_installed_later_is_found_after_a_while() -> None:
