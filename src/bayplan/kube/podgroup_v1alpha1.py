@@ -84,6 +84,7 @@ class PodGroupSpec(_Own, frozen=True):
     required: str | None = None
     preferred: str | None = None
     placement: str = "binpack"
+    domain_placement: str = "binpack"
     style: str = "bayplan"
     objective: list[str] | None = None
     segments: list[Segment] | None = None

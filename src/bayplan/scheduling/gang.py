@@ -82,6 +82,7 @@ class Gang:
     """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
 
     `style` says whose way of placing is wanted (`scheduling/gang_styles.py`), `objective` what the best place is measured by.
+    `spread` is about nodes, as many as there are; `roomiest` about domains, those with the most room.
 
     Two gangs are never equal, whatever they hold: comparing thousands of pods would cost more than placing them.
     """
@@ -93,6 +94,7 @@ class Gang:
     patience: Patience | None = None
     style: str = "bayplan"
     objective: Objective = USUAL
+    roomiest: bool = False
 
     @cached_property
     def pods(self) -> list[Pod]:

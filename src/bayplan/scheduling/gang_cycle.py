@@ -110,7 +110,7 @@ class GangScheduler:
             amounts, free = node_sums(self.state, tree, outline.classes)
             if needs_mixes(self.state, outline.classes):
                 mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions)
-        problem = Problem(tree, outline.parts, slots, amounts, free, gang.spread, mixes, gang.objective)
+        problem = Problem(tree, outline.parts, slots, amounts, free, gang.spread, mixes, gang.objective, gang.roomiest)
         solution = search(problem, outline.layers, seconds)
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")

@@ -26,8 +26,9 @@ def gang_of(written: PodGroup) -> Gang:
     """The gang of bayplan's own PodGroup, with pods made from its shapes."""
     at = ObjectPath.of(written).child("spec")
     spec = written.spec
-    if spec.placement not in PLACEMENTS:
-        raise InvalidObject(at.child("placement"), f'"{spec.placement}" must be one of {", ".join(PLACEMENTS)}')
+    for field, value in (("placement", spec.placement), ("domainPlacement", spec.domain_placement)):
+        if value not in PLACEMENTS:
+            raise InvalidObject(at.child(field), f'"{value}" must be one of {", ".join(PLACEMENTS)}')
     if spec.style not in STYLES:
         raise InvalidObject(at.child("style"), f'"{spec.style}" must be one of {", ".join(STYLES)}')
     try:
@@ -46,6 +47,7 @@ def gang_of(written: PodGroup) -> Gang:
         _patience(spec.patience, at.child("patience")),
         spec.style,
         objective,
+        spec.domain_placement == "spread",
     )
 
 

@@ -58,6 +58,7 @@ def _not_expressed(style: str, gang: Gang) -> str:
         "members that run already": any(group.running for group in groups),
         "patience": gang.patience is not None,
         "objective": gang.objective != USUAL,
+        "domainPlacement spread": gang.roomiest,
         "minimumGroups": any(group.minimum_groups is not None for group in groups),
         "segments inside groups": any(group.slices for group in groups[1:]),
     }

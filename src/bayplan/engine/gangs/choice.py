@@ -18,10 +18,12 @@ from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.objective import USUAL, Goal, Objective
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.gangs.slices import Layer, SlicedRoom, deal_slices
-from bayplan.engine.gangs.tight_sets import TightSet, tightest_of_any_number, tightest_of_number
+from bayplan.engine.gangs.tight_sets import TightSet, roomiest_of_number, tightest_of_any_number, tightest_of_number
 
 # Required domains that are looked into one by one; there is hardly ever more than one that needs as few domains as any.
 MOST_CANDIDATES = 4096
+# The cost of a domain with more room than any has.
+MOST_ROOM = -(1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Wish:
     """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
 
     Members that run already are `standing` at these positions, each as often as there are members; the preferred domains there cost
-    nothing more.
+    nothing more. `spread` is about nodes: on as many as there are. `roomiest` is about domains: as few, but those with the most room, not the least.
     """
 
     pods: int
@@ -39,6 +41,7 @@ class Wish:
     spread: bool = False
     standing: tuple[int, ...] = ()
     objective: Objective = USUAL
+    roomiest: bool = False
 
     @property
     def target(self) -> int:
@@ -50,8 +53,9 @@ class Wish:
 class Choice:
     """Domains of the target level, all members inside one domain of `level`; `first` and `end` are that domain's positions.
 
-    `number` are the preferred domains that no member stood in before, `room` the slots that these have. `slices` say how many pods
-    each domain of the lowest layer above the preferred level gets, if there is one. `unproven` are goals that might be met better.
+    `number` are the preferred domains that no member stood in before, `room` the slots that these have, below 0 where the roomiest are wanted. `slices` say how many pods
+    each domain of the lowest layer above the preferred level gets, if there is one. `unproven` are goals that might be met better. `slots` is what decides between
+    choices of equal room, where that is counted in whole slices.
     """
 
     level: int
@@ -62,20 +66,22 @@ class Choice:
     room: int
     slices: tuple[Layer, Sequence[tuple[int, int]]] | None = None
     unproven: frozenset[Goal] = frozenset()
+    slots: int = 0
 
-    def score(self, goals: Sequence[Goal]) -> tuple[int, ...]:
+    def score(self, goals: Sequence[Goal]) -> tuple[tuple[int, ...], ...]:
         """How good it is by these goals."""
-        return tuple(self.number if goal is Goal.FEWEST_DOMAINS else self.room for goal in goals)
+        return tuple((self.number,) if goal is Goal.FEWEST_DOMAINS else (self.room, self.slots) for goal in goals)
 
 
-def choose(tree: Tree, room: Sequence[Counts], wish: Wish) -> Choice:
-    """The best domains; there is room for all pods in one required domain."""
-    return _Chooser(tree, room, wish).best()
+def choose(tree: Tree, slots: Counts, room: Sequence[Counts], wish: Wish) -> Choice:
+    """The best domains; there is room for all pods in one required domain. Of slices, `room` has whole ones only."""
+    return _Chooser(tree, slots, room, wish).best()
 
 
 @dataclass
 class _Chooser:
     tree: Tree
+    slots: Counts
     room: Sequence[Counts]
     wish: Wish
 
@@ -89,7 +95,7 @@ class _Chooser:
         most = anywhere.number if Goal.FEWEST_DOMAINS in before and anywhere is not None else None
         for level in range(lowest, wish.required, -1):
             closer = self._best_inside(level, most)
-            if closer is not None and (anywhere is None or closer.score(before) == anywhere.score(before)):
+            if closer is not None and (anywhere is None or closer.score(before) <= anywhere.score(before)):
                 return closer
         found = anywhere or self._best_inside(wish.required)
         assert found is not None  # whoever asks has seen that a required domain holds all pods
@@ -142,17 +148,24 @@ class _Chooser:
         """The level is the target or below it: of the domains that hold everybody, the one inside the tightest domain of the target."""
         tree, target = self.tree, self.wish.target
         if target == WHOLE_TREE:
-            best = int(self.room[level][around].argmin()) if level != WHOLE_TREE else 0
+            best = int(self._cost(self.room[level][around]).argmin()) if level != WHOLE_TREE else 0
             return Choice(level, *self._bounds(level, int(around[best])), [0], 0, 0)
         outer = tree.domain_at[target][tree.starts[level][around]]
-        room = (
-            np.where(np.isin(outer, self._used), 0, self.room[target][outer])
-            if self._used
-            else self.room[target][outer]
-        )
-        best = int(np.lexsort((self.room[level][around], room))[0]) if level > target else int(room.argmin())
+        room = self._cost(self.room[target][outer])
+        if self._used:
+            room = np.where(np.isin(outer, self._used), MOST_ROOM if self.wish.roomiest else 0, room)
+        slots = self._slots[outer]
+        keys = [slots, room] if level == target else [self.room[level][around], slots, room]
+        best = int(np.lexsort(keys)[0])
         number = int(self.wish.preferred is not None and int(outer[best]) not in self._used)
-        return Choice(level, *self._bounds(level, int(around[best])), [int(outer[best])], number, int(room[best]))
+        return Choice(
+            level,
+            *self._bounds(level, int(around[best])),
+            [int(outer[best])],
+            number,
+            int(room[best]),
+            slots=int(slots[best]),
+        )
 
     def _in_several(self, level: int, around: NDArray[np.intp], most: int | None) -> Choice | None:
         """The level is above the target: the best set of domains inside one of those that hold everybody."""
@@ -163,15 +176,15 @@ class _Chooser:
         if used:
             target_room = target_room.copy()
             target_room[used] = 0
-        fewest_first = self._goals[0] is Goal.FEWEST_DOMAINS
+        fewest_first = self._goals[0] is Goal.FEWEST_DOMAINS or self.wish.roomiest
+        best_set = tightest_of_number if fewest_first else tightest_of_any_number
+        if self.wish.roomiest:
+            best_set = roomiest_of_number
         found: Choice | None = None
         for domain, members, fewest in self._needing(level, around, target_room, missing, every=not fewest_first):
             if most is not None and fewest > most:
                 break
-            set_ = (tightest_of_number if fewest_first else tightest_of_any_number)(
-                target_room[members], missing, fewest
-            )
-            choice = self._chosen(level, domain, members, set_)
+            choice = self._chosen(level, domain, members, best_set(target_room[members], missing, fewest))
             if found is None or choice.score(self._goals) < found.score(self._goals):
                 found = choice
             if found.number == fewest and found.room == missing:
@@ -179,9 +192,25 @@ class _Chooser:
         return found
 
     def _chosen(self, level: int, domain: int, members: NDArray[np.intp], set_: TightSet) -> Choice:
-        domains = [*self._used, *sorted(int(member) for member in members[set_.domains])]
+        new = members[set_.domains]
+        domains = [*self._used, *sorted(new.tolist())]
         unproven = frozenset[Goal]() if set_.proven else self._from_leftover_on
-        return Choice(level, *self._bounds(level, domain), domains, len(set_), set_.room, unproven=unproven)
+        room = -set_.room if self.wish.roomiest else set_.room
+        slots = int(self._slots[new].sum())
+        return Choice(level, *self._bounds(level, domain), domains, len(set_), room, unproven=unproven, slots=slots)
+
+    @cached_property
+    def _slots(self) -> Counts:
+        """Of each domain of the target what decides between those equal in whole slices: the slots that are too few for one more count too."""
+        if not self.wish.layers:
+            return np.zeros(len(self.tree.starts[self.wish.target]), dtype=np.int64)
+        slots = self._cost(self.tree.sums(self.slots, self.wish.target))
+        slots[self._used] = 0
+        return slots
+
+    def _cost(self, room: Counts) -> Counts:
+        """What is made small: the room of the chosen domain, or the opposite."""
+        return -room if self.wish.roomiest else room
 
     @cached_property
     def _from_leftover_on(self) -> frozenset[Goal]:

@@ -49,7 +49,7 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     most = int(in_required.max(initial=0))
     if most < wish.pods:
         return Found(None, 0, most)
-    choice = choose(tree, room, wish)
+    choice = choose(tree, slots, room, wish)
     counts = _filled(tree, slots, wish, room, choice)
     if wish.preferred is None:
         return Found(counts, 0, most, choice.unproven)

@@ -3,7 +3,7 @@
 | goal | what is made small |
 |---|---|
 | `fewest-domains` | how many domains of the preferred level the gang uses |
-| `least-leftover` | the slots left over in the domains it uses: those of the preferred level, else of the required one |
+| `least-leftover` | the slots left over in the domains it uses: those of the preferred level, else of the required one. Of a gang in segments: room for whole segments, then, where one domain is enough, slots |
 | `closest` | the largest distance between two members in edges of the tree; then, of new members to those that run, the sum |
 
 The order is lexicographic: a later goal decides only between placements that are equal by the ones before. Whoever names some of

@@ -248,6 +248,7 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         spread=problem.spread,
         standing=gang.standing,
         objective=problem.objective,
+        roomiest=problem.roomiest,
     )
     found = place_equal(problem.tree, _slots_at_home(problem, 0, shape), wish)
     if found.counts is None:

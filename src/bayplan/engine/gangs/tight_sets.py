@@ -90,6 +90,14 @@ def tightest_of_any_number(room: Counts, pods: int, fewest: int) -> TightSet:
     return TightSet(chosen[::-1], least, proven=True)
 
 
+def roomiest_of_number(room: Counts, pods: int, number: int) -> TightSet:
+    """So many domains that hold all pods, with the most room in sum: the largest."""
+    largest = np.sort(np.argsort(-room, kind="stable")[:number])
+    total = int(room[largest].sum())
+    assert total >= pods
+    return TightSet(largest.tolist(), total, proven=True)
+
+
 def _lowered(room: Counts, pods: int, number: int) -> TightSet:
     """The largest domains, the smallest of them first exchanged for smaller ones as long as all pods have room; proven if no sum is less.
 

@@ -20,7 +20,7 @@ from bayplan.scheduling.grouping.raw import RawObject, annotations_of
 MANAGED_BY = "app.kubernetes.io/managed-by"
 POD_GROUPER = "bayplan-pod-grouper"
 # Fields that somebody may add to a PodGroup of the grouper's making.
-STAYS = ("objective", "patience", "placement", "style")
+STAYS = ("domainPlacement", "objective", "patience", "placement", "style")
 GROUPED = "Grouped"
 NOT_SAID = ("", "")
 

@@ -42,6 +42,11 @@ TWO_BLOCKS = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2", "b2/r2: 1 1")
         (TWO_BLOCKS, Wish(12), {"b2/r1": 10, "b2/r2": 2}),
         (TWO_BLOCKS, Wish(10), {"b2/r1": 10}),
         (TWO_BLOCKS, Wish(16), {"b1/r1": 8, "b2/r1": 8}),
+        # The roomiest domain instead of the tightest: of racks, of blocks, and of as few racks as possible.
+        (TWO_BLOCKS, Wish(2, required=RACK, roomiest=True), {"b2/r1": 2}),
+        (("b1/r1: 2 2", "b2/r1: 3 3"), Wish(2, required=BLOCK, roomiest=True), {"b2/r1": 2}),
+        (("b1/r1: 5", "b1/r2: 4", "b1/r3: 3"), Wish(7, preferred=RACK, roomiest=True), {"b1/r1": 5, "b1/r2": 2}),
+        (("b1/r1: 2", "b1/r2: 4", "b1/r3: 2"), Wish(2, preferred=RACK, standing=(2,), roomiest=True), {"b1/r3": 2}),
         # Racks that the gang stands in already cost nothing.
         (("b1/r1: 2", "b1/r2: 4", "b1/r3: 2"), Wish(2, preferred=RACK, standing=(2,)), {"b1/r3": 2}),
         (TWO_BLOCKS, Wish(2, preferred=RACK, standing=(0, 7)), {"b1/r1": 2}),
@@ -163,6 +168,8 @@ def test_packed_on_few_nodes_the_last_of_them_the_tightest(pods: int, expected: 
         ),
         # A layer at or above the required level is kept by itself.
         (("b1/r1: 8", "b2/r1: 9"), Wish(8, required=RACK, layers=(Layer(BLOCK, 4),)), {"b1/r1": 8}),
+        # Equal in whole slices: the rack with fewer slots besides.
+        (("b1/r1: 1 2", "b1/r2: 1 1"), Wish(2, required=RACK, layers=(Layer(RACK, 2),)), {"b1/r2": 2}),
     ],
 )
 def test_slices_stay_whole(lines: tuple[str, ...], wish: Wish, expected: dict[str, int]) -> None:
