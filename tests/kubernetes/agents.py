@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from tests.helpers import Json
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.access import find_access
+from bayplan.kube.client import KubeClient
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from tests.closed_loop import ZoneAmounts, free_of, zones_in
+from tests.helpers import Json, node
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused
 from tests.kubernetes.control_plane.waiting import wait_until
@@ -40,6 +47,48 @@ def report_of(plane: ControlPlane, name: str = "n1") -> Json | None:
         if refused.status != 404:
             raise
         return None
+
+
+def columns_at(plane: ControlPlane) -> ZoneAmounts | None:
+    """What a scheduler that reads the report of n1 now has in its columns; None if there is no report."""
+    document = report_of(plane)
+    if document is None:
+        return None
+    state = ClusterState()
+    state.set_node(node("n1", {}))
+    state.set_topology(asyncio.run(_typed(plane)))
+    return zones_in(state, "n1", document)
+
+
+def shows(plane: ControlPlane, virtual: VirtualNode) -> bool:
+    """Whether a scheduler that reads the report now has the kubelet's free state."""
+    return columns_at(plane) == free_of(virtual.kubelet)
+
+
+async def _typed(plane: ControlPlane) -> Any:
+    async with KubeClient(find_access(str(plane.kubeconfig))) as client:
+        return await client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
+
+
+@contextmanager
+def allowed(plane: ControlPlane, user: str, role: str) -> Iterator[None]:
+    """A user has one of the roles in deploy/agent, for a while."""
+    for file in ("agent-role.yaml", "watch-pods-role.yaml"):
+        plane.apply(DEPLOY / "agent" / file)
+    binding = f"test-{role}"
+    plane.apply(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": binding},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }
+    )
+    try:
+        yield
+    finally:
+        plane.delete(f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{binding}")
 
 
 @contextmanager

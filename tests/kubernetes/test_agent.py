@@ -13,21 +13,20 @@ from typing import Any
 import pytest
 import yaml
 
-from bayplan.cluster.state import ClusterState
 from bayplan.kube.access import find_access
 from bayplan.kube.client import KubeClient
-from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from bayplan.services.agent.gc import STALE_SINCE, Collector
-from tests.closed_loop import free_of, zones_in
-from tests.helpers import GPU, node
+from tests.helpers import GPU
 from tests.kubernetes.agents import (
     NODES,
     REPORT_KIND,
     REPORTS,
     agent_program,
+    allowed,
     install_reports,
     register,
     report_of,
+    shows,
     trouble,
 )
 from tests.kubernetes.control_plane.objects import read_objects, remove_namespace
@@ -54,22 +53,6 @@ def plane(control_plane: ControlPlane, namespace: str) -> ControlPlane:
 def virtual(tmp_path: Path) -> Iterator[VirtualNode]:
     with VirtualNode(tmp_path / "n1", kubelet(machine(gpus=[[0], [1]]))) as found:
         yield found
-
-
-def shows(plane: ControlPlane, virtual: VirtualNode) -> bool:
-    """Whether a scheduler that reads the report now has the kubelet's free state."""
-    document = report_of(plane)
-    if document is None:
-        return False
-    state = ClusterState()
-    state.set_node(node("n1", {}))
-    state.set_topology(asyncio.run(_typed(plane)))
-    return zones_in(state, "n1", document) == free_of(virtual.kubelet)
-
-
-async def _typed(plane: ControlPlane) -> Any:
-    async with KubeClient(find_access(str(plane.kubeconfig))) as client:
-        return await client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
 
 
 # -- the program -------------------------------------------------------------------------------------------------
@@ -157,24 +140,8 @@ def test_missing_rights_are_said_and_waited_for(plane: ControlPlane, virtual: Vi
         wait_until(lambda: trouble(agent, "api") == 1, "it notices")
         assert agent.log.count("the agent may not write reports") == 1
         assert "cannot patch resource" in agent.log
-        allow(plane, "system:serviceaccount:somewhere:nobody")
-        try:
+        with allowed(plane, "system:serviceaccount:somewhere:nobody", "bayplan-agent"):
             wait_until(lambda: agent.get("/readyz") == "ok", "it has written its report", timeout=120)
-        finally:
-            plane.delete("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/test-agent")
-
-
-def allow(plane: ControlPlane, user: str) -> None:
-    plane.apply(DEPLOY / "agent/agent-role.yaml")
-    plane.apply(
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "test-agent"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bayplan-agent"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-        }
-    )
 
 
 def test_a_kubelet_that_restarts_leaves_the_last_good_report(plane: ControlPlane, virtual: VirtualNode) -> None:

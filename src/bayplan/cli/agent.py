@@ -20,6 +20,7 @@ from bayplan.cli.go_flags import GoFlagsCommand
 from bayplan.cli.output import print_document, warn
 
 if TYPE_CHECKING:
+    from bayplan.kube.access import Access
     from bayplan.services.agent.pod_resources import PodPattern
     from bayplan.services.agent.report import Document
     from bayplan.services.agent.settings import AgentSettings
@@ -96,7 +97,7 @@ METHODS = ("with-exclusive-resources", "all")
     "--watch-pods/--no-watch-pods",
     "--exclude-terminal-pods/--no-exclude-terminal-pods",
     default=None,
-    help="Follow this node's pods at the API server, to know which have ended and which only wait. "
+    help="Follow this node's pods at the API server (--oneshot: ask once), to know which have ended and which only wait. "
     "[default: if the API server lets the agent read pods]",
 )
 @click.option(
@@ -193,7 +194,8 @@ def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> 
             asyncio.run(_show_pod(settings, pod, given["output"]))
         elif no_publish:
             settings = _perhaps_without_kubelet(settings, given)
-            asyncio.run((_print_once if oneshot else _print_always)(settings, given["output"]))
+            access = _perhaps_access(settings, given)
+            asyncio.run((_print_once if oneshot else _print_always)(settings, access, given["output"]))
         else:
             _publish(settings, given, oneshot=oneshot)
     except (CannotSee, NotPublished, KubeletSilent, AddressError) as error:
@@ -318,15 +320,15 @@ async def _show_pod(settings: AgentSettings, pod: str, output: str) -> None:
     print_document(msgspec.to_builtins(found), output)
 
 
-async def _print_once(settings: AgentSettings, output: str) -> None:
+async def _print_once(settings: AgentSettings, access: Access | None, output: str) -> None:
     from bayplan.services.agent.run import look_once
 
-    scan = await look_once(settings)
+    scan = await look_once(settings, access)
     warn(scan.problems)
     print_document(scan.document, output)
 
 
-async def _print_always(settings: AgentSettings, output: str) -> None:
+async def _print_always(settings: AgentSettings, access: Access | None, output: str) -> None:
     from bayplan.services.agent.run import print_reports
 
     def show(document: Document) -> None:
@@ -334,12 +336,35 @@ async def _print_always(settings: AgentSettings, output: str) -> None:
             click.echo("---")
         print_document(document, output)
 
-    await print_reports(settings, show)
+    await print_reports(settings, show, access)
+
+
+def _access(given: dict[str, Any]) -> Access:
+    from bayplan.kube.access import find_access
+    from bayplan.kube.credentials import AccessError
+
+    try:
+        return find_access(given["kubeconfig"], given["context"])
+    except AccessError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _perhaps_access(settings: AgentSettings, given: dict[str, Any]) -> Access | None:
+    """To print a report there need not be an API server, unless one was named; but only it knows which pods live."""
+    from bayplan.services.agent.own_pods import WITHOUT
+
+    if settings.no_kubelet or settings.watch_pods is False:
+        return None
+    try:
+        return _access(given)
+    except click.ClickException as error:
+        if given["kubeconfig"] or given["context"] or settings.watch_pods:
+            raise
+        warn([f"pods of this node are not known ({error.message}): {WITHOUT}"])
+        return None
 
 
 def _publish(settings: AgentSettings, given: dict[str, Any], *, oneshot: bool) -> None:
-    from bayplan.kube.access import find_access
-    from bayplan.kube.credentials import AccessError
     from bayplan.services.agent.run import HealthSettings, publish_once, run_agent
     from bayplan.services.edges.health import AddressError, host_and_port
 
@@ -348,10 +373,7 @@ def _publish(settings: AgentSettings, given: dict[str, Any], *, oneshot: bool) -
         host_and_port(address)
     except AddressError as error:
         raise click.UsageError(f"--health-address: {error}") from None
-    try:
-        access = find_access(given["kubeconfig"], given["context"])
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
+    access = _access(given)
     if oneshot:
         asyncio.run(publish_once(access, settings))
     else:

@@ -78,7 +78,7 @@ async def follow(
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
     """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again.
 
-    With `forbidden_is_absent` a resource that may not be listed counts as one that is not installed: for what somebody can do without.
+    With `forbidden_is_absent` a resource that may not be listed (any more) counts as one that is not installed: for what somebody can do without.
     """
     path = resource.path(namespace)
     query = selectors(label_selector, field_selector)
@@ -115,8 +115,8 @@ async def follow(
                     yield Absent(resource)
                 await asyncio.sleep(settings.absent_retry)
                 continue
-            if error.status in (404, 410):
-                version = None
+            if error.status in (404, 410) or (error.status == 403 and forbidden_is_absent):
+                version = None  # it is listed next, if that may be
             trouble, asked_to_wait = str(error), min(error.retry_after or 0.0, settings.longest_backoff)
         except _VersionLost as error:
             trouble, version = str(error), None

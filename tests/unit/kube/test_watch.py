@@ -250,6 +250,14 @@ async def test_a_resource_that_may_not_be_read_can_count_as_absent() -> None:
 
 
 @asynchronous
+async def test_a_right_that_is_taken_away_can_make_a_resource_absent() -> None:
+    forbidden = refusal(403, "Forbidden", "not for you")
+    lists, watches = [listing(["a"]), forbidden, listing(["b"])], [forbidden, watch(then="silence")]
+    async with pod_server(lists, watches) as server:
+        assert await first_news(3, server, forbidden_is_absent=True) == ["listed, a", "absent", "listed, b"]
+
+
+@asynchronous
 async def test_a_resource_that_is_not_installed_is_absent_until_it_is() -> None:
     lists = [refusal(404), refusal(404), refusal(404), listing(["worker-1"], version="5")]
     troubles: list[str] = []

@@ -1,19 +1,22 @@
 """Which pods of this node live and which have ended, as the API server knows it: for kubelets that do not tell.
 
 Kubelets before v1.34 list pods that have ended, and no kubelet's state file says which of its UIDs is still alive. An agent that may read pods
-follows those of its own node and tells the scanner; one that may not goes on without, and calls it a trouble only if it was told to (`--watch-pods`).
+follows those of its own node and tells the scanner. One that may not goes on without, and calls it a trouble only if it was told to read them
+(`--watch-pods`) or if it once could: whoever takes the right away takes what was known with it, because that would be wrong before long.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.resources import PODS, Resource
-from bayplan.kube.watch import Absent, Changes, Listed, follow
+from bayplan.kube.watch import Absent, Changes, Listed, WatchSettings, follow
 from bayplan.services.agent.pod_resources import PodName
 from bayplan.services.agent.troubles import Troubles
 
@@ -21,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 KIND = "pods"
 ENDED = frozenset({"Succeeded", "Failed"})
+WITHOUT = "devices that only a finished init container holds count as free, pods that have ended count as long as the kubelet lists them"
+PATIENCE = 10.0  # seconds to wait for the first answer
 
 
 class _Phase(WireStruct, frozen=True):
@@ -57,13 +62,17 @@ class OwnPods:
         on_change: Callable[[], None] = lambda: None,
         *,
         required: bool = True,
+        settings: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
     ) -> None:
         self._client = client
-        self._node = node
+        self._selector = f"spec.nodeName={node}"
         self._troubles = troubles
         self._on_change = on_change
         self._required = required
+        self._settings = settings
         self._pods: dict[PodName, _PodHead] | None = None
+        self._refusal = ""  # the API server's sentence
+        self._answered = asyncio.Event()
 
     def known(self) -> KnownPods | None:
         """What is known now; None before the first answer."""
@@ -78,18 +87,18 @@ class OwnPods:
 
     async def run(self) -> None:
         """Follow for ever."""
-        selector = f"spec.nodeName={self._node}"
         async for news in follow(
             self._client,
             _POD_HEADS,
-            field_selector=selector,
+            field_selector=self._selector,
+            settings=self._settings,
             on_trouble=self._trouble,
-            forbidden_is_absent=not self._required,
+            forbidden_is_absent=True,
         ):
             before = self.known()
             match news:
                 case Listed(items=pods):
-                    self._pods = {_name(pod): pod for pod in pods}
+                    self._take(pods)
                 case Changes(changes=changes):
                     known = self._pods if self._pods is not None else {}
                     for change in changes:
@@ -97,20 +106,54 @@ class OwnPods:
                             known.pop(_name(change.object), None)
                         else:
                             known[_name(change.object)] = change.object
-                case Absent():  # every API server has pods: they may not be read, and nobody asked for them
-                    self._pods = None
-                    logger.info("pods may not be read: devices that only a finished init container holds count as free")
-            self._troubles.over(KIND)
+                    self._troubles.over(KIND)
+                case Absent():  # every API server has pods: they may not be read
+                    self._do_without()
             # Most changes of a pod's status are of no interest: it lived before and does now.
             if not isinstance(news, Changes) or self.known() != before:
                 self._on_change()
 
+    async def ask_once(self) -> None:
+        """What `run` would know first, for somebody who looks only once; without an answer it is a trouble."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                self._take((await self._client.list(_POD_HEADS, field_selector=self._selector)).items)
+        except ApiError as error:
+            self._trouble(str(error))
+            if error.status == 403:
+                self._do_without()
+        except Unreachable as error:
+            self._trouble(str(error))
+        except TimeoutError:
+            self._trouble(f"no answer within {PATIENCE:.0f} s")
+
+    async def first_answer(self) -> None:
+        """Wait until pods are known, or it is known that they may not be; but not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._answered.wait()
+
+    def _take(self, pods: Iterable[_PodHead]) -> None:
+        self._pods = {_name(pod): pod for pod in pods}
+        self._answered.set()
+        self._troubles.over(KIND)
+
+    def _do_without(self) -> None:
+        """What was known is not believed any longer: a pod of an old name may be another one by now."""
+        if self._required or self._pods is not None:
+            self._note("forbidden", self._refusal)
+        elif not self._answered.is_set():
+            logger.info("pods may not be read: %s", WITHOUT)
+        self._pods = None
+        self._answered.set()
+
     def _trouble(self, problem: str) -> None:
-        cause = "forbidden" if "Forbidden" in problem else "unreachable"
-        if not self._required and cause == "forbidden":
-            return  # said once, where it is heard as Absent
-        if cause == "unreachable" and self._pods is not None:
-            return  # what was known last still counts, and the publisher tells about the API server
+        if ": 403 " in problem:
+            self._refusal = problem  # what comes of it is decided where nothing can be listed either
+        elif self._pods is None:  # else what was known last still counts, and the publisher tells about the API server
+            self._note("unreachable", problem)
+
+    def _note(self, cause: str, problem: str) -> None:
         self._troubles.note(KIND, cause, f"pods of this node are not known, the report is made without: {problem}")
 
 

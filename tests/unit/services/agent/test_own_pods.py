@@ -10,12 +10,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bayplan.kube.client import KubeClient
+from bayplan.kube.watch import WatchSettings
 from bayplan.services.agent.own_pods import KnownPods, OwnPods
 from bayplan.services.agent.troubles import Troubles
 from tests.helpers import Json
-from tests.scripted_api_server import ScriptedServer, asynchronous, drops, event, listing, refusal, watch
+from tests.scripted_api_server import Answer, ScriptedServer, asynchronous, drops, event, listing, refusal, watch
 
 PODS = "/api/v1/pods"
+QUICK = WatchSettings(absent_retry=0.01, first_backoff=0.01)
+NOT_KNOWN = "pods of this node are not known, the report is made without: GET /api/v1/pods: 403 Forbidden: no"
 
 
 def pod(name: str, phase: str) -> Json:
@@ -31,7 +34,14 @@ class Followed:
     def __init__(self, client: KubeClient, *, required: bool) -> None:
         self.troubles = Troubles()
         self.news = asyncio.Event()
-        self.pods = OwnPods(client, "n1", self.troubles, self.news.set, required=required)
+        self.was_known: list[bool] = []  # with each news
+        self.was_trouble: list[list[str]] = []
+        self.pods = OwnPods(client, "n1", self.troubles, self._hear, required=required, settings=QUICK)
+
+    def _hear(self) -> None:
+        self.was_known.append(self.pods.known() is not None)
+        self.was_trouble.append([each.message for each in self.troubles.current.values()])
+        self.news.set()
 
 
 @asynccontextmanager
@@ -84,9 +94,64 @@ async def test_a_right_that_was_asked_for_and_is_missing_is_a_trouble_until_it_i
     async with ScriptedServer() as server:
         server.answers("GET", PODS, refusal(403, "Forbidden"), listing([pod("a", "Running")]), watch(then="silence"))
         async with followed(server, required=True) as following:
-            await following.news.wait()
-            assert following.troubles.counts == {("pods", "forbidden"): 1}
+            await until(lambda: len(following.was_known) == 2)
+    assert following.was_known == [False, True]
+    assert following.was_trouble == [[NOT_KNOWN], []]
+
+
+@asynchronous
+async def test_a_right_that_is_taken_away_takes_what_was_known_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    forbidden = refusal(403, "Forbidden")
+    async with ScriptedServer() as server:
+        server.answers(
+            "GET",
+            PODS,
+            listing([pod("a", "Succeeded")]),
+            *(forbidden,) * 5,  # a watch, then lists
+            listing([pod("a", "Running")]),
+            watch(then="silence"),
+        )
+        async with followed(server) as following:
+            await until(lambda: len(following.was_known) == 3)
+    assert following.was_known == [True, False, True]
+    assert following.was_trouble == [[], [NOT_KNOWN], []]
+    assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [NOT_KNOWN]
+
+
+@asynchronous
+async def test_an_agent_that_may_list_and_not_watch_knows_what_it_lists() -> None:
+    async with ScriptedServer() as server:
+        forbidden = refusal(403, "Forbidden")
+        once, again = listing([pod("a", "Running")]), listing([pod("b", "Running")])
+        server.answers("GET", PODS, once, forbidden, again, forbidden, again)
+        async with followed(server) as following:
+            await until(lambda: len(server.asked) >= 4)
+            known = following.pods.known()
+            assert known is not None
+            assert known.alive == {"uid-b"}
             assert not following.troubles.current
+
+
+@pytest.mark.parametrize(
+    "answer, alive, told",
+    [
+        (listing([pod("a", "Running")]), {"uid-a"}, None),
+        (refusal(403, "Forbidden"), None, None),
+        (refusal(401, "Unauthorized"), None, "401 Unauthorized: no"),
+        (drops(), None, "Server disconnected"),
+    ],
+    ids=["known", "forbidden", "unauthorized", "away"],
+)
+@asynchronous
+async def test_asked_once(answer: Answer, alive: set[str] | None, told: str | None) -> None:
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("GET", PODS, answer)
+        asking = Followed(client, required=False)
+        await asking.pods.ask_once()
+    known = asking.pods.known()
+    assert (None if known is None else known.alive) == alive
+    messages = [each.message for each in asking.troubles.current.values()]
+    assert messages == [] if told is None else told in messages[0]
 
 
 @asynchronous
