@@ -14,7 +14,7 @@ from bayplan.explain.amounts import count, instead
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Taint
 from bayplan.plugins.node_basics import tolerated
-from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter, ZonesCombined
+from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined
 
 
 def changes(state: ClusterState, pod: PodClass, found: Sequence[Remedy]) -> list[str]:
@@ -37,6 +37,8 @@ def _phrase(state: ClusterState, pod: PodClass, remedy: Remedy) -> str:
             return "a container could span NUMA zones"
         case WithoutFilter():
             return _without(state, pod, remedy)
+        case OtherPolicy():
+            return f"it asked for topology policy {remedy.policy} instead of {remedy.instead_of}"
 
 
 def _without(state: ClusterState, pod: PodClass, remedy: WithoutFilter) -> str:

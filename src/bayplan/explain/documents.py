@@ -19,7 +19,7 @@ from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
 from bayplan.explain.why import fitting_text, held_back_text
 from bayplan.scheduling.decision import CauseCount
-from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter
+from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter
 
 API_VERSION = "bayplan.io/v1alpha1"
 
@@ -161,4 +161,6 @@ def _remedy_document(remedy: Remedy) -> Document:
             }
         case WithoutFilter():
             return {"type": "WithoutFilter", "plugin": remedy.plugin, "cause": remedy.cause}
+        case OtherPolicy():
+            return {"type": "OtherPolicy", "policy": remedy.policy, "insteadOf": remedy.instead_of}
     return {"type": "ZonesCombined"}

@@ -23,11 +23,15 @@ from bayplan.scheduling.shortfall import REFUSED
 
 @dataclass(frozen=True, slots=True)
 class StageKind:
-    """What a stage asks of a node, how its losses are introduced, and the sentence if nobody gets past it."""
+    """What a stage asks of a node, how its losses are introduced, and the sentence if nobody gets past it.
+
+    `tells_cause`: the sentence alone says little, so it ends with the cause if there is only one.
+    """
 
     passed: str
     lost: str
     nobody: str
+    tells_cause: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ ALLOWED_ZONES = StageKind(
     "in zones allowed", "fragmented under ", "no node has the request in the NUMA zones that its policy allows"
 )
 WHOLE_CORES = StageKind("in whole cores", "", "no node gives out so many CPUs: they are not whole cores")
-ADMITTED = StageKind("admitted", "", "no kubelet would admit it")
+ADMITTED = StageKind("admitted", "", "no kubelet would admit it", tells_cause=True)
 CERTAIN = StageKind("certain", "", "nodes have too many NUMA zones for bayplan to be sure")
 ALIGNED = StageKind("aligned", "", "no node can align it by scheduler-plugins' rules")
 
@@ -129,8 +133,8 @@ def in_one_sentence(shortfall: Shortfall, stages: list[Stage]) -> str:
         return f"no node has enough {last.causes[0][0]} free"
     if last.kind is CERTAIN:
         return f"{count(last.lost, 'node')} {'has' if last.lost == 1 else 'have'} too many NUMA zones for bayplan to be sure"
-    if last.kind is ADMITTED and len(last.causes) == 1:
-        return f"{ADMITTED.nobody}: {last.causes[0][0]}"
+    if last.kind.tells_cause and len(last.causes) == 1:
+        return f"{last.kind.nobody}: {last.causes[0][0]}"
     return last.kind.nobody
 
 
@@ -153,4 +157,4 @@ def _kind_and_words(cause: CauseCount, pod: PodClass, profile: Profile) -> tuple
         for verdict, known in _BY_VERDICT.items():
             if topology.cause(pod, verdict) == cause.cause:
                 return known
-    return StageKind(cause.plugin, "", f"no node passes {cause.plugin}"), cause.cause
+    return StageKind(cause.plugin, "", f"no node passes {cause.plugin}", tells_cause=True), cause.cause

@@ -3,8 +3,8 @@
 For each amount a container requests, smaller amounts are tried with everything else unchanged. A smaller amount is not always
 easier: `restricted` takes 28 CPUs in two zones but not 16 where one zone could hold 16 if it were empty, and `full-pcpus-only`
 takes even numbers only. So the amounts at which something changes are tried from large to small, and only then is the space
-between bisected. For each other cause (a taint, a selector, the zone rule) those nodes are counted that would take
-the pod if that one cause were gone.
+between bisected. For each other cause (a taint, a selector, the zone rule, the topology policy that it asks for) those nodes are counted
+that would take the pod if that one cause were gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from bayplan.engine.admission import admits_in_single_zones, relevant_wants
 from bayplan.engine.kubelet import TOO_MANY_ZONES, admit
 from bayplan.engine.placement import knowledge_of
 from bayplan.engine.rows import Mask
+from bayplan.engine.volcano.predicate import NO_POLICIES
+from bayplan.kube.volcano_annotations import POLICIES
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
+from bayplan.plugins.volcano_numa_aware import NumaAware
 from bayplan.scheduling.answers import NO_NODE, Answer, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
@@ -66,7 +69,17 @@ class ZonesCombined:
     at_least: bool = False
 
 
-Remedy = SmallerRequest | ZonesCombined | WithoutFilter
+@dataclass(frozen=True, slots=True)
+class OtherPolicy:
+    """`nodes` nodes (or more) would take the pod if it asked for topology policy `policy` instead of `instead_of`."""
+
+    policy: str
+    instead_of: str
+    nodes: int
+    at_least: bool = False
+
+
+Remedy = SmallerRequest | ZonesCombined | WithoutFilter | OtherPolicy
 
 
 def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> tuple[Remedy, ...]:
@@ -74,6 +87,7 @@ def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: Answe
     found: list[Remedy] = list(_smaller_requests(state, pod, profile))
     found += _zones_combined(state, pod, profile, answer)
     found += _without_filters(state, pod, profile, answer)
+    found += _other_policies(state, pod, profile)
     return tuple(found)
 
 
@@ -267,3 +281,14 @@ def _without_filters(state: ClusterState, pod: PodClass, profile: Profile, answe
             cause = profile.cause(pod, int(answer.blocked[rows[0]]))[1]
             names = tuple(state.names[row] for row in rows)
             yield WithoutFilter(plugin.name, cause, len(rows), at_least, names)
+
+
+def _other_policies(state: ClusterState, pod: PodClass, profile: Profile) -> Iterator[OtherPolicy]:
+    """Policies that nodes have, where a plugin compares them with the one that the pod asks for."""
+    if pod.numa_policy in NO_POLICIES or not any(isinstance(plugin, NumaAware) for plugin in profile.filters):
+        return
+    on_nodes = {Policy(code).text for code in np.unique(state.columns.policy[: state.columns.size]).tolist()}
+    for policy in (each for each in POLICIES if each in on_nodes - {pod.numa_policy}):
+        rows, at_least = _nodes_that_take(state, replace(pod, numa_policy=policy), profile)
+        if rows:
+            yield OtherPolicy(policy, pod.numa_policy, len(rows), at_least)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 FOLDER = EXAMPLES / "volcano"
 CLUSTER = FOLDER / "cluster.yaml"
+CONFIG = FOLDER / "volcano-scheduler.yaml"
+ISSUES = FOLDER / "issues"
 
 
 def test_place_prints_volcanos_three_nodes_with_their_scores(bayplan: Bayplan) -> None:
@@ -34,3 +38,29 @@ def test_a_policy_without_effect_is_warned_about(bayplan: Bayplan, tmp_path: Pat
     result = bayplan("place", "-f", burstable, "--config", FOLDER / "volcano-scheduler.yaml", cluster=CLUSTER)
     assert result.code == 0
     assert 'volcano.sh/numa-topology-policy"]: "best-effort" has no effect: the pod is Burstable' in result.err
+
+
+@pytest.mark.parametrize(
+    "compatibility, cpus, answer",
+    [
+        ("kubelet", 16, "it fits now on node-1, NUMA zone 1."),
+        ("kubelet", 19, "it fits now on node-1, NUMA zone 1."),
+        ("volcano", 19, "no node passes numa-aware: container cannot be assigned by numa."),
+    ],
+)
+def test_issue_2892_reserved_cpus_are_counted_once(
+    bayplan: Bayplan, tmp_path: Path, compatibility: str, cpus: int, answer: str
+) -> None:
+    config = tmp_path / "volcano-scheduler.yaml"
+    config.write_text(CONFIG.read_text().replace("weight: 10", f"{{weight: 10, compatibility: {compatibility}}}"))
+    result = bayplan("why", f"worker-{cpus}", "--config", config, cluster=ISSUES / "2892.yaml")
+    assert result.answer == f"default/worker-{cpus} is Pending: {answer}"
+
+
+def test_issue_2861_a_policy_that_no_node_has_is_told_with_one_that_would_do(bayplan: Bayplan) -> None:
+    result = bayplan("why", "web-5d4f-x7k2p", "--config", CONFIG, cluster=ISSUES / "2861.yaml")
+    lines = result.out.splitlines()
+    cause = "node's topology policy is restricted, the pod asks for single-numa-node"
+    assert lines[0] == f"default/web-5d4f-x7k2p is Pending: no node passes numa-aware: {cause}."
+    change = "it asked for topology policy restricted instead of single-numa-node (1 node)"
+    assert lines[-1] == f"Would schedule now if:  {change}"

@@ -11,7 +11,7 @@ from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
-from bayplan.scheduling.remedies import Remedy, SmallerRequest, WithoutFilter, ZonesCombined, remedies
+from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined, remedies
 from tests.helpers import (
     GI,
     GPU,
@@ -27,6 +27,7 @@ from tests.helpers import (
     topology,
     zone,
 )
+from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
 
 MI = 2**20
 
@@ -234,3 +235,28 @@ def test_memory_that_no_manager_looks_at_does_not_stop_zones_from_being_combined
     amounts: ZoneAmounts = {"cpu": (16, 16, 6), "memory": ("16Gi", "16Gi", "0")}
     state = cluster(topology(zone(0, amounts), zone(1, amounts), attributes=NO_MEMORY_MANAGER))
     assert spanning(state, simple_pod({"cpu": 10, "memory": "1Gi"})) == [ZonesCombined(1)]
+
+
+@pytest.mark.parametrize(
+    "asked, cpus, expected",
+    [
+        pytest.param("restricted", 2, [("best-effort", 1), ("single-numa-node", 2)], id="those that nodes have"),
+        pytest.param("Restricted", 2, [("best-effort", 1), ("single-numa-node", 2)], id="a slip of the pen"),
+        pytest.param("restricted", 6, [("best-effort", 1)], id="only where the kubelet would admit it"),
+    ],
+)
+def test_another_topology_policy(asked: str, cpus: int, expected: list[tuple[str, int]]) -> None:
+    policies = {"loose": "best-effort", "strict-0": "single-numa-node", "strict-1": "single-numa-node"}
+    state = volcano_cluster(
+        *(numatopology(name, machine(2, 4), policy=policy, reserved="1") for name, policy in policies.items())
+    )
+    changes = found(state, policy_pod(asked, cpus), numa_aware_profile())
+    policies_found = [each for each in changes if isinstance(each, OtherPolicy)]
+    assert [(each.policy, each.nodes) for each in policies_found] == expected
+    assert {each.instead_of for each in policies_found} == {asked}
+
+
+def test_a_policy_is_no_obstacle_where_nobody_compares_it() -> None:
+    state = volcano_cluster(numatopology("n1", machine(2, 4)))
+    changes = found(state, policy_pod("restricted", 6))
+    assert not [each for each in changes if isinstance(each, OtherPolicy)]

@@ -10,15 +10,15 @@ import pytest
 from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.reader import read_scenario
-from bayplan.simulate.schedulers import BLIND, NUMA_AWARE, ON_REQUEST, SCHEDULERS, UNORDERED, VOLCANO
+from bayplan.simulate.schedulers import BLIND, NUMA_AWARE, ON_REQUEST, SCHEDULERS, UNORDERED, UPSTREAM, VOLCANO
 from bayplan.simulate.simulation import Simulation
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "volcano"
 TRAINING, ORDER = EXAMPLES / "training.yaml", EXAMPLES / "order.yaml"
 
 
-def happened(scheduler: str, file: Path = TRAINING) -> Run:
-    simulation = Simulation(read_scenario(file), scheduler)
+def happened(scheduler: str, file: Path = TRAINING, report_delay: float | None = None) -> Run:
+    simulation = Simulation(read_scenario(file), scheduler, report_delay)
     while simulation.step():
         pass
     return simulation.result()
@@ -78,6 +78,25 @@ class TestTheOrderOfAdmission:
             for container, of_container in msgspec.json.decode(written).items():
                 found.setdefault(container, set()).add(str(of_container))
         assert {name: " ".join(sorted(each)) for name, each in found.items()} == zones
+
+
+class TestIssue5500:
+    """Pods come and go faster than nodes report themselves: three seconds late."""
+
+    FILE = EXAMPLES / "issues" / "5500.yaml"
+
+    def all_started(self, scheduler: str, report_delay: float) -> float:
+        run = happened(scheduler, self.FILE, report_delay)
+        assert (run.refusals, run.finished) == ((), run.wanted)
+        assert run.all_running_at is not None
+        return run.all_running_at
+
+    def test_late_reports_cost_no_pod_and_no_time(self) -> None:
+        assert self.all_started(NUMA_AWARE, 3.0) == pytest.approx(self.all_started(NUMA_AWARE, 0.0), abs=1.0)
+
+    @pytest.mark.parametrize("scheduler", [UPSTREAM, VOLCANO])
+    def test_who_waits_for_reports_lets_pods_wait_for_zones_that_are_free(self, scheduler: str) -> None:
+        assert self.all_started(scheduler, 3.0) > self.all_started(scheduler, 0.0) + 20.0
 
 
 def test_they_are_compared_only_on_request() -> None:
