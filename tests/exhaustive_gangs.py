@@ -9,15 +9,18 @@ What nodes hold is asked of virtual kubelets (`admitted_together`), or of plain 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, product
 
 from bayplan.cluster.pod_request import PodRequest
 from bayplan.cluster.state import pod_key
+from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group, Slices
 from bayplan.simulate.kubelet import VirtualKubelet
+
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 Amounts = Mapping[str, int]
 Mix = tuple[int, ...]
@@ -140,14 +143,20 @@ def fewest_domains(cluster: Cluster, whole: Group) -> int | None:
         rule = _Rule(group.required, group.preferred)
         rules.append(rule)
         inside = (*around, rule)
-        for pod in group.running:
-            for each in inside if pod.spec.node_name in by_name else ():
-                each.standing.append(by_name[pod.spec.node_name or ""])
-        segments = _segments(group.slices, len(group.pods))
+        places = [place_in_group(pod, rank) for rank, pod in enumerate(group.pods)]
+        standing = [place_in_group(pod) for pod in group.running]
+        segments = _segments(group.slices, 1 + max((*places, *standing), default=-1))
         rules.extend(chain.from_iterable(segments))
-        for rank, pod in enumerate(group.pods):
-            own = tuple(layer[rank // size.size] for layer, size in zip(segments, group.slices, strict=True))
-            members.append(_Member(cluster.shape_of[pod_key(pod)], (*inside, *own)))
+
+        def around_place(place: int) -> tuple[_Rule, ...]:
+            return tuple(layer[place // size.size] for layer, size in zip(segments, group.slices, strict=True))
+
+        for pod, place in zip(group.running, standing, strict=True):
+            own = around_place(place) if place >= 0 else ()
+            for each in (*inside, *own) if pod.spec.node_name in by_name else ():
+                each.standing.append(by_name[pod.spec.node_name or ""])
+        for pod, place in zip(group.pods, places, strict=True):
+            members.append(_Member(cluster.shape_of[pod_key(pod)], (*inside, *around_place(place))))
         for inner in group.groups:
             read(inner, inside)
 
@@ -159,11 +168,16 @@ def fewest_domains(cluster: Cluster, whole: Group) -> int | None:
     return _Trial(cluster, members, rules).best()
 
 
-def _segments(slices: Sequence[Slices], pods: int) -> list[list[_Rule]]:
+def place_in_group(pod: Pod, rank: int = -1) -> int:
+    """A pod's place among the members of its group: the index of its Job, else the one it has anyway."""
+    return int((pod.metadata.labels or {}).get(INDEX, rank))
+
+
+def _segments(slices: Sequence[Slices], places: int) -> list[list[_Rule]]:
     """Per layer one rule for each segment."""
     layers = []
     for each in slices:
-        layer = [_Rule(each.level) for _ in range(pods // each.size)]
+        layer = [_Rule(each.level) for _ in range(-(-places // each.size))]
         for rule in layer if each.apart else ():
             rule.apart = layer
         layers.append(layer)
@@ -239,10 +253,10 @@ def with_members(whole: Group, extra: Mapping[str, int]) -> Group:
     )
 
 
-def with_slices(whole: Group, *, wished: bool) -> Group:
-    """The group with all its segments, or only with those that are required."""
+def with_wishes(whole: Group, kept: Collection[tuple[str, Slices]] = ()) -> Group:
+    """The group with its required segments and, by the name of the group, some of those that are wished for."""
     return replace(
         whole,
-        slices=tuple(each for each in whole.slices if wished or each.required),
-        groups=tuple(with_slices(group, wished=wished) for group in whole.groups),
+        slices=tuple(each for each in whole.slices if each.required or (whole.name, each) in kept),
+        groups=tuple(with_wishes(group, kept) for group in whole.groups),
     )

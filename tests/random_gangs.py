@@ -2,7 +2,7 @@
 
 Two to eight nodes under one to three levels whose values repeat under different parents and contain dots; groups up to three deep, mixed
 shapes, segments, members that run already. `plain_case` has a little of everything; `tight_case` has equal pods and hardly more room
-than they need, so that groups stand in each other's way; `numa_case` puts virtual kubelets with two zones under the nodes, `odd_case` any.
+than they need, so that groups stand in each other's way; in a `returning_case` some members run and others come back; `numa_case` puts virtual kubelets with two zones under the nodes, `odd_case` any.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bayplan.simulate.kubelet import KubeletConfiguration, Machine, VirtualKubel
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.machine_text import machine_of
 from bayplan.simulate.scenario.model import Scenario
-from tests.exhaustive_gangs import Cluster, Mix, Place, admitted_together, fitting_together
+from tests.exhaustive_gangs import INDEX, Cluster, Mix, Place, admitted_together, fitting_together
 from tests.helpers import GI, GPU, node, simple_pod
 from tests.random_clusters import SHAPES, scenario
 
@@ -110,6 +110,70 @@ def tight_case(seed: int) -> Case:
     most = (len(gang.pods),)
     places = [Place(name, labels[name], fitting_together({GPU: free[name]}, [{GPU: 1}], most)) for name in names]
     return Case(levels, state, gang, places, maker.shape_of)
+
+
+def returning_case(seed: int) -> Case:
+    """A gang with segments of which some members run where they may, and others come back, each with the index it had."""
+    random = Random(seed)
+    levels = ("block", "rack", "shelf")[: random.randint(1, 3)]
+    names = [f"n{number}" for number in range(random.randint(3, 7))]
+    labels = {name: {level: random.choice(VALUES[:3]) for level in levels} for name in names}
+    shapes = random.sample(PLAIN_SHAPES[:3], random.choice((1, 1, 2)))
+    maker = _GangMaker(random, levels, names, [simple_pod(shape) for shape in shapes], Taste(0.6, 0.4, 1.0, 0.4, 0))
+    gang = maker.gang(random.choice((4, 6, 6, 8)))
+    slices = tuple(replace(each, required=True, apart=random.random() < 0.6) for each in gang.whole.slices)
+    whole = replace(gang.whole, slices=slices, minimum=None, running=())
+    run = _some_of_them_run(
+        random, whole, Cluster([Place(name, labels[name], frozenset()) for name in names], levels, {})
+    )
+    pods = [_indexed(pod, rank, run.get(rank), slices[-1].size) for rank, pod in enumerate(whole.pods)]
+    whole = replace(
+        whole,
+        pods=tuple(pod for pod in pods if not pod.spec.node_name),
+        running=tuple(pod for pod in pods if pod.spec.node_name),
+    )
+    gang = replace(gang, whole=whole)
+    state = ClusterState()
+    places = []
+    most = _most(maker.shape_of, gang, len(shapes))
+    for name in names:
+        here = {GPU: random.choice((0, 1, 2, 3)), "cpu": 4}
+        taken = [shapes[maker.shape_of[pod_key(pod)]] for pod in whole.running if pod.spec.node_name == name]
+        total = {key: here[key] + sum(shape.get(key, 0) for shape in taken) for key in here}
+        state.set_node(node(name, total, labels=labels[name]))
+        places.append(Place(name, labels[name], fitting_together(here, shapes, most)))
+    for pod in whole.running:
+        state.set_pod(pod)
+    return Case(levels, state, gang, places, maker.shape_of)
+
+
+def _some_of_them_run(random: Random, whole: Group, cluster: Cluster) -> dict[int, str]:
+    """Nodes by rank: one member after another goes to any node where its segments and the gang allow it, or is lost."""
+    run: dict[int, str] = {}
+    rules = [(len(whole.pods), whole.required, False)] if whole.required else []
+    rules += [(each.size, each.level, each.apart) for each in whole.slices]
+    places = {place.name: place for place in cluster.places}
+
+    def allowed(rank: int, name: str) -> bool:
+        for size, level, apart in rules:
+            for other, at in run.items():
+                same = cluster.domain(places[at], level or "") == cluster.domain(places[name], level or "")
+                if same != (other // size == rank // size) and (not same or apart):
+                    return False
+        return True
+
+    for rank in range(len(whole.pods)):
+        name = random.choice(list(places))
+        if rank + 1 < len(whole.pods) and random.random() < 0.6 and allowed(rank, name):
+            run[rank] = name
+    return run or {0: random.choice(list(places))}
+
+
+def _indexed(pod: Pod, rank: int, node_name: str | None, segment: int) -> Pod:
+    """A pod of a Job; one that runs has the numbers that it got."""
+    written = None if node_name is None else {"bayplan.io/rank": str(rank), "bayplan.io/segment": str(rank // segment)}
+    metadata = msgspec.structs.replace(pod.metadata, labels={INDEX: str(rank)}, annotations=written)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
 
 
 def _hardly_enough(random: Random, gang: Gang, labels: dict[str, dict[str, str]]) -> dict[str, int]:

@@ -7,6 +7,7 @@ Nothing is half placed, nothing changes before it is assumed, and every kubelet 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,14 +17,15 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import GangDecision, Group
 from bayplan.scheduling.gang_cycle import assume_gang, schedule_gang
-from tests.exhaustive_gangs import Cluster, choices_of_groups, fewest_domains, with_members, with_slices
-from tests.random_gangs import Case, numa_case, odd_case, plain_case, tight_case
+from tests.exhaustive_gangs import Cluster, choices_of_groups, fewest_domains, place_in_group, with_members, with_wishes
+from tests.random_gangs import Case, numa_case, odd_case, plain_case, returning_case, tight_case
 
 CHUNKS = 8
 EACH: dict[Callable[[int], Case], int] = {plain_case: 2400, tight_case: 1600, numa_case: 1200}
 OUT_OF_TIME = 800
 LATE = 400
 ODD = 800
+RETURNING = 1600
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -72,6 +74,43 @@ def test_a_scheduler_that_waits_for_reports_promises_nothing_that_a_kubelet_refu
         assert assume_gang(case.scheduler, case.gang, decision) is not None, f"numa_case({seed}): a node says no"
 
 
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_members_that_come_back_stand_with_their_segments(chunk: int) -> None:
+    for seed in range(chunk, RETURNING, CHUNKS):
+        case, name = returning_case(seed), f"returning_case({seed})"
+        decision = schedule_gang(case.scheduler, case.gang)
+        fewest = fewest_domains(case.cluster, case.gang.whole)
+        assert decision.placed == (fewest is not None), f"{name}: {decision}"
+        if fewest is None:
+            assert decision.status is Status.INFEASIBLE, f"{name}: {decision}"
+            continue
+        assert (decision.status, decision.gap) == (Status.OPTIMAL, 0), f"{name}: {decision}"
+        assert domains_of(case.cluster, decision, case.gang.whole) == fewest, name
+        assert segments_broken(case, decision) == [], name
+
+
+def segments_broken(case: Case, decision: GangDecision) -> list[str]:
+    """Numbers that are not those of the pods' indices, and segments that are torn, or new ones beside others."""
+    cluster, group = case.cluster, case.gang.whole
+    place = {each.name: each for each in cluster.in_tree}
+    places = {pod_key(pod): place_in_group(pod) for pod in (*group.pods, *group.running)}
+    node_of = {seat.pod: seat.node for seat in decision.seats} | {
+        pod_key(pod): pod.spec.node_name for pod in group.running
+    }
+    broken = [f"{seat.pod} has rank {seat.rank}" for seat in decision.seats if seat.rank != places[seat.pod]]
+    for each in group.slices:
+        segments: dict[int, set[tuple[str, ...]]] = {}
+        for key, number in places.items():
+            segments.setdefault(number // each.size, set()).add(cluster.domain(place[node_of[key] or ""], each.level))
+        broken += [f"segment {number} is torn" for number, domains in segments.items() if len(domains) > 1]
+        if each.apart and len(set().union(*segments.values())) < len(segments):
+            broken.append(f"segments of {each.size} are not apart")
+    lowest = group.slices[-1].size
+    return broken + [
+        f"{seat.pod} in {seat.segment}" for seat in decision.seats if seat.segment != places[seat.pod] // lowest
+    ]
+
+
 def check(case: Case, name: str) -> None:
     before = picture(case.state)
     decision = schedule_gang(case.scheduler, case.gang)
@@ -80,7 +119,7 @@ def check(case: Case, name: str) -> None:
         assert decision.problem.startswith("topology: no node carries all labels"), name
         return
     expected = outcomes(case.cluster, case.gang.whole)
-    if not expected:
+    if not any(expected):  # also where nobody must start and nobody can
         assert (decision.status, len(decision.seats)) == (Status.INFEASIBLE, 0), f"{name}: {decision}"
         return
     seated = frozenset(seat.pod for seat in decision.seats)
@@ -90,6 +129,7 @@ def check(case: Case, name: str) -> None:
     assert decision.status is Status.OPTIMAL, f"{name}: {decision}"
     assert decision.gap == 0, name
     assert rules_broken(case, decision, part) == [], name
+    assert sorted(decision.relaxed) == sorted(given_up(case.gang.whole, part)), name
     assert domains_of(case.cluster, decision, part) == fewest_domains(case.cluster, part), name
     replay(case, decision, name)
     taken = assume_gang(case.scheduler, case.gang, decision)
@@ -101,12 +141,12 @@ def outcomes(cluster: Cluster, whole: Group) -> dict[frozenset[str], Group]:
     """Every best part of a gang, by the pods in it: the most groups, then the most members, then the segments that are wished for."""
     feasible: list[tuple[int, int, Group]] = []
     for choice in choices_of_groups(whole):
-        least = fewest_domains(cluster, with_slices(with_members(choice, {}), wished=False))
+        least = fewest_domains(cluster, with_wishes(with_members(choice, {})))
         if least is not None:
             feasible.append((-sum(1 for _ in choice.every_group()), least, choice))
     best = min(((groups, least) for groups, least, _ in feasible), default=None)
     chosen = [choice for groups, least, choice in feasible if (groups, least) == best]
-    found = [with_wishes(cluster, grown(cluster, choice)) for choice in chosen]
+    found = [most_wishes(cluster, grown(cluster, choice)) for choice in chosen]
     return {frozenset(pod_key(pod) for group in part.every_group() for pod in group.pods): part for part in found}
 
 
@@ -117,16 +157,33 @@ def grown(cluster: Cluster, whole: Group) -> Group:
         unit = next((each.size for each in group.slices if each.required), 1)
         for number in range(0, len(group.pods) - group.least + 1, unit):
             larger = with_members(whole, extra | {group.name: number})
-            if fewest_domains(cluster, with_slices(larger, wished=False)) is not None:
+            if fewest_domains(cluster, with_wishes(larger)) is not None:
                 extra[group.name] = number
     return with_members(whole, extra)
 
 
-def with_wishes(cluster: Cluster, part: Group) -> Group:
-    divided = all(len(group.pods) % each.size == 0 for group in part.every_group() for each in group.slices)
-    if divided and fewest_domains(cluster, part) is not None:
-        return part
-    return with_slices(part, wished=False)
+def most_wishes(cluster: Cluster, part: Group) -> Group:
+    """With as many layers of segments that are wished for as have a place; the first of equally many."""
+    wishes = [
+        (group.name, each)
+        for group in part.every_group()
+        for each in group.slices
+        if not each.required and len(group.pods) % each.size == 0
+    ]
+    choices = (choice for number in range(len(wishes), -1, -1) for choice in combinations(wishes, number))
+    parts = (with_wishes(part, choice) for choice in choices)
+    return next(each for each in parts if fewest_domains(cluster, each) is not None)
+
+
+def given_up(whole: Group, part: Group) -> list[str]:
+    kept = {group.name: group.slices for group in part.every_group()}
+    lost = [
+        (group.name, each.size)
+        for group in whole.every_group()
+        for each in group.slices
+        if each not in kept.get(group.name, [each])
+    ]
+    return [f"segments of {size}{f' in group {name}' if name else ''}" for name, size in lost]
 
 
 def rules_broken(case: Case, decision: GangDecision, part: Group) -> list[str]:

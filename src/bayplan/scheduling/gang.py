@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 
 from msgspec import Struct
 
@@ -20,7 +19,7 @@ from bayplan.cluster.tree import Path
 from bayplan.engine.gangs.objective import USUAL, Objective
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.ranks import RANK
+from bayplan.scheduling.late_ranks import numbers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,10 @@ class Group:
     """Pods of its own and groups inside, all in one domain of `required`, in few of `preferred`.
 
     `pods` are in the order of their ranks. Of them `minimum` must start together, the others may join; None means all. Of the groups
-    inside, `minimum_groups` must start; None means all. `running` are members that have a node already. A group may itself be the `segment` of
-    that number of the group called `segment_of`.
+    inside, `minimum_groups` must start; None means all. `running` are members that have a node already.
+
+    A group may itself be the `segment` of that number of the group called `segment_of`. Groups of the same `apart` take different domains of
+    `required`. What a `wished` group requires is given up if it cannot be had.
     """
 
     name: str = ""
@@ -64,6 +65,8 @@ class Group:
     running: tuple[Pod, ...] = ()
     segment: int | None = None
     segment_of: str | None = None
+    apart: str | None = None
+    wished: bool = False
 
     @property
     def least(self) -> int:
@@ -103,11 +106,8 @@ class Gang:
 
     @cached_property
     def ranks(self) -> dict[str, int]:
-        """The numbers of the pods that wait, in their order: those that members which run have got are taken."""
-        running = (pod.metadata.annotations or {} for group in self.whole.every_group() for pod in group.running)
-        taken = {int(rank) for each in running if (rank := each.get(RANK, "")).isdecimal()}
-        free = (number for number in count() if number not in taken)
-        return {pod_key(pod): next(free) for pod in self.pods}
+        """The numbers of the pods that wait: those that members which run have got are taken."""
+        return numbers_of([(group.pods, group.running) for group in self.whole.every_group()])
 
     @property
     def levels(self) -> list[str]:

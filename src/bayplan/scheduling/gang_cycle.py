@@ -171,7 +171,7 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
     if gang.style != BAYPLAN:
         return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
 
-    whole = by_segments(gang.whole)
+    whole = by_segments(gang)
 
     def attempt(part: Group) -> Tried:
         # The whole gang may take its time; parts of it must be quicker, because there may be many.

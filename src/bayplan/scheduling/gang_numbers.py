@@ -109,7 +109,7 @@ class _Reader:
     parts: list[Part] = field(default_factory=list)
     pods_of: list[PartPods] = field(default_factory=list)
     problem: str = ""
-    avoiding: int = 0
+    avoiding: dict[str, int] = field(default_factory=dict)
 
     def read_shapes(self, whole: Group) -> None:
         """The shape of every pod, by the identity of its spec: pods that were made from one template are read once.
@@ -141,6 +141,8 @@ class _Reader:
         number = len(self.parts)
         standing = self._standing(group)
         required = None if group.required is None else self.number(group.required)
+        if group.wished and required is not None and len({self._domain(required, at) for at in standing}) > 1:
+            required = None  # members run in several domains: that wish was given up before
         preferred = None if group.preferred is None else self.number(group.preferred)
         own = self._by_shape(() if group.slices else group.pods)
         part = Part(
@@ -149,17 +151,25 @@ class _Reader:
             self._counts(own),
             required,
             preferred,
+            None if group.apart is None or required is None else self._set_of(group.apart),
             home=self._home(group, required, standing),
             standing=tuple(standing),
         )
         self._add(part, PartPods(group.name if group.segment_of is None else group.segment_of, own, group.segment))
         if group.slices:
             layers = [self.layer(each) for each in group.slices]
-            sets = {depth: self.avoiding + depth for depth, layer in enumerate(layers) if layer.apart}
-            self.avoiding += len(layers)
+            sets = {
+                depth: self._set_of(f"{group.name}/{each.level}")
+                for depth, each in enumerate(group.slices)
+                if each.apart
+            }
             self._cut(group, layers, sets, number, 0, group.pods)
         for inner in group.groups:
             self.read(inner, number)
+
+    def _set_of(self, apart: str) -> int:
+        """A number for those that keep apart from each other."""
+        return self.avoiding.setdefault(apart, len(self.avoiding))
 
     def _cut(
         self,

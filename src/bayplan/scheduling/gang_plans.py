@@ -1,8 +1,8 @@
 """Plans: which part of a gang starts, if not all of it can. In comes a gang and a way to try, out goes the best part that has a place.
 
-Three things may be given up, in this order: segments that are only wished for, members beyond a group's minimum, groups beyond the
+Three things may be given up, in this order: segments that are only wished for (`gang_wishes.py`), members beyond a group's minimum, groups beyond the
 minimum of groups. So as many groups as possible start (of equally many those in the fewest preferred domains); then they grow
-beyond their minimum, group after group, lowest ranks first, each as far as it can; then segments are kept if that is still possible.
+beyond their minimum, group after group, lowest ranks first, each as far as it can; then as many wishes are kept as is still possible.
 
 Equal groups are interchangeable, so of fifty replicas of which forty must start there are eleven plans, not billions.
 """
@@ -10,7 +10,7 @@ Equal groups are interchangeable, so of fifty replicas of which forty must start
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 
@@ -20,14 +20,10 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group
 from bayplan.scheduling.gang_numbers import Tried
+from bayplan.scheduling.gang_wishes import FOUND, Attempt, most_wishes, wishes_of, without_wishes
 
 # Ways to leave groups out that are tried; beyond that only the largest groups are left out, one after another.
 MOST_CHOICES = 100
-
-
-FOUND = (Status.OPTIMAL, Status.FEASIBLE)
-
-Attempt = Callable[[Group], Tried]
 
 
 @dataclass(frozen=True)
@@ -58,14 +54,11 @@ class Outcome:
 
     def relaxed(self, whole: Group) -> tuple[str, ...]:
         """The wishes of groups of this part that were given up."""
+        if self.whole is whole:
+            return ()
         kept = {group.name: group for group in self.whole.every_group()}
-        return tuple(
-            f"segments of {each.size}"
-            for group in whole.every_group()
-            if group.name in kept
-            for each in group.slices
-            if each not in kept[group.name].slices
-        )
+        wishes = (wish for wish in wishes_of(whole) if wish.group in kept)
+        return tuple(wish.text for wish in wishes if not wish.is_kept_by(kept[wish.group]))
 
 
 def _names(whole: Group) -> set[str]:
@@ -78,40 +71,45 @@ def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attemp
     if everything.found or not _is_optional(whole):
         return everything
     undecided = [everything.tried.status is Status.LIMIT_REACHED]
+    refused: list[Outcome] = []
 
     def noting(part: Group) -> Tried:
         tried = attempt(part)
         undecided.append(tried.status is Status.LIMIT_REACHED)
+        if tried.status not in FOUND:
+            refused.append(Outcome(part, tried))
         return tried
 
-    outcome = _most_groups(_least(whole), class_of, noting)
+    outcome = _most_groups(_least(without_wishes(whole)), class_of, noting)
     if not outcome.found:
         return outcome
     outcome = _grown(outcome, whole, noting)
-    with_wishes = _with_wished_slices(outcome.whole, whole)
-    if with_wishes != outcome.whole:
-        tried = noting(with_wishes)
-        outcome = replace(outcome, whole=with_wishes, tried=tried) if tried.status in FOUND else outcome
-    return replace(outcome, complete=outcome.complete and not any(undecided))
+    if not _number_of_pods(outcome.whole):
+        return _why_nobody(everything, refused, complete=not any(undecided))
+    kept = most_wishes(outcome.whole, outcome.tried, whole, noting)
+    return Outcome(kept.whole, kept.tried, outcome.complete and kept.proven and not any(undecided))
+
+
+def _why_nobody(everything: Outcome, refused: Sequence[Outcome], *, complete: bool) -> Outcome:
+    """Nobody must start and nobody can: what was said of the smallest part with anybody in it."""
+    smallest = min(refused, key=lambda outcome: _number_of_pods(outcome.whole), default=everything)
+    return replace(smallest, complete=complete)
 
 
 def _is_optional(whole: Group) -> bool:
     """True if anything may be given up."""
     return any(
-        group.least < len(group.pods)
-        or (group.minimum_groups is not None and group.minimum_groups < len(group.groups))
-        or not all(each.required for each in group.slices)
+        group.least < len(group.pods) or (group.minimum_groups is not None and group.minimum_groups < len(group.groups))
         for group in whole.every_group()
-    )
+    ) or any(True for _ in wishes_of(whole))
 
 
 def _least(group: Group) -> Group:
-    """The group with its minimum of members and no segments that are only wished for."""
+    """The group with its minimum of members."""
     return replace(
         group,
         pods=group.pods[: group.least],
         minimum=group.least,
-        slices=tuple(each for each in group.slices if each.required),
         groups=tuple(_least(inner) for inner in group.groups),
     )
 
@@ -185,7 +183,7 @@ def _kind(group: Group, class_of: Callable[[Pod], PodClass]) -> Hashable:
     """Everything about a group but names; groups inside in any order."""
     return (
         tuple(id(class_of(pod)) for pod in group.pods),
-        (group.required, group.preferred, group.minimum, group.minimum_groups, group.slices),
+        (group.required, group.preferred, group.minimum, group.minimum_groups, group.slices, group.apart),
         tuple(pod.spec.node_name for pod in group.running),
         frozenset(_counted(_kind(inner, class_of) for inner in group.groups).items()),
     )
@@ -198,7 +196,7 @@ def _counted(kinds: Iterator[Hashable]) -> dict[Hashable, int]:
     return counted
 
 
-# -- members and segments ----------------------------------------------------------------------------------------------------
+# -- members -----------------------------------------------------------------------------------------------------------------
 
 
 def _grown(outcome: Outcome, whole: Group, attempt: Attempt) -> Outcome:
@@ -223,12 +221,3 @@ def _grown(outcome: Outcome, whole: Group, attempt: Attempt) -> Outcome:
 def _with_pods(group: Group, name: str, pods: tuple[Pod, ...]) -> Group:
     inner = tuple(_with_pods(each, name, pods) for each in group.groups)
     return replace(group, groups=inner, pods=pods if group.name == name else group.pods)
-
-
-def _with_wished_slices(group: Group, original: Group) -> Group:
-    """The group with all segments that were asked for, where they divide the members it has now."""
-    originals = {each.name: each for each in original.every_group()}
-    slices = originals[group.name].slices
-    divides = all(len(group.pods) % each.size == 0 for each in slices)
-    inner = tuple(_with_wished_slices(each, originals[each.name]) for each in group.groups)
-    return replace(group, groups=inner, slices=slices if divides else group.slices)

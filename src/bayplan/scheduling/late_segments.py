@@ -1,108 +1,159 @@
-"""Members that join a gang whose segments run already: each takes a free place in a segment, and follows its fellows there.
+"""Members that join a gang whose segments run already: each has its place in a segment, and follows its fellows there.
 
 A gang that starts is cut into segments by the order of its pods. Once some run, the others cannot be cut again: one replacement is no segment
 of four. So each segment becomes a group of its own, with those of it that run and those that wait, and the search does with it what it does with any
-group: running members bind it to their domain. Which segment a running pod is in was written on it with its bind.
+group: running members bind it to their domain, and one of which nobody runs keeps apart from the others if segments do. Which segment a running pod
+is in was written on it with its bind; which one a newcomer is in follows from its number (`late_ranks.py`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
+from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.gang import Group, Slices
-from bayplan.scheduling.ranks import SEGMENT
-
-CANNOT_KEEP_APART = (
-    "segments: one that nobody runs of yet cannot be kept apart from those that run, which is not built yet"
-)
+from bayplan.scheduling.gang import Gang, Group, Slices
+from bayplan.scheduling.ranks import written_rank, written_segment
 
 _Member = tuple[int, Pod]
 """The number of a pod's lowest segment, and the pod."""
 
 
-def by_segments(group: Group) -> Group:
-    """The same group with segments as groups, wherever members that run have been cut into segments already.
+def by_segments(gang: Gang) -> Group:
+    """The whole gang with segments as groups, wherever members that run have been cut into segments already."""
+    return _by_segments(gang.whole, gang)
 
-    One thing stays as it is, for nobody can say it with groups: a segment of which nobody runs, and which is to be apart from those that run.
-    """
-    inner = tuple(by_segments(each) for each in group.groups)
-    running = [(number, pod) for pod in group.running if (number := _segment_of(pod)) is not None]
-    if not group.slices or not running or is_new_and_apart(group):
+
+def _by_segments(group: Group, gang: Gang) -> Group:
+    inner = tuple(_by_segments(each, gang) for each in group.groups)
+    if not group.slices or not group.running:
         return replace(group, groups=inner) if inner != group.groups else group
-    lowest = group.slices[-1].size
-    waiting = _places(group.pods, [number for number, _ in running], lowest)
-    needed = {id(pod) for pod in group.pods[: group.least]}
-    segments = _cut(group.name, group.slices, lowest, running, waiting, needed)
-    elsewhere = tuple(pod for pod in group.running if all(pod is not each for _, each in running))
+    running = [(number, pod) for pod in group.running if (number := written_segment(pod)) is not None]
+    if not running:
+        # Segments that were given up when the gang started, or that nobody has cut: a wish for them binds no single newcomer.
+        divides = tuple(each for each in group.slices if each.required or len(group.pods) % each.size == 0)
+        return replace(group, groups=inner, slices=divides)
+    layers, first = _as_they_were_cut(group.slices, running, _rank_behind(gang, group))
+    needed = frozenset(id(pod) for pod in group.pods[: group.least])
+    waiting = _places(group.pods, gang, running, layers[-1].size, first)
+    segments = _cut(group.name, group.name, layers, layers[-1].size, _Members(running, waiting), needed)
     at_least = None if group.minimum_groups is None else group.minimum_groups + len(segments)
     return replace(
-        group, pods=(), minimum=None, minimum_groups=at_least, slices=(), running=elsewhere, groups=(*segments, *inner)
+        group,
+        pods=(),
+        minimum=None,
+        minimum_groups=at_least,
+        slices=(),
+        running=_in_none_of(segments, group.running),
+        groups=(*segments, *inner),
     )
 
 
-def is_new_and_apart(group: Group) -> bool:
-    """True if a segment of which nobody runs has to keep out of the domains of others, of which some do."""
-    running = [number for pod in group.running if (number := _segment_of(pod)) is not None]
-    if not group.slices or not running:
-        return False
-    lowest = group.slices[-1].size
-    waiting = {number for number, _ in _places(group.pods, running, lowest)}
-    return any(
-        number * lowest // each.size not in {other * lowest // each.size for other in running}
-        for each in group.slices
-        if each.apart
-        for number in waiting
-    )
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Members that run and members that wait."""
+
+    running: list[_Member] = field(default_factory=list)
+    waiting: list[_Member] = field(default_factory=list)
 
 
 def _cut(
-    name: str,
-    slices: Sequence[Slices],
-    lowest: int,
-    running: Sequence[_Member],
-    waiting: Sequence[_Member],
-    needed: set[int],
+    group: str, around: str, layers: Sequence[Slices], lowest: int, members: _Members, needed: frozenset[int]
 ) -> tuple[Group, ...]:
-    """The segments of a layer, each with those of the next layer inside."""
-    layer, *below = slices
+    """The segments of a layer as groups, each with those of the next layer inside; only those that make a difference to somebody who waits."""
+    layer, *below = layers
+    times = layer.size // lowest
+    by_number: dict[int, _Members] = {}
+    for each in members.running:
+        by_number.setdefault(each[0] // times, _Members()).running.append(each)
+    for each in members.waiting:
+        by_number.setdefault(each[0] // times, _Members()).waiting.append(each)
+    keep_apart = any(each.apart for each in layers)
     found: list[Group] = []
-    for number in sorted({number * lowest // layer.size for number, _ in (*running, *waiting)}):
-        here = [each for each in running if each[0] * lowest // layer.size == number]
-        come = [each for each in waiting if each[0] * lowest // layer.size == number]
-        label = f"{name} segment {number}".strip()
-        inner = _cut(label, below, lowest, here, come, needed) if below else ()
-        pods = () if below else tuple(pod for _, pod in come)
+    for number, inside in sorted(by_number.items(), key=itemgetter(0)):
+        if not inside.waiting and not keep_apart:
+            continue
+        name = f"{around} segment {number}".strip()
+        inner = _cut(group, name, below, lowest, inside, needed) if below else ()
+        pods = () if below else tuple(pod for _, pod in inside.waiting)
         found.append(
             Group(
-                label,
+                name,
                 pods,
                 inner,
-                required=layer.level if layer.required else None,
-                preferred=None if layer.required else layer.level,
+                required=layer.level,
                 minimum=sum(id(pod) in needed for pod in pods),
-                running=() if below else tuple(pod for _, pod in here),
+                running=_in_none_of(inner, [pod for _, pod in inside.running]),
                 segment=None if below else number,
-                segment_of=name,
+                segment_of=group,
+                apart=f"{group}/{layer.level}" if layer.apart else None,
+                wished=not layer.required,
             )
         )
     return tuple(found)
 
 
-def _places(pods: Sequence[Pod], running: Sequence[int], size: int) -> list[_Member]:
-    """A segment for each pod that waits, in their order: the first that has a free place."""
-    left = {number: size - running.count(number) for number in running}
-    number = 0
+def _in_none_of(segments: Sequence[Group], running: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Members that run and are in no segment: nobody wrote a number on them, or nobody of their segment waits."""
+    inside = {id(pod) for segment in segments for each in segment.every_group() for pod in each.running}
+    return tuple(pod for pod in running if id(pod) not in inside)
+
+
+# -- who is in which segment -------------------------------------------------------------------------------------------------
+
+
+def _as_they_were_cut(
+    slices: Sequence[Slices], running: Sequence[_Member], behind: int
+) -> tuple[Sequence[Slices], int | None]:
+    """The layers that were kept when the gang started, and the rank of the group's first member; None if nobody tells.
+
+    Numbers were written for the lowest layer that was kept. Ranks tell which one that is.
+    """
+    for depth in range(len(slices), 0, -1):
+        layer = slices[depth - 1]
+        first = _first_rank(running, layer.size, behind)
+        if first is not None:
+            return slices[:depth], first
+        if layer.required:
+            break
+    return slices, None
+
+
+def _first_rank(running: Sequence[_Member], size: int, behind: int) -> int | None:
+    """The rank of the first member of segment 0, at least `behind`, if ranks and segments of such a size agree about it."""
+    ranked = [(rank, number) for number, pod in running if (rank := written_rank(pod)) is not None]
+    latest = min((rank - number * size for rank, number in ranked), default=-1)
+    earliest = max((rank - number * size - size + 1 for rank, number in ranked), default=0)
+    return max(earliest, behind) if max(earliest, behind) <= latest else None
+
+
+def _rank_behind(gang: Gang, group: Group) -> int:
+    """The rank that follows those of all groups before this one."""
+    behind = 0
+    for each in gang.whole.every_group():
+        if each is group:
+            break
+        ranks = [gang.ranks[pod_key(pod)] for pod in each.pods]
+        ranks += [rank for pod in each.running if (rank := written_rank(pod)) is not None]
+        behind = max(behind, *(rank + 1 for rank in ranks)) if ranks else behind
+    return behind
+
+
+def _places(pods: Sequence[Pod], gang: Gang, running: Sequence[_Member], size: int, first: int | None) -> list[_Member]:
+    """A segment for each pod that waits: the one that its rank is in, or else the first that has a free place."""
+    left = {number: size - members for number, members in Counter(number for number, _ in running).items()}
     placed: list[_Member] = []
+    open_from = 0
     for pod in pods:
-        while left.setdefault(number, size) < 1:
-            number += 1
-        left[number] -= 1
+        place = -1 if first is None else gang.ranks[pod_key(pod)] - first
+        number = place // size
+        if place < 0 or left.get(number, size) < 1:
+            while left.get(open_from, size) < 1:
+                open_from += 1
+            number = open_from
+        left[number] = left.get(number, size) - 1
         placed.append((number, pod))
     return placed
-
-
-def _segment_of(pod: Pod) -> int | None:
-    text = (pod.metadata.annotations or {}).get(SEGMENT, "")
-    return int(text) if text.isascii() and text.isdecimal() else None

@@ -1,8 +1,8 @@
 """The order of a gang's pods: the indices that their controllers wrote on them, and their names where there is none.
 
 Everybody who creates numbered pods has a label for the number. Some number in two steps (the group of a LeaderWorkerSet and the worker in
-it, the job of a JobSet and the pod of that job): then the outer number comes first. `rank_key` sorts by them; it is the one place where
-labels become an order.
+it, the job of a JobSet and the pod of that job): then the outer number comes first. `rank_key` sorts by them and `index_of` reads them; this is
+the one place where labels become numbers.
 """
 
 from __future__ import annotations
@@ -41,19 +41,54 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 UNNUMBERED = 1 << 31
 LONGEST_NUMBER = 10
 
+Index = tuple[int, int]
+"""The outer number of a pod and the inner one."""
+
 
 def rank_key(pod: Pod) -> tuple[int, tuple[int, ...], object]:
     """Sorts pods by the rank that they are given, then by the indices that their controller gave them, then by name (`r2` before `r10`)."""
-    metadata = pod.metadata
-    labels = metadata.labels or {}
-    given = _number(labels[RANK]) if RANK in labels else UNNUMBERED
-    outer, inner = _indices(labels)
-    if inner == UNNUMBERED and metadata.annotations and COMPLETION_INDEX in metadata.annotations:
-        inner = _number(metadata.annotations[COMPLETION_INDEX])
-    return (given, (outer, inner), natural_key(pod_key(pod)))
+    return (_given(pod), _indices(pod), natural_key(pod_key(pod)))
 
 
-def _indices(labels: dict[str, str]) -> tuple[int, int]:
+def index_of(pod: Pod) -> Index | None:
+    """The rank that a pod is given, else the index that its controller gave it; None if it has neither."""
+    given, (outer, inner) = _given(pod), _indices(pod)
+    if given != UNNUMBERED:
+        return 0, given
+    if outer == inner == UNNUMBERED:
+        return None
+    return (0 if outer == UNNUMBERED else outer), (0 if inner == UNNUMBERED else inner)
+
+
+def written_rank(pod: Pod) -> int | None:
+    """The number that was written on a pod with its bind; None if there is none."""
+    return _written(pod, RANK)
+
+
+def written_segment(pod: Pod) -> int | None:
+    """The number of its segment that was written on a pod with its bind; None if there is none."""
+    return _written(pod, SEGMENT)
+
+
+def _written(pod: Pod, annotation: str) -> int | None:
+    number = _number((pod.metadata.annotations or {}).get(annotation, ""))
+    return None if number == UNNUMBERED else number
+
+
+def _given(pod: Pod) -> int:
+    labels = pod.metadata.labels
+    return _number(labels[RANK]) if labels and RANK in labels else UNNUMBERED
+
+
+def _indices(pod: Pod) -> Index:
+    outer, inner = _labelled(pod.metadata.labels or {})
+    annotations = pod.metadata.annotations
+    if inner == UNNUMBERED and annotations and COMPLETION_INDEX in annotations:
+        inner = _number(annotations[COMPLETION_INDEX])
+    return outer, inner
+
+
+def _labelled(labels: dict[str, str]) -> Index:
     """The outer and the inner number; pods have few labels, so those are looked up and not the other way round."""
     found = [UNNUMBERED, UNNUMBERED]
     first = [len(_STEPS), len(_STEPS)]
@@ -67,7 +102,7 @@ def _indices(labels: dict[str, str]) -> tuple[int, int]:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < LONGEST_NUMBER else UNNUMBERED
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < LONGEST_NUMBER else UNNUMBERED
 
 
 _STEPS = {label: (step, order) for step, labels in enumerate(INDEX_LABELS) for order, label in enumerate(labels)}

@@ -9,7 +9,7 @@ that ran out of steps proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import gcd
@@ -39,7 +39,7 @@ WHOLE_GANG = -1
 class _Group:
     """A part that takes a domain: its number, the group around it, its level and how many pods it brings along.
 
-    `home` is the only domain it may take; groups with the same number in `apart` take different ones.
+    `home` is the only domain it may take, `closed` are some that it may not; groups with the same number in `apart` take different ones.
     """
 
     part: int
@@ -48,6 +48,7 @@ class _Group:
     pods: int
     home: int | None = None
     apart: int | None = None
+    closed: Sequence[int] = ()
 
 
 def pack(problem: Problem, most_steps: int = MOST_STEPS) -> Solution:
@@ -89,7 +90,7 @@ class _Search:
             pods = problem.totals[number][self.shape]
             if pods and level > (around.level if around else WHOLE_TREE):
                 outer = around.part if around else WHOLE_GANG
-                narrowing[number] = _Group(number, outer, level, pods, part.home, part.apart)
+                narrowing[number] = _Group(number, outer, level, pods, part.home, part.apart, problem.closed(number))
             elif around:
                 narrowing[number] = around
         distinct = [group for number, group in narrowing.items() if group.part == number]
@@ -201,13 +202,11 @@ class _Search:
     def _allows(self, group: _Group, low: int, high: int) -> NDArray[np.bool_]:
         """The domains that a group may take because of its home and of the groups that it keeps apart from."""
         allowed = np.full(high - low, group.home is None)
-        if group.home is not None and low <= group.home < high:
-            allowed[group.home - low] = True
-        if group.apart is not None:
-            others = (
-                domain for each, domain in zip(self.groups, self.taken, strict=False) if each.apart == group.apart
-            )
-            allowed[[domain - low for domain in others if low <= domain < high]] = False
+        if group.home is not None:
+            allowed[[group.home - low] if low <= group.home < high else []] = True
+        elif group.apart is not None:
+            taken = (domain for each, domain in zip(self.groups, self.taken, strict=False) if each.apart == group.apart)
+            allowed[[domain - low for domain in (*group.closed, *taken) if low <= domain < high]] = False
         return allowed
 
     def _holds_what_is_inside(self, group: _Group, low: int, high: int) -> NDArray[np.bool_]:

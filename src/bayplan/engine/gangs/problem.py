@@ -41,7 +41,7 @@ class Part:
     """A group of pods: `pods[shape]` of its own, and those of parts whose `parent` it is. The gang itself is part 0.
 
     Parts with the same number in `apart` take different domains of their required level. Members that run already are `standing` at these
-    positions, and bind a part to the domain `home` of its required level.
+    positions, and bind a part to the domain `home` of its required level: whatever it is, and though others may not take it.
     """
 
     name: str
@@ -105,6 +105,20 @@ class Problem:
                 low, high = self.tree.bounds(part.required, part.home)
                 first, end = max(first, low), min(end, high)
         return first, end
+
+    def closed(self, number: int) -> list[int]:
+        """The domains of its level that a part may not take, because one that it keeps apart from runs there."""
+        part = self.parts[number]
+        return [] if part.apart is None or part.home is not None else self._homes_of_sets.get(part.apart, [])
+
+    @cached_property
+    def _homes_of_sets(self) -> dict[int, list[int]]:
+        """For parts that keep apart from each other, where they run."""
+        homes: dict[int, list[int]] = {}
+        for part in self.parts:
+            if part.apart is not None and part.home is not None:
+                homes.setdefault(part.apart, []).append(part.home)
+        return homes
 
     def used(self, number: int) -> list[int]:
         """The domains of a part's preferred level in which members stand already: they cost nothing more."""

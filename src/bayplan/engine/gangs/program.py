@@ -199,12 +199,14 @@ class _Program:
         self.rows.add(chosen, lower=1.0, upper=1.0)
 
     def _keep_apart(self) -> None:
-        """No domain is taken by two parts that avoid each other."""
+        """No domain is taken by two parts that avoid each other, nor by one where another of them runs."""
         rivals: dict[tuple[int, int], list[int]] = {}
         for (number, domain), takes in self.takes.items():
-            apart = self.problem.parts[number].apart
-            if apart is not None:
-                rivals.setdefault((apart, domain), []).append(takes)
+            part = self.problem.parts[number]
+            if part.apart is not None and part.home is None:
+                rivals.setdefault((part.apart, domain), []).append(takes)
+                if domain in self.problem.closed(number):
+                    self.rows.add([(takes, 1.0)], upper=0.0)
         for columns in rivals.values():
             if len(columns) > 1:
                 self.rows.add([(column, 1.0) for column in columns], upper=1.0)
