@@ -33,6 +33,7 @@ from bayplan.explain.placement import Outcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
@@ -105,6 +106,7 @@ def place_gangs(
     topologies = session.trees.topologies
     placer = GangPlacer(session, answers)
     outcomes: list[GangOutcome] = []
+    _refuse_two_of_one_name(work, namespace)
     with working("placing gangs"):
         for written in pod_groups(work):
             with naming_the_file(work, written):
@@ -113,6 +115,17 @@ def place_gangs(
         outcomes += [placer.place(_aiming_at(objective, gang)) for gang in by_themselves]
     placed = {outcome.name for outcome in outcomes}
     return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in placed]
+
+
+def _refuse_two_of_one_name(work: ObjectSet, namespace: str | None) -> None:
+    """Two PodGroups that nothing tells apart are an error, which names the second."""
+    seen = set()
+    for written in pod_groups(work):
+        named = (type(written), written.metadata.namespace or namespace or "default", written.metadata.name)
+        if named in seen:
+            with naming_the_file(work, written):
+                raise InvalidObject(ObjectPath.of(written).child("metadata.name"), "is the name of two PodGroups of -f")
+        seen.add(named)
 
 
 def _aiming_at(objective: Objective | None, gang: Gang | Incomplete) -> Gang | Incomplete:

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bayplan.cluster.tree import Tree
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang, Group, Slices
-from bayplan.scheduling.late_segments import by_segments
+from bayplan.scheduling.late_segments import by_segments, is_new_and_apart
 
 MOST_LAYERS = 3
+CANNOT_KEEP_APART = "segments: one of which nobody runs cannot be kept apart from those that run yet"
 # Fields by which a gang names a tree or a level of it.
 NAMING = ("topology", "required", "preferred", "segments")
 
@@ -23,7 +25,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         return f"topology: is missing; there are {', '.join(topologies)}"
     if gang.patience is not None and gang.whole.preferred is None:
         return "patience: is for a preferred level; the gang has none"
-    groups = list(by_segments(gang).every_group())
+    groups = list(by_segments(gang.whole).every_group())
     named = Counter(group.name for group in groups)
     twice = next((name for name, number in named.items() if number > 1), None)
     if twice is not None:
@@ -31,7 +33,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if gang.doubled_pod:
         return f"pod {gang.doubled_pod} is twice in the gang"
     if not gang.pods and not any(group.running for group in groups):
-        return "the gang has no pods"
+        return "size: 0; the gang or a group inside it must have 1 pod or more"
     if gang.whole.slices and gang.whole.groups:
         return "segments: a gang with groups cannot have segments of its own; make each segment a group"
     for group in groups:
@@ -41,7 +43,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if not tree.size and not tree.levels:
         return "the cluster has no nodes"
     if not tree.size:
-        return f'topology: no node carries all labels of "{gang.topology}" ({", ".join(tree.levels)})'
+        return f"topology: {_nobody(tree, topologies)}"
     return ""
 
 
@@ -50,11 +52,19 @@ def names_what_is_not_there(problem: str) -> bool:
     return any(problem.startswith(f"{field}: ") or f'": {field}: ' in problem for field in NAMING)
 
 
+def _nobody(tree: Tree, topologies: Sequence[str]) -> str:
+    if tree.name in topologies:
+        return f'no node carries all labels of "{tree.name}" ({", ".join(tree.levels)})'
+    return f"no node carries the label {tree.levels[0]}" if tree.by_labels else tree.nobody
+
+
 def _prefix(group: Group) -> str:
     return f'group "{group.name}": ' if group.name else ""
 
 
 def _wrong_sizes(group: Group) -> str:
+    if is_new_and_apart(group):
+        return CANNOT_KEEP_APART
     if group.minimum is not None and not 0 <= group.minimum <= len(group.pods):
         return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
     if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):
@@ -79,7 +89,7 @@ def _wrong_slices(slices: Sequence[Slices], pods: int) -> str:
 
 
 def _wrong_levels(group: Group, tree: Tree) -> str:
-    known = f"the topology has {', '.join((*tree.levels, 'kubernetes.io/hostname'))}"
+    known = f"the topology has {', '.join((*tree.levels, HOSTNAME))}" if tree.name else "the cluster has no Topology"
     for field, label in (("required", group.required), ("preferred", group.preferred)):
         if label is not None and tree.level_number(label) is None:
             return f'{field}: "{label}" is not a level; {known}'

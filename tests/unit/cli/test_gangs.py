@@ -178,7 +178,7 @@ def test_the_picture_marks_the_nodes_of_the_gang(bayplan: Bayplan) -> None:
         (["size: 7", f"segments: [{{size: 2, level: {RACK}}}]"], "segments: size 2 does not divide 7"),
         (["groups: [{name: a, size: 1}, {name: a, size: 1}]"], 'groups: "a" is the name of two groups'),
         (["sise: 2"], "spec: object contains unknown field sise"),
-        (["size: 0"], "the gang has no pods"),
+        (["size: 0"], "size: 0; the gang or a group inside it must have 1 pod or more"),
         (["size: 1", "placement: everywhere"], 'spec.placement: "everywhere" must be one of binpack, spread'),
     ],
 )
@@ -189,6 +189,14 @@ def test_a_gang_that_is_wrong_in_itself_is_an_error(
     result = bayplan("place", "-f", file, cluster=CLUSTER)
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"error: PodGroup ml/g ({file}): {message}")
+
+
+def test_two_podgroups_of_one_name_are_an_error_that_names_the_podgroup(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = gang_file(tmp_path, "size: 1")
+    file.write_text(f"{file.read_text()}\n---\n{file.read_text()}")
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"error: PodGroup ml/g ({file}): metadata.name: is the name of two PodGroups of -f\n"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.helpers import node, simple_pod
 
 HOSTNAME = "kubernetes.io/hostname"
 KNOWN = "the topology has block, rack, kubernetes.io/hostname"
+NO_PODS = "size: 0; the gang or a group inside it must have 1 pod or more"
 
 
 def pods(number: int, name: str = "p") -> tuple[Pod, ...]:
@@ -51,8 +52,8 @@ def test_nothing_is_wrong(whole: Group) -> None:
 @pytest.mark.parametrize(
     "whole, expected",
     [
-        (Group(), "the gang has no pods"),
-        (Group(groups=(Group("a"),)), "the gang has no pods"),
+        (Group(), NO_PODS),
+        (Group(groups=(Group("a"),)), NO_PODS),
         (Group(pods=(*pods(1), *pods(1))), "pod default/p-0 is twice in the gang"),
         (Group(groups=(Group("a", pods(1)), Group("a", pods(1, "q")))), 'groups: "a" is the name of two groups'),
         (Group(groups=(Group("", pods(1)),)), "groups: a group inside has no name"),
@@ -113,3 +114,26 @@ def test_a_tree_without_nodes() -> None:
     expected = 'topology: no node carries all labels of "network" (block, rack)'
     assert problem(whole, tree("block", "rack", nodes=0)) == expected
     assert problem(whole, tree(nodes=0)) == "the cluster has no nodes"
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("network", 'no node carries all labels of "network" (block)'),
+        # Pods of Kueue may name any label, without a Topology.
+        ("nodes by block", "no node carries the label block"),
+    ],
+)
+def test_a_tree_without_nodes_is_named_although_the_gang_does_not(name: str, expected: str) -> None:
+    empty = build_tree(ClusterState(), name, ["block"])
+    gang = Gang("ml/gang", Group(pods=pods(1), required="block"))
+    assert problem_of(gang, empty, ["network"]) == f"topology: {expected}"
+
+
+def test_a_level_where_there_is_no_topology() -> None:
+    state = ClusterState()
+    state.set_node(node("n0"))
+    gang = Gang("ml/gang", Group(pods=pods(1), required="rack"))
+    assert problem_of(gang, build_tree(state, "", []), []) == (
+        'required: "rack" is not a level; the cluster has no Topology'
+    )
