@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from bayplan.cluster.tree import Tree
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang, Group, Slices
-from bayplan.scheduling.late_segments import by_segments, is_new_and_apart
+from bayplan.scheduling.late_segments import by_segments
 
 MOST_LAYERS = 3
-CANNOT_KEEP_APART = "segments: one of which nobody runs cannot be kept apart from those that run yet"
 # Fields by which a gang names a tree or a level of it.
 NAMING = ("topology", "required", "preferred", "segments")
 
@@ -25,7 +24,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         return f"topology: is missing; there are {', '.join(topologies)}"
     if gang.patience is not None and gang.whole.preferred is None:
         return "patience: is for a preferred level; the gang has none"
-    groups = list(by_segments(gang.whole).every_group())
+    groups = list(by_segments(gang).every_group())
     named = Counter(group.name for group in groups)
     twice = next((name for name, number in named.items() if number > 1), None)
     if twice is not None:
@@ -63,8 +62,6 @@ def _prefix(group: Group) -> str:
 
 
 def _wrong_sizes(group: Group) -> str:
-    if is_new_and_apart(group):
-        return CANNOT_KEEP_APART
     if group.minimum is not None and not 0 <= group.minimum <= len(group.pods):
         return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
     if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):
