@@ -39,7 +39,7 @@ NOTHING = Closeness()
 class Tiers:
     """The tiers that a PodGroup speaks of, the closest first, with their levels in a tree; none if there is no such tree.
 
-    `problem` says why numbers and names mean nothing; `waits`, why nobody can be placed by tiers at all for now.
+    `problem` says why numbers and names of tiers mean nothing; `waits`, why nobody who speaks of closeness can be placed for now.
     """
 
     topology: str
@@ -56,9 +56,7 @@ class Tiers:
         if named and named not in known:
             return cls(named, problem=f'the annotation {TOPOLOGY} names "{named}", which does not exist')
         if not named and topologies.hyper_nodes_problem:
-            return cls(
-                "", waits=f"networkTopology: waits until the HyperNodes are a tree; {topologies.hyper_nodes_problem}"
-            )
+            return cls("", waits=f"waits until the HyperNodes are a tree; {topologies.hyper_nodes_problem}")
         if not named and topologies.hierarchy is not None:
             return cls._of_hyper_nodes(topologies.hierarchy)
         if not named and len(known) != 1:
@@ -87,7 +85,7 @@ class Tiers:
         if asked.highest_tier_allowed is not None and asked.highest_tier_name:
             raise InvalidObject(at, "has both highestTierAllowed and highestTierName: only one may be given")
         if self.waits:
-            return NOTHING
+            raise InvalidObject(at, self.waits)
         closest = self.tiers[0].level if self.tiers else None
         if asked.mode == SOFT:
             return Closeness(preferred=closest)

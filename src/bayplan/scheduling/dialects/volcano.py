@@ -46,8 +46,6 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     name, missing = full_name(written.metadata), arrived(len(members), written.spec.min_member)
     if missing and not begun:
         return Incomplete(name, missing)
-    if tiers.waits and _asks_for_tiers(written):
-        return Incomplete(name, tiers.waits)
     sub_groups, rest = _by_policy(written, members, tiers, at)
     divided = {_task(pod) for pod in members} - {_task(pod) for pod in rest}
     parts = [*_by_task(written, rest, sum(part.least for part in sub_groups), divided), *sub_groups]
@@ -66,11 +64,6 @@ def _check_minima(written: PodGroup, at: ObjectPath) -> None:
     for task, least in (spec.min_task_member or {}).items():
         if least < 0:
             raise InvalidObject(at.child("minTaskMember").key(task), f"{least} is negative: must be 0 or more")
-
-
-def _asks_for_tiers(written: PodGroup) -> bool:
-    asked = (written.spec.network_topology, *(each.network_topology for each in written.spec.sub_group_policy or ()))
-    return any(each is not None for each in asked)
 
 
 @dataclass(frozen=True, slots=True)

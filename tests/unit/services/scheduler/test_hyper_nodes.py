@@ -1,0 +1,96 @@
+"""HyperNodes as news: a gang that asks for tiers waits while they are no tree, everybody else goes on, and it is placed when they are one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bayplan.cluster.hyper_nodes import HYPER_NODES as TREE
+from bayplan.kube.core_v1 import Node, Pod
+from bayplan.kube.decoding import Changes, Listed
+from bayplan.kube.meta_v1 import Change
+from bayplan.kube.resources import HYPER_NODES, NODES, PODS, VOLCANO_POD_GROUPS
+from bayplan.kube.volcano_scheduling_v1beta1 import PodGroup
+from bayplan.kube.watch import Absent
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.todo import Bind, Refusal, Todo
+from bayplan.services.scheduler.intake import Intake
+from tests.hyper_nodes import hyper_node, inside, pattern
+
+SWITCHES = (hyper_node("s0", 1, pattern("^n[01]$")), hyper_node("s1", 1, pattern("^n[23]$")))
+SPINE = hyper_node("spine", 2, inside("s0"), inside("s1"))
+SECOND_PARENT = hyper_node("zoo", 2, inside("s0"))
+
+
+def cluster(*hyper_nodes: Any) -> tuple[Intake, Dispatcher]:
+    """Four nodes of 4 CPUs; a gang of two that must share a tier 1, and a pod that stands alone."""
+    dispatcher = Dispatcher({"bayplan": default_profile()})
+    intake = Intake(dispatcher)
+    intake.take(NODES, listed(*(node(f"n{number}") for number in range(4))), 0)
+    intake.take(HYPER_NODES, listed(*hyper_nodes), 0)
+    asked = {"minMember": 2, "networkTopology": {"highestTierAllowed": 1}}
+    written = msgspec.convert({"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": asked}, PodGroup)
+    intake.take(VOLCANO_POD_GROUPS, listed(written), 0)
+    intake.take(PODS, listed(pod("train-0", gang="train"), pod("train-1", gang="train"), pod("alone")), 0)
+    return intake, dispatcher
+
+
+def node(name: str) -> Node:
+    status = {"allocatable": {"cpu": "4", "pods": "110"}}
+    return msgspec.convert({"metadata": {"name": name, "uid": name}, "status": status}, Node)
+
+
+def pod(name: str, *, gang: str = "") -> Pod:
+    annotations = {"scheduling.k8s.io/group-name": gang} if gang else {}
+    metadata = {"name": name, "namespace": "ml", "uid": name, "annotations": annotations}
+    container = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
+    return msgspec.convert({"metadata": metadata, "spec": {"schedulerName": "bayplan", "containers": [container]}}, Pod)
+
+
+def listed(*items: Any) -> Listed[Any]:
+    return Listed(list(items), "100", [])
+
+
+def deleted(*items: Any) -> Changes[Any]:
+    return Changes([Change("DELETED", item) for item in items], [])
+
+
+def decided(dispatcher: Dispatcher, now: float) -> list[Todo]:
+    found = []
+    while (todo := dispatcher.decide(now)) is not None:
+        found.append(todo)
+    return found
+
+
+def nodes_of(todo: Todo) -> set[str]:
+    assert isinstance(todo, Bind)
+    return {each.node for each in todo.assignments}
+
+
+def test_the_gang_stays_at_one_switch() -> None:
+    _, dispatcher = cluster(*SWITCHES, SPINE)
+    gang = next(todo for todo in decided(dispatcher, 1) if isinstance(todo, Bind) and len(todo.assignments) == 2)
+    assert nodes_of(gang) in ({"n0", "n1"}, {"n2", "n3"})
+
+
+def test_while_they_are_no_tree_it_waits_with_that_sentence_and_others_go_on() -> None:
+    intake, dispatcher = cluster(*SWITCHES, SPINE, SECOND_PARENT)
+    refused, alone = sorted(decided(dispatcher, 1), key=lambda todo: isinstance(todo, Bind))
+    assert isinstance(refused, Refusal)
+    assert "HyperNode zoo: spec.members[0].selector.exactMatch.name" in refused.reason
+    assert len(nodes_of(alone)) == 1
+    intake.take(HYPER_NODES, deleted(SECOND_PARENT), 2)
+    (gang,) = decided(dispatcher, 30)
+    assert len(nodes_of(gang)) == 2
+
+
+def test_without_the_kind_tiers_are_levels_of_a_topology() -> None:
+    intake, dispatcher = cluster(*SWITCHES, SPINE)
+    intake.take(HYPER_NODES, Absent(HYPER_NODES), 1)
+    assert dispatcher.trees.get(TREE) is None
+    refused = next(todo for todo in decided(dispatcher, 1) if isinstance(todo, Refusal))
+    assert refused.reason.endswith(
+        "tiers are levels of a Topology; the cluster has no Topology whose levels they could be"
+    )
