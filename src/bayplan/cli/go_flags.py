@@ -1,7 +1,7 @@
 """Flags as Go programs take them, so that the arguments of nfd-topology-updater work here: `-oneshot`, `-no-publish=false`, `-v=4`.
 
 In come the words of a command line, out go the words that click understands. A long name may have one dash; a switch may say `=true` or `=false`;
-`-v` may have a number; what only concerns how Go programs log is dropped, and named so that nobody wonders.
+`-v` may have a number (`-v=4`, `-v 4`); what only concerns how Go programs log is dropped, and named so that nobody wonders.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def translated(words: Sequence[str], parameters: Sequence[click.Parameter]) -> t
     options = {name: each for each in parameters if isinstance(each, click.Option) for name in each.opts}
     found: list[str] = []
     dropped: list[str] = []
-    waiting = iter(words)
-    for word in waiting:
+    waiting = iter(enumerate(words))
+    for position, word in waiting:
         name, equals, value = word.lstrip("-").partition("=")
         option = options.get(f"--{name}")
         if not word.startswith("-") or not name:
@@ -58,8 +58,10 @@ def translated(words: Sequence[str], parameters: Sequence[click.Parameter]) -> t
             dropped.append(f"-{name}")
             if not equals and name in LOGGING_VALUES:
                 next(waiting, None)
+        elif word in ("-v", "--v") and _is_number(words[position + 1 :]):
+            found += _details(next(waiting)[1])
         elif name == "v" and equals:
-            found += ["-v"] if value.isdecimal() and int(value) >= DETAILS else []
+            found += _details(value)
         elif option is None:
             found.append(word)
         elif option.is_flag:
@@ -67,6 +69,14 @@ def translated(words: Sequence[str], parameters: Sequence[click.Parameter]) -> t
         else:
             found.append(f"--{name}{equals}{value}")
     return found, dropped
+
+
+def _is_number(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].isdecimal()
+
+
+def _details(level: str) -> list[str]:
+    return ["-v"] if level.isdecimal() and int(level) >= DETAILS else []
 
 
 def _switch(option: click.Option, name: str, value: str) -> list[str]:

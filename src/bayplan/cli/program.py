@@ -43,8 +43,11 @@ COMMANDS = {
 }
 
 
-# Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`.
-STANDS_IN_FOR = {"nfd-topology-updater": "agent", "nfd-gc": "agent-gc"}
+# Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`. Probes ask them at port 8080 if nothing is said.
+STANDS_IN_FOR = {
+    "nfd-topology-updater": ("agent", "--health-address=:8080"),
+    "nfd-gc": ("agent-gc", "--health-address=:8080"),
+}
 
 
 class LazyGroup(click.Group):
@@ -110,7 +113,7 @@ def run(argv: list[str]) -> int:
     """Run one command line, program name first, and return its exit code."""
     program = Path(argv[0]).stem
     if program in STANDS_IN_FOR:
-        argv = ["bayplan", STANDS_IN_FOR[program], *argv[1:]]
+        argv = ["bayplan", *STANDS_IN_FOR[program], *argv[1:]]
     # kubectl finds this plugin by the file name kubectl-bayplan; users type a space.
     name = "kubectl bayplan" if program == "kubectl-bayplan" else "bayplan"
     try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 
 from bayplan.cli.agent import agent
 from bayplan.cli.agent_gc import agent_gc
 from bayplan.cli.go_flags import translated
+from bayplan.services.agent.run import HealthSettings
+from tests.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import Bayplan
 
 
@@ -24,6 +28,8 @@ from tests.unit.cli.conftest import Bayplan
         (["-kubelet-state-dir="], ["--kubelet-state-dir="]),
         (["-v=4"], ["-v"]),
         (["-v=1"], []),
+        (["-v", "4", "-oneshot"], ["-v", "--oneshot"]),
+        (["-v", "1"], []),
         (["-v", "-o", "json"], ["-v", "-o", "json"]),
         (["-unknown"], ["-unknown"]),
     ],
@@ -88,3 +94,25 @@ def test_a_configuration_that_was_named_must_be_there_even_without_a_kubelet(bay
 def test_a_link_by_the_name_of_nfds_program_is_the_agent(bayplan: Bayplan, program: str, command: str) -> None:
     result = bayplan("--help", cluster=None, program=f"/usr/bin/{program}")
     assert f"Usage: bayplan {command}" in result.out
+
+
+@pytest.mark.parametrize(
+    "program, flags, address",
+    [
+        ("nfd-topology-updater", [], ":8080"),
+        ("nfd-topology-updater", ["-port=8081"], ":8081"),
+        ("bayplan", ["agent"], "127.0.0.1:10260"),
+    ],
+)
+def test_such_a_link_is_probed_where_nfds_program_would_be(
+    bayplan: Bayplan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, flags: list[str], address: str
+) -> None:
+    addresses = []
+
+    async def run_agent(_access: object, _settings: object, health: HealthSettings) -> None:
+        addresses.append(health.address)
+
+    monkeypatch.setattr("bayplan.services.agent.run.run_agent", run_agent)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config")))
+    assert bayplan(*flags, cluster=None, program=f"/usr/bin/{program}").code == 0
+    assert addresses == [address]

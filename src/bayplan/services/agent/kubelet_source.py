@@ -9,6 +9,7 @@ is shown there allows nothing but reading this configuration (deploy/agent/).
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +57,7 @@ async def read_setup(source: str, flags: Path | None = None, token_file: Path | 
 
 
 def _file(source: str) -> Mapping[str, object]:
-    document = read_document(Path(source.removeprefix("file://")))
+    document = read_document(Path(urlsplit(source).path if source.startswith("file:") else source))
     if not isinstance(document, Mapping):
         raise NoConfiguration(f"kubelet configuration {source}: must be a KubeletConfiguration")
     return document
@@ -100,9 +101,18 @@ async def _configz(source: str, headers: Mapping[str, str]) -> Mapping[str, obje
                 said = " ".join(data[:200].decode(errors="replace").split())
                 raise NoConfiguration(f"kubelet configuration {source}: {answer.status} {answer.reason}: {said}")
     except (aiohttp.ClientError, TimeoutError) as error:
-        problem = "no answer within 10 s" if isinstance(error, TimeoutError) else str(error)
-        raise NoConfiguration(f"kubelet configuration {source}: {problem}") from None
+        raise NoConfiguration(f"kubelet configuration {source}: {_said(error)}") from None
     try:
         return msgspec.json.decode(data, type=dict[str, object])
     except msgspec.MsgspecError as error:
         raise NoConfiguration(f"kubelet configuration {source}: this is not what configz answers: {error}") from None
+
+
+def _said(error: aiohttp.ClientError | TimeoutError) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {TIMEOUT.total:g} s"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # aiohttp's own sentence shows its settings, which nobody can read.
+        number = error.os_error.errno or 0  # below 0 where the name could not be resolved
+        return f"cannot connect: {os.strerror(number) if number > 0 else error.os_error.strerror}"
+    return str(error)

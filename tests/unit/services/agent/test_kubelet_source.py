@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("form", ["{}", "file://{}"])
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}"])
 @asynchronous
 async def test_a_file(config: Path, form: str) -> None:
     setup = await read_setup(form.format(config))
@@ -110,6 +110,14 @@ async def test_an_answer_without_end_is_not_read() -> None:
         server.answers("GET", "/configz", watch(*[b"x" * (1 << 19)] * 4))
         with pytest.raises(NoConfiguration, match="has more than 1 MiB"):
             await kubelet_source._configz(f"{server.url}/configz", {})
+
+
+@asynchronous
+async def test_a_kubelet_that_does_not_listen() -> None:
+    with pytest.raises(
+        NoConfiguration, match=r"configuration https://127.0.0.1:1/configz: cannot connect: Connection refused$"
+    ):
+        await read_setup("https://127.0.0.1:1/configz")
 
 
 @asynchronous
