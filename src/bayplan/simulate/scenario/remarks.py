@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from bayplan.cluster.numa_policy import policy_problems
 from bayplan.cluster.pod_class import PodClass, pod_class_of
-from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count, human, usual_order
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Metadata, Node, NodeSpec
+from bayplan.kube.volcano_annotations import POLICY
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.lines import Place, Section, described
@@ -29,7 +31,8 @@ def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, Place]
     if not scenario.workloads:
         found.append((section.written.place, "nothing arrives: there are neither workloads nor a trace"))
     for workload in scenario.workloads:
-        found += [(places[workload.name], text) for text in (*_late(scenario, workload), *_held_back(workload))]
+        texts = (*_late(scenario, workload), *_held_back(workload), *_without_effect(workload))
+        found += [(places[workload.name], text) for text in texts]
     found += [(places[name], text) for name, text in _without_a_home(scenario)]
     return tuple(f"{place}: {text}" for place, text in sorted(found, key=lambda remark: remark[0].line))
 
@@ -79,6 +82,12 @@ def _held_back(workload: Workload) -> Iterator[str]:
         yield f"the pods of {workload.name} will wait: nobody here can judge {demand}"
     if workload.template.spec.scheduling_gates:
         yield f"the pods of {workload.name} will wait: nobody here opens their scheduling gates"
+
+
+def _without_effect(workload: Workload) -> Iterator[str]:
+    """A topology policy that the pods ask for in Volcano's way, and will not get."""
+    for problem in policy_problems(workload.template, effective_request):
+        yield f"annotation {POLICY} of the pods of {workload.name}: {problem.text}"
 
 
 def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:

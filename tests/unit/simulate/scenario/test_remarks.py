@@ -52,6 +52,10 @@ def test_a_priority_class_without_its_number(tmp_path: Path) -> None:
         ("pod: {resources: {cpu: 1}, volumes: [{name: scratch, ephemeral: {}}]}",
          "the pods of app will wait: nobody here can judge spec.volumes[].ephemeral"),
         ("pod: {resources: {cpu: 1}, priorityClassName: system-node-critical}", None),
+        ("annotations: {volcano.sh/numa-topology-policy: restricted}, pod: {resources: {cpu: 1, memory: 1Gi}}", None),
+        ("annotations: {volcano.sh/numa-topology-policy: restricted}, pod: {resources: {requests: {cpu: 1}}}",
+         ('annotation volcano.sh/numa-topology-policy of the pods of app: "restricted" has no effect: the pod is Burstable, '
+         "and kubelets align CPUs of Guaranteed pods only (limits equal to requests for cpu and memory)")),
         ("pod: {resources: {cpu: 1}, schedulingGates: [{name: quota}]}",
          "the pods of app will wait: nobody here opens their scheduling gates"),
         ("pod: {resources: {cpu: 40}}",
