@@ -1,4 +1,4 @@
-"""deploy/ on a control plane, as `kubectl create -f deploy/crds` and `kubectl apply -k deploy/base` would bring it there.
+"""deploy/ on a control plane, as `kubectl create -f deploy/crds` and `kubectl apply -k deploy/base` (or an overlay of it) would bring it there.
 
 with deployed(control_plane) as account:
     account.api.get("/api/v1/nodes")           # as the scheduler's service account
@@ -21,6 +21,11 @@ from tests.kubernetes.control_plane.raw_api import Json, RawApi
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "bayplan-system"
 SERVICE_ACCOUNT = "bayplan-scheduler"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+PATHS = {
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles/{}",
+    "Deployment": f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{{}}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +37,41 @@ class Account:
 
 
 @contextmanager
-def deployed(plane: ControlPlane) -> Iterator[Account]:
-    """Everything in deploy/, until the end; the definitions of kinds stay, because others may use them too."""
+def deployed(plane: ControlPlane, overlay: str = "") -> Iterator[Account]:
+    """The base in deploy/ and what an overlay makes of it, until the end; the definitions of kinds stay, because others may use them too."""
     plane.apply(DEPLOY / "crds")
     for written in base_objects():
         plane.apply(written)
+    if overlay:
+        _lay_over(plane, DEPLOY / overlay)
     token = plane.token_for(NAMESPACE, SERVICE_ACCOUNT)
     try:
         yield Account(plane.api_with(token), plane.kubeconfig_with_token(token))
     finally:
         remove_namespace(plane.api, NAMESPACE)
+
+
+def _lay_over(plane: ControlPlane, folder: Path) -> None:
+    """The objects that an overlay adds, and its patches, which the API server carries out as kustomize would."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    for file in kustomization["resources"]:
+        if file != "../base":
+            plane.apply(folder / file)
+    for patch in kustomization["patches"]:
+        path = PATHS[patch["target"]["kind"]].format(patch["target"]["name"])
+        plane.api.patch(path, yaml.safe_load(patch["patch"]), kind="json-patch")
+
+
+def may(api: RawApi, verb: str, resource: str, *, group: str = "", namespace: str = "", name: str = "") -> bool:
+    """What the API server answers to "may I?"."""
+    plural, _, subresource = resource.partition("/")
+    asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    answer = api.post(
+        REVIEWS, {**review, "spec": {"resourceAttributes": {**asked, "namespace": namespace, "name": name}}}
+    )
+    allowed: bool = answer["status"]["allowed"]
+    return allowed
 
 
 def base_objects() -> list[Json]:

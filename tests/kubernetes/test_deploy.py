@@ -22,10 +22,9 @@ from bayplan.services.edges.outbox import Outbox
 from bayplan.services.scheduler.intake import Intake
 from tests.kubernetes.control_plane.objects import read_objects
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.control_plane.raw_api import ApiRefused, Json, RawApi
-from tests.kubernetes.deployed import DEPLOY, NAMESPACE, Account, base_objects, deployed
+from tests.kubernetes.control_plane.raw_api import ApiRefused, Json
+from tests.kubernetes.deployed import DEPLOY, NAMESPACE, Account, base_objects, deployed, may
 
-REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 GROUPS = "/apis/bayplan.io/v1alpha1/namespaces/{}/podgroups"
 
@@ -38,18 +37,6 @@ def account(control_plane: ControlPlane) -> Iterator[Account]:
 
 def group_of(resource: Resource[Any]) -> str:
     return resource.api_version.rpartition("/")[0]
-
-
-def may(api: RawApi, verb: str, resource: str, *, group: str = "", namespace: str = "", name: str = "") -> bool:
-    """What the API server answers to "may I?"."""
-    plural, _, subresource = resource.partition("/")
-    asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-    answer = api.post(
-        REVIEWS, {**review, "spec": {"resourceAttributes": {**asked, "namespace": namespace, "name": name}}}
-    )
-    allowed: bool = answer["status"]["allowed"]
-    return allowed
 
 
 def as_account(account: Account, story: Callable[[KubeClient], Awaitable[None]]) -> None:
@@ -140,6 +127,7 @@ ALLOWED = [
     ("patch", "podgroups", "bayplan.io"),
     ("delete", "podgroups", "bayplan.io"),
     *(("get", f"{kind.lower()}s", group) for group, kind in KNOWN),
+    ("list", "jobs", "batch"),
 ]
 FORBIDDEN = [
     ("create", "pods", ""),
@@ -157,7 +145,8 @@ FORBIDDEN = [
     ("create", "serviceaccounts/token", ""),
     ("create", "events", ""),
     ("delete", "events", "events.k8s.io"),
-    ("list", "jobs", "batch"),
+    ("watch", "jobs", "batch"),
+    ("list", "jobsets", "jobset.x-k8s.io"),
     ("patch", "jobs", "batch"),
     ("patch", "workloads", "scheduling.k8s.io"),
     ("patch", "noderesourcetopologies", "topology.node.k8s.io"),

@@ -168,7 +168,8 @@ def test_a_gang_is_told_how_far_it_has_come(
 @pytest.mark.parametrize(
     "file, api_version, told",
     [
-        ("coscheduling-podgroup.yaml", "scheduling.x-k8s.io/v1alpha1", {"phase": "Unknown", "running": 3}),
+        # It needs three of its four pods.
+        ("coscheduling-podgroup.yaml", "scheduling.x-k8s.io/v1alpha1", {"phase": "Scheduled", "running": 3}),
         ("kai-podgroup.yaml", "scheduling.run.ai/v2alpha2", {}),
         ("volcano-podgroup.yaml", "scheduling.volcano.sh/v1beta1", {"phase": "Unknown", "running": 3}),
         ("kubernetes-podgroup.yaml", "scheduling.k8s.io/v1alpha2", {}),

@@ -257,6 +257,27 @@ def test_pods_whose_owner_does_not_exist_wait_and_are_told(plane: ControlPlane, 
         assert not all_placed(plane, namespace)
 
 
+def test_pods_that_come_before_their_owner_are_one_gang_as_soon_as_it_is_there(
+    plane: ControlPlane, namespace: str
+) -> None:
+    """The Job vanishes and returns, so that its pods can name it while it does not exist."""
+    for rack in ("r0", "r1"):
+        a_rack(plane, rack=rack)
+    stored = f"/registry/jobs/{namespace}/train"
+    with running_scheduler(plane):
+        job = create_workload(plane, JOB, namespace)
+        kept = plane.etcd.take(stored)
+        assert not plane.api.exists(f"{JOBS.format(namespace)}/train")
+        play_controller(plane, job)
+        wait_until_told(plane, namespace, "train-0", f"its owner Job {namespace}/train does not exist")
+        assert (placed(plane, namespace), groups_in(plane, namespace)) == (0, [])
+        plane.etcd.put(stored, kept)
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes", timeout=60)
+        made = wait_until_grouped(plane, namespace)
+    assert made["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    assert len({pod["spec"]["nodeName"].partition("-")[0] for pod in pods_in(plane, namespace)}) == 1
+
+
 def test_a_scheduler_that_may_not_read_owners_places_their_pods_alone_and_says_so(
     plane: ControlPlane, namespace: str
 ) -> None:

@@ -16,12 +16,13 @@ import yaml
 from bayplan.engine.gangs.objective import Goal
 from bayplan.kube import resources
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus, PodShape, Segment
-from bayplan.kube.resources import ALL_POD_GROUPS, Resource
+from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, Resource
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
 from bayplan.scheduling.configuration import configuration_of
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_reader import PLACEMENTS
 from bayplan.scheduling.gang_styles import STYLES
+from bayplan.scheduling.grouping.kai.table import GROUPERS
 from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from bayplan.services.scheduler.intake import Intake
@@ -47,11 +48,11 @@ def the(kind: str, name: str | None, folder: str = "base") -> Json:
     return found
 
 
-def rights(*roles: str) -> set[tuple[str, str, str]]:
+def rights(*roles: str, folder: str = "base") -> set[tuple[str, str, str]]:
     """Group, resource and verb of everything that these roles allow."""
     return {
         (group, resource, verb)
-        for each in documents("base")
+        for each in documents(folder)
         if each["kind"] in ROLES and each["metadata"]["name"] in roles
         for rule in each["rules"]
         for group in rule["apiGroups"]
@@ -122,6 +123,36 @@ def test_writing_is_binding_explaining_and_nothing_else() -> None:
 def test_owners_of_every_kind_with_a_rule_may_be_read() -> None:
     readable = {(group, resource) for group, resource, verb in rights("bayplan-pod-grouper") if verb == "get"}
     assert {(group, f"{kind.lower()}s") for group, kind in KNOWN} <= readable
+
+
+def test_what_the_jobs_of_a_job_set_have_done_may_be_asked_for_and_nothing_else_is_listed() -> None:
+    listing = {right for right in rights("bayplan-pod-grouper") if right[2] not in ("get", "create", "patch", "delete")}
+    assert listing == {("batch", "jobs", "list")}
+
+
+class TestKaiGrouping:
+    def patches(self) -> dict[str, list[Json]]:
+        written = the("Kustomization", None, "kai-grouping")["patches"]
+        return {each["target"]["name"]: yaml.safe_load(each["patch"]) for each in written}
+
+    def test_the_rule_that_is_patched_is_the_one_for_pod_groups(self) -> None:
+        """Patches go by numbers; one that has become another rule's would give rights away."""
+        expected, change = self.patches()["bayplan-pod-grouper"]
+        assert the("ClusterRole", "bayplan-pod-grouper")["rules"][1] == expected["value"]
+        assert (change["path"], change["value"]) == ("/rules/1/apiGroups", [group_of(KAI_POD_GROUPS)])
+
+    def test_owners_of_every_kind_that_kai_knows_may_be_read_and_nothing_more(self) -> None:
+        of_kai = rights("bayplan-kai-kinds", folder="kai-grouping")
+        assert {verb for _, _, verb in of_kai} == {"get"}
+        readable = {(group, plural) for group, plural, verb in rights("bayplan-pod-grouper") | of_kai if verb == "get"}
+        assert {(group, f"{kind.lower()}s") for group, _, kind in GROUPERS if group} <= readable
+        assert ("scheduling.k8s.io", "priorityclasses", "get") in of_kai
+
+    def test_the_argument_is_one_that_bayplan_takes(self) -> None:
+        from bayplan.cli.scheduler import scheduler
+
+        (added,) = self.patches()["bayplan-scheduler"]
+        assert added["value"].partition("=")[0] in {name for parameter in scheduler.params for name in parameter.opts}
 
 
 def test_every_binding_binds_a_role_that_exists_to_the_scheduler() -> None:

@@ -1,6 +1,6 @@
 """etcd: the memory of the API server, in a folder on tmpfs where there is one.
 
-In: the program and a folder for its data. Out: a handle that also forgets history on demand. Nothing is synced to disk:
+In: the program and a folder for its data. Out: a handle that also forgets history on demand, and lets single objects vanish and return. Nothing is synced to disk:
 a test run that loses power has lost anyway. It speaks plain HTTP on loopback. Next: `api_server.py` stores in it.
 """
 
@@ -49,6 +49,17 @@ class Etcd(Process):
         """
         now = self._ask("POST", "/v3/kv/range", {"key": base64.b64encode(b"any").decode()})
         self._ask("POST", "/v3/kv/compaction", {"revision": now["header"]["revision"], "physical": True})
+
+    def take(self, key: str) -> str:
+        """Take away what is stored under a key, behind the API server's back; what it was, for `put`."""
+        encoded = base64.b64encode(key.encode()).decode()
+        (found,) = self._ask("POST", "/v3/kv/range", {"key": encoded})["kvs"]
+        self._ask("POST", "/v3/kv/deleterange", {"key": encoded})
+        return str(found["value"])
+
+    def put(self, key: str, value: str) -> None:
+        """Store what was taken away: the very object, with the uid that it had."""
+        self._ask("POST", "/v3/kv/put", {"key": base64.b64encode(key.encode()).decode(), "value": value})
 
     def _is_healthy(self) -> bool:
         try:

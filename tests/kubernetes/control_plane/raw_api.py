@@ -56,8 +56,8 @@ class RawApi:
         """Replace what is at `path` by `body`."""
         return self._json("PUT", path, body, {"Content-Type": "application/json"}, timeout)
 
-    def patch(self, path: str, body: Json, *, kind: str = "merge-patch", timeout: float = 10.0) -> Json:
-        """Change what is at `path`; `kind` is merge-patch, strategic-merge-patch or apply-patch."""
+    def patch(self, path: str, body: Json | list[Json], *, kind: str = "merge-patch", timeout: float = 10.0) -> Json:
+        """Change what is at `path`; `kind` is merge-patch, strategic-merge-patch, json-patch (a list) or apply-patch."""
         suffix = "yaml" if kind == "apply-patch" else "json"
         return self._json("PATCH", path, body, {"Content-Type": f"application/{kind}+{suffix}"}, timeout)
 
@@ -84,11 +84,15 @@ class RawApi:
             return False
         return True
 
-    def _json(self, method: str, path: str, body: Json | None, headers: dict[str, str], timeout: float) -> Json:
+    def _json(
+        self, method: str, path: str, body: Json | list[Json] | None, headers: dict[str, str], timeout: float
+    ) -> Json:
         answer: Json = json.loads(self._request(method, path, body, headers, timeout))
         return answer
 
-    def _request(self, method: str, path: str, body: Json | None, headers: dict[str, str], timeout: float) -> str:
+    def _request(
+        self, method: str, path: str, body: Json | list[Json] | None, headers: dict[str, str], timeout: float
+    ) -> str:
         address = urlsplit(self.server).netloc
         # http.client knows of no proxies, and that is right for loopback.
         connection = http.client.HTTPSConnection(address, timeout=timeout, context=self._tls)

@@ -179,7 +179,15 @@ def manifest_of(group: PodGroup) -> RawObject:
     }
 
 
-_DEFAULTS = {"placement": "binpack", "domainPlacement": "binpack", "style": "bayplan", "apart": False, "preferred": False, "size": 0, "topology": ""}
+_DEFAULTS = {
+    "placement": "binpack",
+    "domainPlacement": "binpack",
+    "style": "bayplan",
+    "apart": False,
+    "preferred": False,
+    "size": 0,
+    "topology": "",
+}
 
 
 def _said(written: Any) -> Any:

@@ -1,7 +1,7 @@
 """Comparing what the grouper says about a PodGroup with what the PodGroup says: pure.
 
-What a gang means is the owner's to say: a field of bayplan's own PodGroup that the grouper leaves out must not be there either. Only how a gang is placed
-(`STAYS`) and labels are for others to add. Of KAI's PodGroups the grouper owns what it writes: one is as it should be if it *contains* that.
+What a gang means is the owner's to say: a field that the grouper leaves out must not be there either. Only how a gang is placed (`STAYS`) and labels are
+for others to add; in KAI's PodGroups the queue, and fields that mean nothing to bayplan.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 POD_GROUPER = "bayplan-pod-grouper"
 # Fields that somebody may add to a PodGroup of the grouper's making.
 STAYS = ("domainPlacement", "objective", "patience", "placement", "style")
+STAYS_WITH_KAI = ("queue",)
 GROUPED = "Grouped"
 NOT_SAID = ("", "")
 
@@ -36,19 +37,62 @@ def is_managed(written: AnyPodGroup | None) -> bool:
     return written is not None and (written.metadata.labels or {}).get(MANAGED_BY) == POD_GROUPER
 
 
-def strays(written: AnyPodGroup | None, manifest: RawObject) -> list[str]:
-    """Fields of bayplan's own PodGroup that change what the gang means, and that its owner did not ask for."""
-    if not isinstance(written, PodGroup):
-        return []
-    return [field for field in manifest_of(written)["spec"] if field not in manifest["spec"] and field not in STAYS]
+def strays(written: AnyPodGroup | None, manifest: RawObject) -> RawObject:
+    """What somebody added to a PodGroup that changes what the gang means, and that its owner did not ask for: as a merge patch that takes it away."""
+    return {} if written is None else _taken_away(_meaning(written), _meant(written, manifest))
 
 
 def means(written: AnyPodGroup, manifest: RawObject) -> bool:
     """Whether a PodGroup describes the gang that was applied."""
-    if isinstance(written, PodGroup):
-        spec = manifest_of(written)["spec"]
-        return bool({field: value for field, value in spec.items() if field not in STAYS} == manifest["spec"])
-    return contains(msgspec.to_builtins(written.spec), manifest["spec"])
+    return _meaning(written) == _meant(written, manifest)
+
+
+def _meaning(written: AnyPodGroup) -> RawObject:
+    """What the spec of a PodGroup says about the gang, without what is for others to say."""
+    spec = manifest_of(written)["spec"] if isinstance(written, PodGroup) else _without_nothing(written.spec)
+    return {field: value for field, value in spec.items() if field not in _stays(written)}
+
+
+def _meant(written: AnyPodGroup, manifest: RawObject) -> RawObject:
+    """What it is to say."""
+    spec = manifest["spec"] if isinstance(written, PodGroup) else _without_nothing(manifest["spec"])
+    return {field: value for field, value in spec.items() if field not in _stays(written)}
+
+
+def _stays(written: AnyPodGroup) -> tuple[str, ...]:
+    return STAYS if isinstance(written, PodGroup) else STAYS_WITH_KAI
+
+
+def _without_nothing(written: Any) -> Any:
+    """A map, and those inside it, without keys that say nothing."""
+    if isinstance(written, msgspec.Struct):
+        return _without_nothing(msgspec.to_builtins(written))
+    if isinstance(written, dict):
+        inner = {key: _without_nothing(value) for key, value in written.items()}
+        return {key: value for key, value in inner.items() if value not in (None, "", {})}
+    return [_without_nothing(each) for each in written] if isinstance(written, list) else written
+
+
+def _taken_away(seen: RawObject, wanted: RawObject) -> RawObject:
+    """A merge patch that takes away what is more than wanted: an apply leaves fields of others as they are."""
+    patch: RawObject = {key: None for key in seen if key not in wanted}
+    for key, value in wanted.items():
+        there = seen.get(key)
+        if isinstance(value, dict) and isinstance(there, dict):
+            inner = _taken_away(there, value)
+            if inner:
+                patch[key] = inner
+        elif isinstance(value, list) and there is not None and there != value:
+            patch[key] = value
+    return patch
+
+
+def keeping(written: AnyPodGroup | None, manifest: RawObject) -> RawObject:
+    """A manifest with what others have decided since: the queue of one of KAI's PodGroups, as KAI's own grouper keeps it."""
+    if written is None or isinstance(written, PodGroup):
+        return manifest
+    decided = {field: value for field, value in _without_nothing(written.spec).items() if field in STAYS_WITH_KAI}
+    return {**manifest, "spec": {**manifest["spec"], **decided}}
 
 
 def says(written: AnyPodGroup, manifest: RawObject) -> bool:

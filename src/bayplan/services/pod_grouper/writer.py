@@ -29,6 +29,7 @@ from bayplan.services.pod_grouper.contents import (
     condition,
     condition_of,
     is_managed,
+    keeping,
     made_for,
     says,
     strays,
@@ -95,7 +96,7 @@ class Writer:
             await self._client.patch(
                 self._books.resource,
                 metadata["name"],
-                manifest,
+                keeping(self._books.groups.get(key), manifest),
                 metadata.get("namespace"),
                 kind="apply",
                 field_manager=POD_GROUPER,
@@ -108,11 +109,11 @@ class Writer:
     async def _remove_strays(self, key: str, manifest: RawObject) -> None:
         """Take away what somebody added and the owner did not ask for: an apply leaves fields of others as they are."""
         written = self._books.groups.get(key)
-        fields = strays(written, manifest)
-        if written is None or not fields:
+        added = strays(written, manifest)
+        if written is None or not added:
             return
         metadata = written.metadata
-        patch = {"metadata": {"uid": metadata.uid}, "spec": dict.fromkeys(fields)}
+        patch = {"metadata": {"uid": metadata.uid}, "spec": added}
         try:
             await self._client.patch(
                 self._books.resource,

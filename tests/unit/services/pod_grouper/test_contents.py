@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
+from bayplan.kube.podgroup_v2alpha2 import PodGroup as KaiPodGroup
 from bayplan.scheduling.grouping.podgroup import manifest_of
-from bayplan.services.pod_grouper.contents import annotation_for, contains, says, strays
+from bayplan.services.pod_grouper.contents import annotation_for, contains, keeping, says, strays
+from tests.helpers import Json
+
+RACK = "example.com/rack"
 
 
 @pytest.mark.parametrize(
@@ -46,18 +51,81 @@ ASKED = PodGroup(metadata=Metadata(name="train"), spec=PodGroupSpec(size=4, requ
 @pytest.mark.parametrize(
     "change, expected",
     [
-        ({"objective": ["closest"]}, []),
-        ({"patience": PatienceSpec(domains=1, seconds=60)}, []),
-        ({"placement": "spread", "style": "volcano"}, []),
-        ({"minimum": 2}, ["minimum"]),
-        ({"topology": "other", "preferred": "example.com/block"}, ["topology", "preferred"]),
-        ({"minimum_groups": 1, "groups": []}, ["groups", "minimumGroups"]),
+        ({"objective": ["closest"]}, {}),
+        ({"patience": PatienceSpec(domains=1, seconds=60)}, {}),
+        ({"placement": "spread", "style": "volcano"}, {}),
+        ({"minimum": 2}, {"minimum": None}),
+        ({"topology": "other", "preferred": "example.com/block"}, {"topology": None, "preferred": None}),
+        ({"minimum_groups": 1, "groups": []}, {"groups": None, "minimumGroups": None}),
     ],
 )
-def test_what_changes_the_meaning_of_a_gang_is_the_owners_to_say(change: dict[str, Any], expected: list[str]) -> None:
+def test_what_changes_the_meaning_of_a_gang_is_the_owners_to_say(change: dict[str, Any], expected: Json) -> None:
     written, manifest = replace(ASKED, spec=replace(ASKED.spec, **change)), manifest_of(ASKED)
     assert strays(written, manifest) == expected
     assert says(written, manifest) is (not expected)
+
+
+OF_KAI: Json = {
+    "apiVersion": "scheduling.run.ai/v2alpha2",
+    "kind": "PodGroup",
+    "metadata": {"name": "pg-train"},
+    "spec": {
+        "minMember": 3,
+        "queue": "research",
+        "priorityClassName": "",
+        "topologyConstraint": {"topology": "network", "requiredTopologyLevel": RACK},
+        "subGroups": [{"name": "leader", "minMember": 1}, {"name": "workers", "minMember": 2, "parent": None}],
+    },
+}
+LEADER, WORKERS = {"name": "leader", "minMember": 1}, {"name": "workers", "minMember": 2}
+
+
+@pytest.mark.parametrize(
+    "change, added, as_meant",
+    [
+        pytest.param({}, {}, True, id="nothing"),
+        pytest.param({"queue": "production"}, {}, True, id="the queue"),
+        pytest.param({"markUnschedulable": True, "schedulingBackoff": 1}, {}, True, id="what means nothing to bayplan"),
+        pytest.param({"minMember": 1}, {}, False, id="a number, which an apply puts back"),
+        pytest.param({"minSubGroup": 1}, {"minSubGroup": None}, False, id="a field"),
+        pytest.param({"preemptibility": "preemptible"}, {"preemptibility": None}, False, id="another field"),
+        pytest.param(
+            {
+                "topologyConstraint": {
+                    "topology": "network",
+                    "requiredTopologyLevel": RACK,
+                    "preferredTopologyLevel": "x",
+                }
+            },
+            {"topologyConstraint": {"preferredTopologyLevel": None}},
+            False,
+            id="a level beside one that is meant",
+        ),
+        pytest.param(
+            {"subGroups": [LEADER, {**WORKERS, "topologyConstraint": {"topology": "network"}}]},
+            {"subGroups": [LEADER, WORKERS]},
+            False,
+            id="a wish of a sub-group",
+        ),
+        pytest.param(
+            {"subGroups": [LEADER, WORKERS, {"name": "more", "minMember": 1}]},
+            {"subGroups": [LEADER, WORKERS]},
+            False,
+            id="a sub-group",
+        ),
+    ],
+)
+def test_of_kais_groups_too_all_but_the_queue_is_the_owners_to_say(change: Json, added: Json, as_meant: bool) -> None:
+    written = msgspec.convert({**OF_KAI, "spec": OF_KAI["spec"] | change}, KaiPodGroup)
+    assert strays(written, OF_KAI) == added
+    assert says(written, OF_KAI) is as_meant
+
+
+def test_a_queue_that_somebody_chose_is_applied_again() -> None:
+    """Or the apply that mends something else would take it back."""
+    written = msgspec.convert({**OF_KAI, "spec": OF_KAI["spec"] | {"queue": "production", "minMember": 1}}, KaiPodGroup)
+    assert keeping(written, OF_KAI)["spec"] == OF_KAI["spec"] | {"queue": "production"}
+    assert keeping(None, OF_KAI) == OF_KAI
 
 
 @pytest.mark.parametrize(
