@@ -55,7 +55,7 @@ def topology(
 ) -> int:
     """Show a Topology of the dump as a tree: the nodes of every domain and what is free there.
 
-    NAME may be left out if there is only one. Free is what nodes have beside their pods; how many pods fit is what filters and
+    Volcano's HyperNodes are one too, called HyperNodes. NAME may be left out if there is only one. Free is what nodes have beside their pods; how many pods fit is what filters and
     kubelets would let in, NUMA zones included. Nodes that lack a label of the topology are listed with that label.
 
     Exit code: 0 shown, 1 no node carries the labels, 2 the input cannot be used.

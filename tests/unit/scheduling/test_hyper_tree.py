@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bayplan.cluster.hyper_nodes import HYPER_NODES
+from bayplan.cluster.label_selectors import Labels
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree
 from bayplan.scheduling.gang import Gang, Group
@@ -124,13 +125,16 @@ def test_other_changes_leave_the_tree_as_it_is(change: Change) -> None:
 def test_patterns_are_tried_only_on_nodes_that_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
     trees, state = switches()
     hyper_tree(trees)
-    asked: list[str] = []
     hierarchy = trees.topologies.hierarchy
     assert hierarchy is not None
+    asked: list[str] = []
     look = hierarchy._members.containing
-    monkeypatch.setattr(
-        hierarchy._members, "containing", lambda name, labels: (asked.append(name), look(name, labels))[1]
-    )
+
+    def counted(name: str, labels: Labels) -> set[str]:
+        asked.append(name)
+        return look(name, labels)
+
+    monkeypatch.setattr(hierarchy._members, "containing", counted)
     state.set_node(node("n5", {"cpu": 4}, labels={"rack": "r1"}))
     assert domains(trees)["spine/s1"] == ["n3", "n5"]
     assert asked == ["n5"]
