@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from difflib import get_close_matches
 
 import click
@@ -25,6 +26,7 @@ from bayplan.kube import podgroup_v1alpha1
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
+from bayplan.kube.times import moment_of
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, gang_named, key_of
@@ -33,6 +35,7 @@ from bayplan.scheduling.gang import Gang, GangDecision, LevelRoom
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_patience import waited_for
 from bayplan.scheduling.gang_reader import gang_of
 from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.gang_styles import BAYPLAN
@@ -114,12 +117,18 @@ class GangPlacer:
         self._answers = answers
         self._schedulers: dict[str, GangScheduler] = {}
 
-    def place(self, gang: Gang | Incomplete, waited: float = 0.0) -> GangOutcome:
-        """Decide about a gang and take its seats. Raises `InvalidObject` if it is wrong in itself."""
+    def place(self, gang: Gang | Incomplete, now: datetime, created: str | None = None) -> GangOutcome:
+        """Decide about a gang and take its seats. Raises `InvalidObject` if it is wrong in itself.
+
+        It waits since its PodGroup was `created` if its pods do not say since when.
+        """
         session = self._session
+        begun = moment_of(created or "")
+        otherwise = None if begun is None else begun.timestamp()
         if isinstance(gang, Incomplete):
             decision = GangDecision(gang.gang, Status.INFEASIBLE, gang.reason, problem=gang.reason)
-            return GangOutcome(decision, "", (), len(session.state.rows), ())
+            waited = None if otherwise is None else max(0.0, now.timestamp() - otherwise)
+            return GangOutcome(decision, "", (), len(session.state.rows), (), waited=waited)
         topology = session.trees.name_for(gang)
         tree = session.trees.get(topology)
         wrong = problem_of(gang, tree, session.trees.names)
@@ -130,7 +139,8 @@ class GangPlacer:
         scheduler = self._scheduler(gang)
         classes = _classes(session, gang)
         before = {each: _rooms(scheduler, tree, each, len(pods)) for each, pods in classes.items()}
-        decision = schedule_gang(scheduler, gang, waited)
+        waited = waited_for(gang, now.timestamp(), otherwise)
+        decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else []
         if taken is None:
             after_all = AFTER_ALL if gang.style == BAYPLAN else IN_STYLE.format(gang.style)
@@ -145,6 +155,7 @@ class GangPlacer:
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
             distances=_distances(tree, gang, decision) if decision.seats else None,
+            waited=waited,
         )
 
     def _scheduler(self, gang: Gang) -> GangScheduler:
@@ -177,26 +188,27 @@ class GangPlacer:
         return replace(shape, causes=causes, stages=stages)
 
 
-def outcome_of(session: Session, written: PodGroup, waited: float) -> GangOutcome:
-    """What would become now of the gang of a PodGroup that has waited for so many seconds."""
+def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcome:
+    """What would become now of the gang of a PodGroup."""
     with naming_the_file(session.objects, written):
         gang = gang_in(written, session.objects.pods, session.trees.topologies)
-        return GangPlacer(session, ClassAnswers(session.state)).place(gang, waited)
+        placer = GangPlacer(session, ClassAnswers(session.state))
+        return placer.place(gang, now, written.metadata.creation_timestamp)
 
 
-def outcome_of_gang_with(session: Session, pod: Pod, waited: float) -> GangOutcome:
+def outcome_of_gang_with(session: Session, pod: Pod, now: datetime) -> GangOutcome:
     """What would become now of the gang that a pod names; its PodGroup may not exist, or it may need none."""
     key = gang_named(pod)
     written = next((each for each in pod_groups(session.objects) if key_of(each) == key), None)
     if written is not None:
-        return outcome_of(session, written, waited)
+        return outcome_of(session, written, now)
     roster = GangRoster(lambda: session.trees.topologies)
     for each in session.objects.pods:
         roster.set_member(each)
     gang = roster.gang(key)
     if isinstance(gang, Incomplete):
         gang = replace(gang, gang=gang_of_pod(pod))
-    return GangPlacer(session, ClassAnswers(session.state)).place(gang, waited)
+    return GangPlacer(session, ClassAnswers(session.state)).place(gang, now, pod.metadata.creation_timestamp)
 
 
 def _classes(session: Session, gang: Gang) -> dict[PodClass, list[Pod]]:

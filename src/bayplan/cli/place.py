@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ def place(
     if output == "svg":
         return _draw(session, work, namespace, goals)
     answers = ClassAnswers(session.state)
-    gangs, pods = place_gangs(session, work, namespace, answers, goals)
+    gangs, pods = place_gangs(session, work, namespace, answers, datetime.now(UTC), goals)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
     all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
     if output in ("json", "yaml"):
@@ -110,7 +111,7 @@ def _draw(session: Session, work: ObjectSet, namespace: str | None, goals: Objec
     from bayplan.explain.topology_svg import topology_svg
     from bayplan.scheduling.answers import ClassAnswers
 
-    gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), goals)
+    gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), datetime.now(UTC), goals)
     if len(gangs) != 1:
         raise click.UsageError(f"-o svg draws one gang, and -f holds {len(gangs)} PodGroups; 'numa' draws a node")
     click.echo(topology_svg(map_of_gang(session, gangs[0])))

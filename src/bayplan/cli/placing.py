@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 
@@ -95,12 +96,17 @@ def place_gangs(
     work: ObjectSet,
     namespace: str | None,
     answers: ClassAnswers,
+    now: datetime,
     objective: Objective | None = None,
 ) -> tuple[list[GangOutcome], list[Pod]]:
     """Decide for each gang of `-f` and take all its seats before the next one is asked; and the pods that are in none.
 
     An `objective` counts instead of the one that a gang names.
     """
+
+    def placed(gang: Gang | Incomplete, created: str | None = None) -> GangOutcome:
+        return placer.place(_aiming_at(objective, gang), now, created)
+
     known = {pod_key(pod) for pod in work.pods}
     pods = [*work.pods, *(pod for pod in session.objects.pods if pod_key(pod) not in known)]
     topologies = session.trees.topologies
@@ -110,11 +116,11 @@ def place_gangs(
     with working("placing gangs"):
         for written in pod_groups(work):
             with naming_the_file(work, written):
-                outcomes.append(placer.place(_aiming_at(objective, gang_in(written, pods, topologies, namespace))))
-        by_themselves = gangs_without_an_object(work.pods, topologies)
-        outcomes += [placer.place(_aiming_at(objective, gang)) for gang in by_themselves]
-    placed = {outcome.name for outcome in outcomes}
-    return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in placed]
+                gang = gang_in(written, pods, topologies, namespace)
+                outcomes.append(placed(gang, written.metadata.creation_timestamp))
+        outcomes += [placed(gang) for gang in gangs_without_an_object(work.pods, topologies)]
+    decided = {outcome.name for outcome in outcomes}
+    return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in decided]
 
 
 def _refuse_two_of_one_name(work: ObjectSet, namespace: str | None) -> None:

@@ -22,6 +22,7 @@ from bayplan.explain.annotations import zones_of_pod
 from bayplan.explain.refusal import description
 from bayplan.explain.standing import FAILED, PENDING, RUNNING, Standing
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.times import moment_of
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.dialects.table import gang_named
 
@@ -32,7 +33,7 @@ def now_or(text: str | None) -> datetime:
     """The time given, or the clock's."""
     if text is None:
         return datetime.now(UTC)
-    moment = _time(text)
+    moment = moment_of(text)
     if moment is None:
         raise click.UsageError(f"--now: '{text}' is not a time; expected the form 2026-01-31T12:00:00Z")
     return moment
@@ -77,13 +78,13 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     phase = (pod.status.phase if pod.status else None) or PENDING
     node = pod.spec.node_name or ""
     settled = phase == "Succeeded" or (node and phase not in TERMINAL_PHASES)
+    waits = phase not in (FAILED, RUNNING) and not settled
     problems: list[Problem] = []
     zones = zones_of_pod(pod, problems)
     warn([str(problem) for problem in problems])
-    waited = seconds_since(pod.metadata.creation_timestamp, now)
     outcome, gang = None, None
     if phase == PENDING and not settled and gang_named(pod):
-        gang = outcome_of_gang_with(session, pod, float(waited or 0))
+        gang = outcome_of_gang_with(session, pod, now)
     elif not settled:
         outcome = outcome_for(session, unbound(pod), ClassAnswers(state), RANKED)
     return Standing(
@@ -96,22 +97,14 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
         node=node,
         zones=zones,
         aligned=not demand_of(pod_class.request).nothing_to_align,
-        waiting_seconds=waited if phase not in (FAILED, RUNNING) and not settled else None,
+        waiting_seconds=_seconds_since(pod.metadata.creation_timestamp, now) if waits else None,
         outcome=outcome,
         gang=gang,
     )
 
 
-def seconds_since(created: str | None, now: datetime) -> int | None:
+def _seconds_since(created: str | None, now: datetime) -> int | None:
     """Seconds since something was created, if it says when and that is not in the future."""
-    moment = _time(created or "")
+    moment = moment_of(created or "")
     seconds = int((now - moment).total_seconds()) if moment else -1
     return seconds if seconds >= 0 else None
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

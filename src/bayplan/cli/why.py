@@ -82,17 +82,15 @@ def why(
 
 def _about_gang(session: Session, found: PodGroup, now: datetime, output: str) -> int:
     from bayplan.cli.gangs import outcome_of
-    from bayplan.cli.standing import seconds_since
     from bayplan.explain.gang_document import gang_explanation
     from bayplan.explain.gang_text import gang_text
     from bayplan.explain.standing import pending_for
 
-    waited = seconds_since(found.metadata.creation_timestamp, now)
-    outcome = outcome_of(session, found, float(waited or 0))
+    outcome = outcome_of(session, found, now)
     if output == "text":
-        print_answer(gang_text(outcome, pending_for(waited)), good=outcome.good)
+        print_answer(gang_text(outcome, pending_for(outcome.waiting_seconds)), good=outcome.good)
     else:
-        print_document(gang_explanation(outcome, waited), output)
+        print_document(gang_explanation(outcome), output)
     return 0 if outcome.good else 1
 
 

@@ -27,20 +27,20 @@ def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[Outco
     return {**placement_list(pods), "gangs": [gang_document(gang) for gang in gangs]}
 
 
-def gang_explanation(outcome: GangOutcome, waiting_seconds: int | None) -> Document:
+def gang_explanation(outcome: GangOutcome) -> Document:
     """What `bayplan why GANG -o json` prints."""
     return {
         "apiVersion": API_VERSION,
         "kind": "GangExplanation",
         "gang": outcome.name,
         "runs": bool(outcome.running) and not outcome.seats,
-        "waitingSeconds": waiting_seconds,
+        "waitingSeconds": outcome.waiting_seconds,
         "now": gang_document(outcome),
     }
 
 
 def gang_document(outcome: GangOutcome) -> Document:
-    """One gang. `seats` is empty for one that goes nowhere; `shapes` then say what became of the nodes."""
+    """One gang. `seats` is empty for one that has no place; `shapes` then say what became of the nodes."""
     decision, distances = outcome.decision, outcome.distances
     return {
         "gang": decision.gang,
@@ -52,6 +52,7 @@ def gang_document(outcome: GangOutcome) -> Document:
         "restsOn": decision.bound,
         "gap": decision.gap,
         "waits": decision.waits or None,
+        "patienceLeftSeconds": decision.patience_left if decision.waits else None,
         "gaveUp": list(decision.relaxed),
         "leftOut": list(decision.left_out),
         "preferredDomains": decision.preferred_domains,

@@ -44,7 +44,8 @@ class ShapeView:
 class GangOutcome:
     """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
 
-    `distances` are those among all members, seated or running; `running` is for a gang of which nobody waits.
+    `distances` are those among all members, seated or running; `running` is for a gang of which nobody waits. `waited` is for how many seconds it has
+    waited, None if nobody knows.
     """
 
     decision: GangDecision
@@ -55,6 +56,7 @@ class GangOutcome:
     zones: Mapping[str, tuple[ContainerZones, ...]] = field(default_factory=dict)
     running: tuple[Path, ...] = ()
     distances: Distances | None = None
+    waited: float | None = None
 
     @property
     def name(self) -> str:
@@ -65,6 +67,11 @@ class GangOutcome:
     def good(self) -> bool:
         """True if the gang runs or may start now."""
         return self.decision.placed or bool(self.running)
+
+    @property
+    def waiting_seconds(self) -> int | None:
+        """For how many whole seconds the gang has waited; None if that is not known, or if nobody waits."""
+        return None if self.waited is None else int(self.waited)
 
     @property
     def seats(self) -> Sequence[Seat]:

@@ -70,7 +70,9 @@ def fitting_line(outcome: GangOutcome, status: str = "") -> str:
     known += f", {count(len(decision.left_out), 'pod')} left out" if decision.left_out else ""
     known += f", without {' and '.join(decision.relaxed)}" if decision.relaxed else ""
     if decision.waits:
-        return f"{outcome.name} waits for a better place than {where} ({known})"
+        return (
+            f"{outcome.name} {f'{status}: it waits' if status else 'waits'} for a better place than {where} ({known})"
+        )
     return f"{outcome.name} {f'{status}: it fits now' if status else 'fits'}: {where} ({known})"
 
 
@@ -159,7 +161,7 @@ def _remarks(outcome: GangOutcome) -> list[str]:
     told = [(LEAD, in_short(decision.bound, outcome.levels))]
     told += [("goals     ", in_order(decision.objective))] if decision.objective else []
     told += [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
-    told += [("patience  ", decision.waits)] if decision.waits else []
+    told += [("patience  ", f"{decision.waits}; {decision.patience_left:.0f} s more")] if decision.waits else []
     told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
     told += [("left out  ", hostlist(decision.left_out, WIDTH - 20))] if decision.left_out else []
     return [

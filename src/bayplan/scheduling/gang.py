@@ -163,7 +163,7 @@ class GangDecision:
     """Where a gang goes, or why it goes nowhere. Never half of it: either all of the minimum has a seat, or nobody.
 
     `bound` says what the answer rests on, `objective` what it was measured by, if that was bayplan's to choose. `relaxed` are wishes that were given up. `waits` is set while the gang would fit but has
-    patience left for a better place.
+    patience left for a better place, for so many seconds.
     """
 
     gang: str
@@ -175,6 +175,7 @@ class GangDecision:
     relaxed: tuple[str, ...] = ()
     preferred_domains: int | None = None
     waits: str = ""
+    patience_left: float = 0.0
     problem: str = ""
     objective: Objective = ()
 

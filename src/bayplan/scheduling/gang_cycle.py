@@ -31,6 +31,7 @@ from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried, node_sums, outline_of
+from bayplan.scheduling.gang_patience import patience_left
 from bayplan.scheduling.gang_plans import Outcome, best_part
 from bayplan.scheduling.gang_relations import (
     NO_RELATIONS,
@@ -190,10 +191,10 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
 def _decision(gang: Gang, whole: Group, outcome: Outcome, waited: float) -> GangDecision:
     tried = outcome.tried
     used = None if gang.whole.preferred is None else domains_used(tried.problem, tried.solution, 0)
-    patience = gang.patience
+    left = 0.0 if used is None else patience_left(gang, used, len(tried.problem.used(0)), waited)
     waits = ""
-    if patience is not None and used is not None and used > patience.domains and waited < patience.seconds:
-        waits = f"{used} preferred domains, waits for {patience.domains} up to {patience.seconds:g} s"
+    if left and gang.patience is not None:
+        waits = f"{used} preferred domains, waits for {gang.patience.domains} up to {gang.patience.seconds:g} s"
     return GangDecision(
         gang.name,
         outcome.status,
@@ -204,6 +205,7 @@ def _decision(gang: Gang, whole: Group, outcome: Outcome, waited: float) -> Gang
         outcome.relaxed(whole),
         used,
         waits,
+        left,
         objective=gang.objective,
     )
 

@@ -18,6 +18,7 @@ from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_o
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_patience import waited_for
 from bayplan.scheduling.gang_relations import may_concern
 from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.half_bound import HalfBound
@@ -170,8 +171,9 @@ class GangUnits:
         began = self._stopwatch()
         scheduler = self.schedulers[gang.pods[0].spec.scheduler_name or ""]
         known = self.queue.get(unit)
-        waited = now - known.first_seen if known is not None else 0.0
-        decision = schedule_gang(scheduler, gang, waited)
+        # Only who has patience need know; timestamps of thousands of pods take milliseconds to read.
+        waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
+        decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else None
         if taken is not None:
             for each in taken:
@@ -179,9 +181,7 @@ class GangUnits:
             seats = zip(taken, decision.seats, strict=True)
             return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
         reason = REFUSED_AFTER_ALL if decision.placed else ""
-        patience_ends = None
-        if decision.waits and gang.patience is not None:
-            patience_ends = now - waited + gang.patience.seconds
+        patience_ends = now + decision.patience_left if decision.waits else None
         refusal = Refusal(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         waits_for = ForGang(scheduler.profile.name, gang, self._namespaces(scheduler, gang))
         took = self._stopwatch() - began

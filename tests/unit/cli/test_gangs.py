@@ -12,6 +12,7 @@ from tests.unit.cli.conftest import EXAMPLES, Bayplan
 from tests.unit.cli.gang_files import CLUSTER, GANGS, gang_file, kai_gang
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
+REQUESTS = '{cpu: "16", memory: 160Gi, nvidia.com/gpu: "4"}'
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,43 @@ def test_what_was_given_up_is_in_the_first_line(
     bayplan: Bayplan, tmp_path: Path, fields: list[str], answer: str
 ) -> None:
     assert bayplan("place", "-f", gang_file(tmp_path, *fields), cluster=CLUSTER).answer.endswith(answer)
+
+
+def patient_gang(folder: Path) -> Path:
+    """`ml/g`: two racks would hold its 16 pods now; it waits for one up to 300 s. The last of its pods was created at 12:01."""
+    file = gang_file(folder, "size: 16", f"preferred: {RACK}", "patience: {domains: 1, seconds: 300}")
+    members = [
+        f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: g-{rank}, namespace: ml, "
+        f'creationTimestamp: "2026-01-31T12:0{rank // 15}:00Z", labels: {{bayplan.io/pod-group: g}}}}\n'
+        f"spec: {{containers: [{{name: c, resources: {{requests: {REQUESTS}, limits: {REQUESTS}}}}}]}}\n"
+        for rank in range(16)
+    ]
+    file.write_text("".join([file.read_text(), *members]))
+    return file
+
+
+class TestPatience:
+    def test_why_says_how_long_a_gang_has_waited_and_will_wait(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        asked = ("why", "podgroup/g", "--cluster", patient_gang(tmp_path), "--now", "2026-01-31T12:03:00Z")
+        result = bayplan(*asked, cluster=CLUSTER)
+        better = "it waits for a better place than block b2, 2 racks, 8 nodes (optimal)"
+        assert (result.code, result.answer) == (1, f"ml/g is Pending for 2m: {better}")
+        assert "patience  2 preferred domains, waits for 1 up to 300 s; 180 s more" in result.out
+        document = json.loads(bayplan(*asked, "-o", "json", cluster=CLUSTER).out)
+        assert (document["waitingSeconds"], document["now"]["patienceLeftSeconds"]) == (120, 180.0)
+        assert (document["now"]["fits"], len(document["now"]["seats"])) == (False, 16)
+
+    @pytest.mark.parametrize("name", ["podgroup/g", "ml/g-3"])
+    def test_the_clock_is_the_same_for_the_gang_and_for_its_pods(
+        self, bayplan: Bayplan, tmp_path: Path, name: str
+    ) -> None:
+        asked = ("why", name, "--cluster", patient_gang(tmp_path), "--now")
+        waiting = bayplan(*asked, "2026-01-31T12:05:01Z", cluster=CLUSTER)
+        assert (waiting.code, "; 59 s more" in waiting.out) == (1, True), "its oldest pod has waited for 301 s"
+        assert bayplan(*asked, "2026-01-31T12:06:00Z", cluster=CLUSTER).code == 0
+
+    def test_place_counts_from_the_same_moment(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        assert bayplan("place", "-f", patient_gang(tmp_path), cluster=CLUSTER).code == 0, "it has waited for long"
 
 
 def test_a_gang_with_a_gate_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ from bayplan.kube.core_v1 import (
     Quantities,
     SchedulingGate,
 )
-from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
+from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_roster import Tally
@@ -506,6 +507,24 @@ class TestGangs:
             scheduler.set_pod(msgspec.structs.replace(member, metadata=metadata), 0)
         scheduler.decide(0)
         assert isinstance(scheduler.decide(61), Release) == released
+
+    def test_a_scheduler_that_is_started_again_does_not_forget_how_long_a_gang_has_waited(self) -> None:
+        created = "2026-01-01T00:00:00Z"
+        midnight = datetime.fromisoformat(created).timestamp()
+        racks = {"n1": "r1", "n2": "r2"}
+        scheduler = dispatcher(*racks, racks=racks, cpus=1)
+        patient = PatienceSpec(domains=1, seconds=60)
+        group = pod_group(2)
+        spec = msgspec.structs.replace(group.spec, preferred=RACK, patience=patient)
+        # It comes to know of the gang 40 seconds after its pods were created.
+        scheduler.set_group(msgspec.structs.replace(group, spec=spec), midnight + 40)
+        for name in "ab":
+            member = pod(name, gang="train")
+            metadata = msgspec.structs.replace(member.metadata, creation_timestamp=created)
+            scheduler.set_pod(msgspec.structs.replace(member, metadata=metadata), midnight + 40)
+        assert isinstance(scheduler.decide(midnight + 40), Refusal)
+        assert scheduler.decide(midnight + 59) is None
+        assert sorted(places(scheduler.decide(midnight + 60))) == ["ml/a", "ml/b"]
 
     @pytest.mark.parametrize("namespace, tried", [("ml", True), ("other", False)])
     def test_pods_of_namespaces_that_no_member_speaks_of_are_no_reason_to_try_a_gang_again(

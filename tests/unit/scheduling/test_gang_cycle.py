@@ -244,6 +244,24 @@ def test_a_gang_with_patience_waits_for_fewer_racks() -> None:
     assert schedule_gang(racks("b1/r1: 4", "b1/r2: 2"), gang).placed
 
 
+@pytest.mark.parametrize(
+    "story, stand_on, places, waits",
+    [
+        ("they run in more racks than are wished for: waiting cannot help", ("n1", "n2"), "n3", False),
+        ("its place is in a rack where they run", ("n1",), "n1", False),
+        ("a second rack would be added", ("n1",), "n2", True),
+    ],
+)
+def test_a_replacement_waits_only_if_that_saves_a_rack(
+    story: str, stand_on: tuple[str, ...], places: str, waits: bool
+) -> None:
+    free = [1 if name == places else 0 for name in ("n1", "n2", "n3")]
+    scheduler = racks(*(f"b1/r{number}: {gpus}" for number, gpus in enumerate(free, 1)))
+    whole = Group(pods=pods(1), preferred="rack", running=running(*stand_on))
+    decision = schedule_gang(scheduler, Gang("ml/gang", whole, "network", patience=Patience(1, 30)), waited=10.0)
+    assert (decision.placed, bool(decision.waits), decision.patience_left) == (not waits, waits, 20.0 if waits else 0.0)
+
+
 # -- all or nothing --------------------------------------------------------------------------------------------------------
 
 
