@@ -64,3 +64,41 @@ def test_issue_2861_a_policy_that_no_node_has_is_told_with_one_that_would_do(bay
     assert lines[0] == f"default/web-5d4f-x7k2p is Pending: no node passes numa-aware: {cause}."
     change = "it asked for topology policy restricted instead of single-numa-node (1 node)"
     assert lines[-1] == f"Would schedule now if:  {change}"
+
+
+GUIDE = (EXAMPLES.parent / "docs" / "volcano.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments, cluster",
+    [
+        (("place", "-f", FOLDER / "worker.yaml", "--config", CONFIG), CLUSTER),
+        (("simulate", FOLDER / "order.yaml", "--compare", "volcano,unordered,numa-aware"), None),
+    ],
+)
+def test_the_guide_shows_what_the_commands_say(
+    bayplan: Bayplan, arguments: tuple[str | Path, ...], cluster: Path | None
+) -> None:
+    """Lines may be left out in the guide."""
+    result = bayplan(*arguments, cluster=cluster)
+    blocks = [rest.partition("```")[0].splitlines() for rest in GUIDE.split("```text\n")[1:]]
+    (block,) = (lines for lines in blocks if lines[0] == result.answer)
+    assert [line for line in block if line not in result.out.splitlines()] == []
+
+
+@pytest.mark.parametrize(
+    "scenario, scheduler, row, words",
+    [
+        ("issues/5500.yaml", "numa-aware", "all pods started after", "all 80 pods have started after {}, as with"),
+        ("issues/5500.yaml", "upstream", "all pods started after", "`upstream` needs {},"),
+        ("issues/5500.yaml", "volcano", "all pods started after", "`volcano` {} |"),
+        ("training.yaml", "blind", "refused by a kubelet", "{} refusals by kubelets under `blind`"),
+        ("training.yaml", "volcano", "refused by a kubelet", "{} under `volcano`"),
+    ],
+)
+def test_the_guides_figures_are_those_of_the_simulator(
+    bayplan: Bayplan, scenario: str, scheduler: str, row: str, words: str
+) -> None:
+    said = bayplan("simulate", FOLDER / scenario, "--compare", scheduler, cluster=None).out
+    (figure,) = (line.removeprefix(f"  {row}").strip() for line in said.splitlines() if line.startswith(f"  {row}"))
+    assert words.format(figure) in GUIDE
