@@ -242,7 +242,7 @@ class _Search:
             if preferred is None or level >= preferred:
                 counts = self._filled(number, slots[first:end], pods, first, end)
             else:
-                counts = self._in_touched_domains_first(slots, first, end, pods, used)
+                counts = in_touched_domains_first(problem, slots, first, end, pods, used)
             slots[first:end] -= counts
             spots = placed[number][self.shape] = Spots.of(counts, first)
             if preferred is not None:
@@ -263,24 +263,24 @@ class _Search:
             number = self.problem.parts[number].parent
         return number
 
-    def _in_touched_domains_first(
-        self, slots: Counts, first: int, end: int, pods: int, used: NDArray[np.bool_]
-    ) -> Counts:
-        """Fill preferred domains that the gang uses anyway; only then others, as few as possible."""
-        problem, tree = self.problem, self.problem.tree
-        preferred = problem.parts[0].preferred
-        assert preferred is not None
-        here = np.zeros_like(slots)
-        here[first:end] = slots[first:end]
-        counts = np.zeros_like(slots)
-        inside = np.where(used[tree.domain_at[preferred]], here, 0)
-        share = min(pods, int(inside.sum()))
-        for wanted, room in ((share, inside), (pods - share, here)):
-            if wanted:
-                found = place_equal(tree, room - counts if room is here else room, Wish(wanted, preferred=preferred))
-                assert found.counts is not None
-                counts += found.counts
-        return counts[first:end]
+
+def in_touched_domains_first(
+    problem: Problem, slots: Counts, first: int, end: int, pods: int, used: NDArray[np.bool_]
+) -> Counts:
+    """Pods between two positions in preferred domains that the gang uses anyway; only then in others, as few as possible."""
+    tree, preferred = problem.tree, problem.parts[0].preferred
+    assert preferred is not None
+    here = np.zeros_like(slots)
+    here[first:end] = slots[first:end]
+    counts = np.zeros_like(slots)
+    inside = np.where(used[tree.domain_at[preferred]], here, 0)
+    share = min(pods, int(inside.sum()))
+    for wanted, room in ((share, inside), (pods - share, here)):
+        if wanted:
+            found = place_equal(tree, room - counts if room is here else room, Wish(wanted, preferred=preferred))
+            assert found.counts is not None
+            counts += found.counts
+    return counts[first:end]
 
 
 def _digest(arrays: list[Counts]) -> bytes:

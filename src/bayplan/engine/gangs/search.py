@@ -3,6 +3,7 @@
 1. *Bounds.* Too few slots in sum, or no required domain that holds enough: a proof, and the sentence that users read.
 2. *Equal pods, one constraint* (`equal_pods.py`): arithmetic, always exact.
 3. *Groups of equal pods* (`packing.py`): a depth-first search; exact about whether, and optimal if it meets the bound on domains.
+   *Pods of different shapes* (`best_fit.py`): greedily; optimal if it meets the bound.
 4. *The rest* (`program.py`): HiGHS, within a time limit, on parts of the cluster (`narrowed.py`) if the whole is too large.
 
 Groups are then brought closer together where that costs nothing, and equal ones get their places in the order of ranks (`exchange.py`).
@@ -19,6 +20,7 @@ from math import gcd
 import numpy as np
 
 from bayplan.engine.gangs import narrowed, program
+from bayplan.engine.gangs.best_fit import best_fit
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.exchange import in_order_of_ranks
@@ -36,6 +38,9 @@ from bayplan.engine.gangs.problem import (
     wished_domains,
 )
 from bayplan.engine.gangs.slices import Layer
+
+# How a quick answer was found, by whether all pods have one shape.
+HOW = {True: "groups packed", False: "groups placed by best fit"}
 
 
 def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = program.SECONDS) -> Solution:
@@ -58,15 +63,15 @@ def _of_groups(problem: Problem, seconds: float) -> Solution:
     first = problem.objective[0]
     if first is Goal.CLOSEST:
         return _closest(problem, seconds)
-    solution = _brought_closer(problem, _in_few_domains(problem, seconds), seconds / 4)
+    solution = _brought_closer(problem, _in_few_domains(problem, seconds))
     if first is Goal.LEAST_LEFTOVER and solution.found:
         bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
     return solution
 
 
-def _brought_closer(problem: Problem, known: Solution, seconds: float) -> Solution:
-    """The same number of preferred domains inside a narrower domain, if the search finds them there. What is proven stays proven."""
+def _brought_closer(problem: Problem, known: Solution) -> Solution:
+    """The same number of preferred domains inside a narrower domain, if they are found there quickly. What is proven stays proven."""
     if not known.found:
         return known
     spanned, domains = _spanned(problem, known), wished_domains(problem, known)
@@ -74,7 +79,7 @@ def _brought_closer(problem: Problem, known: Solution, seconds: float) -> Soluti
         if level <= spanned:
             break
         for each in inside:
-            closer = infeasible("") if _shortage(each) else _in_few_domains(each, seconds / narrowed.MOST_DOMAINS)
+            closer = infeasible("") if _shortage(each) else _quickly(each)
             if closer.found and wished_domains(problem, closer) <= domains:
                 return replace(known, placed=closer.placed)
     return known
@@ -113,22 +118,29 @@ def _in_few_domains(problem: Problem, seconds: float) -> Solution:
     """The search for a place in as few preferred domains as possible."""
     one_shape = len(problem.shapes) == 1
     least = _fewest_domains(problem)
-    packed = pack(problem) if one_shape else None
-    if packed is not None and packed.status is Status.INFEASIBLE:
-        return packed
-    if packed is not None and packed.found and wished_domains(problem, packed) == least:
-        return replace(packed, status=Status.OPTIMAL, bound=_bound_text("groups packed", least))
+    quick = _quickly(problem)
+    if quick.status is Status.INFEASIBLE:
+        return quick
+    if quick.found and wished_domains(problem, quick) == least:
+        return replace(quick, status=Status.OPTIMAL, bound=_bound_text(HOW[one_shape], least))
     exact = narrowed.solve(problem, seconds, least)
     if exact.found:
         least = max(least, wished_domains(problem, exact) - exact.gap)
-    if packed is not None and packed.found and _is_better(problem, packed, exact):
-        exact = replace(packed, bound=f"groups packed; {exact.bound}", gap=wished_domains(problem, packed))
+    if quick.found and _is_better(problem, quick, exact):
+        exact = replace(quick, bound=f"{HOW[one_shape]}; {exact.bound}", gap=wished_domains(problem, quick))
     return _judged(problem, exact, least)
 
 
-def _is_better(problem: Problem, packed: Solution, exact: Solution) -> bool:
+def _quickly(problem: Problem) -> Solution:
+    """What can be found without the exact search: by packing, which may prove that there is nothing, or where shapes mix by best fit."""
+    return pack(problem) if len(problem.shapes) == 1 else best_fit(problem)
+
+
+def _is_better(problem: Problem, quick: Solution, exact: Solution) -> bool:
     if exact.found:
-        return wished_domains(problem, packed) < wished_domains(problem, exact)
+        more = wished_domains(problem, quick) - wished_domains(problem, exact)
+        # Equally few domains: only a proven answer has looked at the room left over in them.
+        return more < 0 or (more == 0 and exact.status is not Status.OPTIMAL)
     return exact.status is not Status.INFEASIBLE
 
 
