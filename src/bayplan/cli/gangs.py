@@ -6,7 +6,7 @@ is an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -19,7 +19,7 @@ from bayplan.cli.options import Session
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Distances, Path, Tree, distances_among
-from bayplan.engine.gangs.problem import Status
+from bayplan.engine.gangs.problem import Counts, Status
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
 from bayplan.kube import podgroup_v1alpha1
@@ -31,7 +31,7 @@ from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, gang_named, key_of
 from bayplan.scheduling.dialects.volcano_job import pod_group_of, pods_of
-from bayplan.scheduling.gang import Gang, GangDecision, LevelRoom
+from bayplan.scheduling.gang import Gang, GangDecision
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
@@ -138,20 +138,22 @@ class GangPlacer:
             return _running(session, tree, gang)
         scheduler = self._scheduler(gang)
         classes = _classes(session, gang)
-        before = {each: _rooms(scheduler, tree, each, len(pods)) for each, pods in classes.items()}
+        before = _slots(scheduler, gang, tree, classes)
         waited = waited_for(gang, now.timestamp(), otherwise)
         decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else []
         if taken is None:
             after_all = AFTER_ALL if gang.style == BAYPLAN else IN_STYLE.format(gang.style)
             decision = GangDecision(gang.name, Status.LIMIT_REACHED, after_all)
+        after = _slots(scheduler, gang, tree, classes) if decision.placed else {}
         return GangOutcome(
             decision=decision,
             topology=topology,
             levels=tree.levels,
             nodes=len(session.state.rows),
             shapes=tuple(
-                self._shape(scheduler, tree, decision, each, pods, before[each]) for each, pods in classes.items()
+                self._shape(scheduler, tree, decision, each, pods, before[each], after.get(each))
+                for each, pods in classes.items()
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
             distances=_distances(tree, gang, decision) if decision.seats else None,
@@ -172,13 +174,15 @@ class GangPlacer:
         decision: GangDecision,
         pod: PodClass,
         pods: list[Pod],
-        before: tuple[LevelRoom, ...],
+        before: Counts,
+        after: Counts | None,
     ) -> ShapeView:
         """What there is to say about equal pods: what is left for such pods if the gang was placed, else what is missing."""
         state = self._session.state
-        shape = ShapeView(len(pods), pods[0], pod.request, description(state, pod), before)
-        if decision.placed:
-            return replace(shape, after=_rooms(scheduler, tree, pod, len(pods)))
+        room = rooms_of(tree, before, len(pods))
+        shape = ShapeView(len(pods), pods[0], pod.request, description(state, pod), room, before)
+        if after is not None:
+            return replace(shape, after=rooms_of(tree, after, len(pods)), slots=after)
         if decision.seats:
             return shape
         answer = self._answers.for_class(pod, scheduler.profile)
@@ -220,8 +224,10 @@ def _classes(session: Session, gang: Gang) -> dict[PodClass, list[Pod]]:
     return found
 
 
-def _rooms(scheduler: GangScheduler, tree: Tree, pod: PodClass, pods: int) -> tuple[LevelRoom, ...]:
-    return rooms_of(tree, scheduler.slots(pod, tree, ALL_SLOTS), pods)
+def _slots(scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Iterable[PodClass]) -> dict[PodClass, Counts]:
+    """By position in the tree how many pods of each class fit now, as far as neighbours and fellows let them."""
+    relations = scheduler.relations(gang)
+    return {pod: relations.limit(pod, tree, scheduler.slots(pod, tree, ALL_SLOTS)) for pod in classes}
 
 
 def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:

@@ -90,7 +90,6 @@ def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
     """The map of a gang's topology with its pods marked; counts are of pods of its most frequent shape, after it was placed."""
     from collections import Counter
 
-    from bayplan.cli.shapes import slots_for
     from bayplan.explain.gang_text import gang_text
     from bayplan.explain.levels import counted, in_short
     from bayplan.explain.topology_map import default_resources, topology_map
@@ -100,8 +99,8 @@ def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
     if not outcome.shapes:
         raise click.ClickException(f"{outcome.name}: no pod of it waits, so there is nothing to place and to draw")
     shape = max(outcome.shapes, key=lambda each: each.pods)
-    pod_class, _, _, slots = slots_for(session, tree, shape.example)
-    drawn = topology_map(session.state, tree, default_resources(session.state, tree), pod_class, slots)
+    pod_class = session.state.classes.of(shape.example)
+    drawn = topology_map(session.state, tree, default_resources(session.state, tree), pod_class, shape.slots)
     return replace(
         drawn,
         marked=Counter(seat.node for seat in outcome.seats),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import PodRequest
 from bayplan.cluster.tree import Distances, Path, Tree
+from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.placement import ContainerZones
 from bayplan.explain.stages import Stage, StageKind, stages_of
 from bayplan.kube.core_v1 import Pod
@@ -27,7 +28,8 @@ IN_THE_TREE = "in the tree"
 class ShapeView:
     """Equal pods of a gang: how many, one of them, what they ask for, and per level the room for such pods.
 
-    `after` is empty if nothing was taken. `causes` and `stages` say which filter took how many nodes.
+    `after` is empty if nothing was taken. `slots` are by position in the tree, as they are now. `causes` and `stages` say which filter took how
+    many nodes.
     """
 
     pods: int
@@ -35,6 +37,7 @@ class ShapeView:
     request: PodRequest
     described: str
     before: tuple[LevelRoom, ...]
+    slots: Counts = field(compare=False)
     after: tuple[LevelRoom, ...] = ()
     causes: tuple[CauseCount, ...] = ()
     stages: tuple[Stage, ...] = ()

@@ -132,6 +132,19 @@ def test_what_was_given_up_is_in_the_first_line(
     assert bayplan("place", "-f", gang_file(tmp_path, *fields), cluster=CLUSTER).answer.endswith(answer)
 
 
+def test_room_is_counted_as_pods_that_want_no_fellow_on_their_node_have_it(bayplan: Bayplan, tmp_path: Path) -> None:
+    alone = "[{labelSelector: {matchLabels: {app: g}}, topologyKey: kubernetes.io/hostname}]"
+    affinity = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {alone}}}}}"
+    file = gang_file(
+        tmp_path, "size: 6", f"required: {RACK}", pod=f"{{spec: {{containers: [{{name: c}}], {affinity}}}}}"
+    )
+    file.write_text(file.read_text().replace("{name: g,", "{name: g, labels: {app: g},"))
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    assert result.answer == "ml/g does not fit: the gang needs 6 slots in one rack, the most there are is 5."
+    assert "  rack         8         0          5  b1/r1" in result.out
+    assert "  node        40         0          1  b1-r1-n1" in result.out
+
+
 def patient_gang(folder: Path) -> Path:
     """`ml/g`: two racks would hold its 16 pods now; it waits for one up to 300 s. The last of its pods was created at 12:01."""
     file = gang_file(folder, "size: 16", f"preferred: {RACK}", "patience: {domains: 1, seconds: 300}")
