@@ -177,11 +177,11 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
         weights["NodeResourcesFit"] = _whole_number(written["binpack"], "binpack.weight", 1, remarks)
         arguments["NodeResourcesFit"] = {"scoringStrategy": {"type": "MostAllocated"}}
     if NUMA_AWARE in written:
-        arguments[NUMA_AWARE] = _numa_aware_arguments(written[NUMA_AWARE], remarks)
+        arguments[NUMA_AWARE] = _numa_aware_arguments(written[NUMA_AWARE])
         if _on(written, NUMA_AWARE, "enablePredicate"):
             filters.append(NUMA_AWARE)
         if _on(written, NUMA_AWARE, "enableNodeOrder"):
-            weights[NUMA_AWARE] = 1
+            weights[NUMA_AWARE] = _whole_number(written[NUMA_AWARE], "weight", 1, remarks)
     plugins: dict[str, FilterPlugin] = {
         name: build_plugin(name, arguments.get(name)) for name in dict.fromkeys((*filters, *weights))
     }
@@ -193,9 +193,9 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
     return Profile(NAME, tuple(plugins[name] for name in filters), scoring)
 
 
-def _numa_aware_arguments(plugin: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
-    """Volcano's `weight`, and bayplan's own two as they are written."""
-    given = {**(plugin.get("arguments") or {}), "weight": _whole_number(plugin, "weight", 1, remarks)}
+def _numa_aware_arguments(plugin: Mapping[str, Any]) -> dict[str, Any]:
+    """Bayplan's own, as they are written. Volcano's `weight` becomes that of the profile, which comes to the same."""
+    given = {key: value for key, value in (plugin.get("arguments") or {}).items() if key != "weight"}
     try:
         read_numa_aware_arguments(given)
     except ArgumentError as error:

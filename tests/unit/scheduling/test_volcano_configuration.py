@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from bayplan.plugins.volcano_numa_aware import NumaAware
 from bayplan.scheduling.configuration import Configuration, ConfigurationError, configuration_of
 
 # As the user guide of the numa-aware plugin has it, beside Volcano's own default.
@@ -57,10 +56,8 @@ def test_the_guides_file() -> None:
         "InterPodAffinity": 2,
         "TaintToleration": 3,
         "PodTopologySpread": 2,
-        "numa-aware": 1,
+        "numa-aware": 10,
     }
-    (numa_aware,) = (plugin for plugin in profile.filters if isinstance(plugin, NumaAware))
-    assert numa_aware.settings.weight == 10
     assert found.remarks == (
         "bayplan has no counterpart for the plugins conformance, drf, overcommit, proportion of Volcano: they have no effect",
     )
@@ -69,7 +66,7 @@ def test_the_guides_file() -> None:
 def test_the_config_map_that_holds_it() -> None:
     text = "actions: allocate\ntiers:\n- plugins:\n  - name: numa-aware\n    arguments:\n      weight: 3\n"
     assert scores(configuration_of({"kind": "ConfigMap", "data": {"volcano-scheduler.conf": text}})) == {
-        "numa-aware": 1
+        "numa-aware": 3
     }
 
 
