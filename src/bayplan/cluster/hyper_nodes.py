@@ -1,8 +1,8 @@
 """Volcano's HyperNodes as one tree: which of them contains which, what its levels are called, and where nodes stand in it.
 
 In come the objects, in any order; out goes a `Hierarchy`, or an `InvalidObject` with the first thing that prevents them from being a tree: a selector that cannot be read,
-two parents, a cycle, a member whose tier is not smaller. That depends on the HyperNodes alone. A node that stands wrong, in no HyperNode or in two that do not
-contain each other, is left out by itself. `cluster/tree.py` makes a `Tree` of hierarchy and nodes.
+two parents, a cycle, a member whose tier is not smaller. That depends on the HyperNodes alone. A node that stands nowhere, in no HyperNode or in two that do not
+contain each other, is left out by itself; for gangs that take any node if they must, there is a second tree with it. `cluster/tree.py` makes a `Tree` of hierarchy and nodes.
 
 Each tier is a level. There may be gaps: nodes directly in a HyperNode of tier 2, a HyperNode of tier 1 that nothing contains. A node's domain at a tier is the largest
 HyperNode up to that tier that contains it, as in Volcano, where a tier allows all smaller ones; if there is none, the node is a domain by itself.
@@ -24,6 +24,8 @@ from bayplan.kube.topology_levels import HOSTNAME
 
 # The tree's name. No Topology can have it: names of objects are in lower case.
 HYPER_NODES = "HyperNodes"
+# The same tree with the nodes that stand nowhere, each a domain by itself.
+WITH_OTHER_NODES = "HyperNodes and other nodes"
 # Names that would be taken for the level of the nodes themselves.
 TAKEN = (HOSTNAME, "node")
 
@@ -38,7 +40,7 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a node stands: its domain at each tier, the widest first; or what it lacks to stand anywhere."""
+    """Where a node stands: its domain at each tier, the widest first, and what it lacks if it stands alone everywhere."""
 
     path: tuple[str, ...]
     lacks: str = ""
@@ -80,12 +82,10 @@ class Hierarchy:
         direct = self._members.containing(name, node.metadata.labels or {})
         outer = {each for inner in direct for each in self._around[inner][1:]}
         closest = sorted(direct - outer)
-        if not closest:
-            return Standing((), KIND)
-        if len(closest) > 1:
-            return Standing((), f"single {KIND} (in {' and in '.join(closest)})")
-        outwards = self._around[closest[0]]
-        return Standing(tuple(self._domain(name, tier.number, outwards) for tier in self.tiers))
+        outwards = self._around[closest[0]] if len(closest) == 1 else ()
+        lacks = f"single {KIND} (in {' and in '.join(closest)})" if closest else KIND
+        path = tuple(self._domain(name, tier.number, outwards) for tier in self.tiers)
+        return Standing(path, "" if outwards else lacks)
 
     def _domain(self, node: str, tier: int, outwards: Sequence[str]) -> str:
         allowed = [each for each in outwards if self._tier_of[each] <= tier]

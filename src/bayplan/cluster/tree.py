@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.hyper_nodes import HYPER_NODES, Hierarchy
+from bayplan.cluster.hyper_nodes import WITH_OTHER_NODES, Hierarchy
 from bayplan.cluster.labels import ABSENT
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.topology_levels import HOSTNAME
@@ -141,20 +141,18 @@ def build_tree(state: ClusterState, name: str, levels: Sequence[str]) -> Tree:
     return _tree(state, name, labels, coded, rows, outside)
 
 
-def build_hyper_tree(state: ClusterState, hierarchy: Hierarchy) -> Tree:
-    """The tree of HyperNodes over all nodes of a cluster."""
+def build_hyper_tree(state: ClusterState, name: str, hierarchy: Hierarchy) -> Tree:
+    """The tree of HyperNodes over all nodes of a cluster, by its name with those that stand in none of them or without."""
     rows = _all_rows(state)
-    nodes = [node for row in rows if (node := state.nodes[row]) is not None]
-    standings = hierarchy.standings(nodes)
-    stands = np.array([not standing.lacks for standing in standings], dtype=np.bool_)
-    outside = {
-        node.metadata.name: standing.lacks for node, standing in zip(nodes, standings, strict=True) if standing.lacks
-    }
-    rows = rows[stands] if len(rows) else rows
-    paths = [standing.path for standing in standings if not standing.lacks]
-    coded = [_coded(state, rows, [path[level] for path in paths]) for level in range(len(hierarchy.tiers))]
+    standings = hierarchy.standings([node for row in rows if (node := state.nodes[row]) is not None])
+    outside: dict[str, str] = {}
+    if name != WITH_OTHER_NODES:
+        stands = np.array([not standing.lacks for standing in standings], dtype=np.bool_)
+        outside = {state.names[row]: each.lacks for row, each in zip(rows, standings, strict=True) if each.lacks}
+        rows, standings = rows[stands], [standing for standing in standings if not standing.lacks]
     levels = tuple(tier.level for tier in hierarchy.tiers)
-    return replace(_tree(state, HYPER_NODES, levels, coded, rows, outside), by_labels=False)
+    coded = [_coded(state, rows, [standing.path[level] for standing in standings]) for level in range(len(levels))]
+    return replace(_tree(state, name, levels, coded, rows, outside), by_labels=False)
 
 
 def _all_rows(state: ClusterState) -> Index:

@@ -3,7 +3,7 @@
 Most changes of a node are not about labels. So a change only costs a look at the labels of the changed rows; the tree is built again
 (0.6 s at 50,000 nodes) if one of them matters.
 
-HyperNodes make one more tree. It has a name of its own and is no Topology: only who means HyperNodes gets it.
+HyperNodes make one more tree, or two. They have names of their own and are no Topologies: only who means HyperNodes gets them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bayplan.cluster.hyper_nodes import HYPER_NODES, Hierarchy, hierarchy_of
+from bayplan.cluster.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, Hierarchy, hierarchy_of
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree, build_hyper_tree, build_tree
 from bayplan.kube.errors import InvalidObject
@@ -79,6 +79,7 @@ class Trees:
     def _hyper_nodes_changed(self) -> None:
         self._hierarchy = None
         self._built.pop(HYPER_NODES, None)
+        self._built.pop(WITH_OTHER_NODES, None)
 
     @property
     def topologies(self) -> Topologies:
@@ -117,7 +118,7 @@ class Trees:
 
     def get(self, name: str) -> Tree | None:
         """The current tree of a Topology, or of the HyperNodes; None if there is no such one."""
-        if name == HYPER_NODES:
+        if name in (HYPER_NODES, WITH_OTHER_NODES):
             hierarchy = self.topologies.hierarchy
             return None if hierarchy is None else self._current(name, hierarchy)
         levels = self._levels.get(name)
@@ -135,7 +136,7 @@ class Trees:
                 self._built[name] = (log.end, tree, places)
                 return tree
         if isinstance(made_of, Hierarchy):
-            tree = build_hyper_tree(self._state, made_of)
+            tree = build_hyper_tree(self._state, name, made_of)
         else:
             tree = build_tree(self._state, name, made_of)
         places = {row: self._place(made_of, row) for row in self._state.rows.values()}

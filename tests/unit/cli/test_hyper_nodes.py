@@ -78,6 +78,18 @@ def test_other_tiers_have_other_answers(bayplan: Bayplan, tmp_path: Path, old: s
     assert bayplan("place", "-f", changed(JOB, old, new, tmp_path), cluster=NETWORK).answer == answer
 
 
+def test_soft_takes_nodes_beside_the_network_if_it_must(bayplan: Bayplan, tmp_path: Path) -> None:
+    (job,) = yaml.safe_load_all(JOB.read_text())
+    job["spec"] |= {"networkTopology": {"mode": "soft"}, "minAvailable": 8}
+    job["spec"]["tasks"][0]["replicas"] = 8
+    del job["spec"]["tasks"][0]["partitionPolicy"]
+    soft = tmp_path / "soft.yaml"
+    soft.write_text(yaml.safe_dump(job))
+    result = bayplan("place", "-f", soft, cluster=NETWORK)
+    assert result.answer == "ml/llm fits: 3 spines, 5 switches, 8 nodes (optimal)"
+    assert "infer-0" in result.out
+
+
 class TestNoTree:
     TOLD = 'HyperNode spine-1: spec.members[0].selector.exactMatch.name: "switch-1" is a member of spine-0 already: a HyperNode has one parent'
 

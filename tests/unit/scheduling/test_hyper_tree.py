@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bayplan.cluster.hyper_nodes import HYPER_NODES
+from bayplan.cluster.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES
 from bayplan.cluster.label_selectors import Labels
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree
@@ -30,15 +30,15 @@ def switches() -> tuple[Trees, ClusterState]:
     return trees, state
 
 
-def hyper_tree(trees: Trees) -> Tree:
-    tree = trees.get(HYPER_NODES)
+def hyper_tree(trees: Trees, name: str = HYPER_NODES) -> Tree:
+    tree = trees.get(name)
     assert tree is not None
     return tree
 
 
-def domains(trees: Trees) -> dict[str, list[str]]:
+def domains(trees: Trees, name: str = HYPER_NODES) -> dict[str, list[str]]:
     """Nodes in the order of the tree, by the path of the lowest level above them."""
-    tree, found = hyper_tree(trees), dict[str, list[str]]()
+    tree, found = hyper_tree(trees, name), dict[str, list[str]]()
     for path in tree.paths[tree.node_level]:
         found.setdefault("/".join(path[:-1]), []).append(path[-1])
     return found
@@ -51,6 +51,17 @@ def test_nodes_lie_in_the_order_of_their_paths() -> None:
     assert domains(trees) == {"spine/s0": ["n1", "n2", "n10"], "spine/s1": ["n3"]}
     assert [state.names[row] for row in tree.rows] == ["n1", "n2", "n10", "n3"]
     assert tree.outside == {"login": "HyperNode"}
+
+
+def test_those_who_take_any_node_have_a_tree_with_the_others_each_alone() -> None:
+    trees, _ = switches()
+    assert domains(trees, WITH_OTHER_NODES) == {
+        "login alone/login alone": ["login"],
+        "spine/s0": ["n1", "n2", "n10"],
+        "spine/s1": ["n3"],
+    }
+    trees.remove_hyper_node("s1")
+    assert "n3 alone/n3 alone" in domains(trees, WITH_OTHER_NODES)
 
 
 def test_without_hyper_nodes_there_is_no_such_tree() -> None:

@@ -7,7 +7,7 @@ follows its slash.
     levels example.com/zone > example.com/block > example.com/rack > kubernetes.io/hostname
     tiers               3                   2                  1
 
-`hard` requires one domain of the tier and likes the closest; `soft` likes the closest and takes what there is.
+`hard` requires one domain of the tier and likes the closest; `soft` likes the closest and takes what there is, nodes in no HyperNode too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bayplan.cluster.hyper_nodes import HYPER_NODES, Hierarchy, Tier
+from bayplan.cluster.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, Hierarchy, Tier
 from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.volcano_scheduling_v1beta1 import MODES, SOFT, NetworkTopology
 from bayplan.scheduling.dialects.dialect import TOPOLOGY
+from bayplan.scheduling.gang import Group
 from bayplan.scheduling.trees import Topologies
 
 
@@ -43,6 +44,8 @@ class Tiers:
     """
 
     topology: str
+    # The tree for gangs that only like to be close.
+    if_soft: str = ""
     tiers: tuple[Tier, ...] = ()
     named: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
@@ -67,14 +70,21 @@ class Tiers:
 
     @classmethod
     def _of_hyper_nodes(cls, hierarchy: Hierarchy) -> Tiers:
-        return cls(HYPER_NODES, tuple(reversed(hierarchy.tiers)), hierarchy.tier_named)
+        return cls(HYPER_NODES, WITH_OTHER_NODES, tuple(reversed(hierarchy.tiers)), hierarchy.tier_named)
 
     @classmethod
     def _of_levels(cls, topology: str, upwards: list[str]) -> Tiers:
         tiers = tuple(Tier(number, level) for number, level in enumerate(upwards, start=1))
         ends = [level.rpartition("/")[2] for level in upwards]
         named = {end: tier.number for tier, end in zip(tiers, ends, strict=True) if ends.count(end) == 1}
-        return cls(topology, tiers, named | {tier.level: tier.number for tier in tiers})
+        return cls(topology, topology, tiers, named | {tier.level: tier.number for tier in tiers})
+
+    def tree_for(self, whole: Group) -> str:
+        """The tree that a gang is to be placed in; none if it asks for no closeness."""
+        groups = list(whole.every_group())
+        if any(group.required for group in groups):
+            return self.topology
+        return self.if_soft if any(group.preferred for group in groups) else ""
 
     def closeness(self, asked: NetworkTopology | None, at: ObjectPath) -> Closeness:
         """What a `networkTopology` means; raises `InvalidObject` if it cannot be told."""

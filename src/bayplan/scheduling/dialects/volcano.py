@@ -53,8 +53,7 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     if missing and not begun:
         return Incomplete(name, missing)
     whole = _whole(parts, written.spec.min_member, closeness)
-    asks = any(group.required or group.preferred for group in whole.every_group())
-    return Gang(name, whole, tiers.topology if asks else "")
+    return Gang(name, whole, tiers.tree_for(whole))
 
 
 def _check_minima(written: PodGroup, at: ObjectPath) -> None:

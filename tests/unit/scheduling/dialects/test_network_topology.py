@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster.hyper_nodes import HYPER_NODES, hierarchy_of
+from bayplan.cluster.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, hierarchy_of
 from bayplan.kube.volcano_scheduling_v1beta1 import PodGroup
 from bayplan.scheduling.dialects.dialect import TOPOLOGY
 from bayplan.scheduling.dialects.volcano import DIALECT
@@ -49,7 +49,7 @@ def pod_group(asked: dict[str, Any] | None, annotations: dict[str, str] | None =
 def test_tiers_are_those_of_hyper_nodes(asked: dict[str, Any], required: str | None, preferred: str | None) -> None:
     found = gang(DIALECT, pod_group(asked), PODS, HYPER)
     assert (found.whole.required, found.whole.preferred) == (required, preferred)
-    assert found.topology == (HYPER_NODES if required or preferred else "")
+    assert found.topology == (HYPER_NODES if required else WITH_OTHER_NODES if preferred else "")
 
 
 def test_an_annotation_chooses_a_topology_instead() -> None:
