@@ -18,6 +18,7 @@ from tests.kubernetes.workloads import create_all
 Json = dict[str, Any]
 KUBEFLOW = "training.kubeflow.org"
 LWS = "leaderworkerset.sigs.k8s.io"
+JOB_SET = "jobset.sigs.k8s.io"
 
 
 def create_workload(plane: ControlPlane, file: Path, namespace: str, *, name: str = "") -> Json:
@@ -136,6 +137,23 @@ def _stateful_set(plane: ControlPlane, name: str, owner: Json, template: Json) -
     return created
 
 
+def _job_set(plane: ControlPlane, job_set: Json) -> Iterator[Json]:
+    """One Job for each replica, and the pods of those."""
+    name, namespace = job_set["metadata"]["name"], job_set["metadata"]["namespace"]
+    for replicated in job_set["spec"]["replicatedJobs"]:
+        for number in range(replicated["replicas"]):
+            labels = {
+                f"{JOB_SET}/jobset-name": name,
+                f"{JOB_SET}/replicatedjob-name": replicated["name"],
+                f"{JOB_SET}/job-index": str(number),
+            }
+            metadata = {"name": f"{name}-{replicated['name']}-{number}", "namespace": namespace, "labels": labels}
+            body = {"apiVersion": "batch/v1", "kind": "Job", "spec": replicated["template"]["spec"]}
+            (job,) = plane.apply({**body, "metadata": {**metadata, "ownerReferences": [owned_by(job_set)]}})
+            for pod in _job(plane, job):
+                yield {**pod, "metadata": {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **labels}}}
+
+
 def _ray_cluster(_: ControlPlane, cluster: Json) -> Iterator[Json]:
     name, spec = cluster["metadata"]["name"], cluster["spec"]
     head = {"ray.io/cluster": name, "ray.io/node-type": "head", "ray.io/group": "headgroup"}
@@ -184,6 +202,7 @@ _CONTROLLERS: dict[tuple[str, str], Callable[[ControlPlane, Json], Iterator[Json
     ("PyTorchJob", "kubeflow.org"): _pytorch_job,
     ("MPIJob", "kubeflow.org"): _mpi_job,
     ("LeaderWorkerSet", "leaderworkerset.x-k8s.io"): _leader_worker_set,
+    ("JobSet", "jobset.x-k8s.io"): _job_set,
     ("RayCluster", "ray.io"): _ray_cluster,
     ("Job", "batch.volcano.sh"): _volcano_job,
     ("TrainingRun", "example.com"): _training_run,

@@ -80,7 +80,9 @@ def is_told(group: Json) -> bool:
     """Whether both have written into the status: the scheduler and the grouper."""
     status = group.get("status", {})
     conditions = {each["type"]: each["status"] for each in status.get("conditions", [])}
-    return status.get("phase") == "Scheduled" and conditions == {"Grouped": "True", "Scheduled": "True"}
+    return status.get("phase") == "Scheduled" and conditions == dict.fromkeys(
+        ("Grouped", "Scheduled", "Started"), "True"
+    )
 
 
 @pytest.mark.usefixtures("foreign_kinds")
@@ -91,6 +93,7 @@ def is_told(group: Json) -> bool:
         (WORKLOADS / "mpijob.yaml", 1, BLOCK),
         (WORKLOADS / "pytorchjob.yaml", 1, BLOCK),
         (WORKLOADS / "leaderworkerset.yaml", 2, RACK),
+        (WORKLOADS / "jobset.yaml", 1, BLOCK),
         (WORKLOADS / "raycluster.yaml", 1, BLOCK),
         (WORKLOADS / "own-kind.yaml", 1, RACK),
     ],
@@ -130,6 +133,32 @@ def test_segments_share_a_rack_and_ranks_follow_the_indices(
     for segment in (workers[:4], workers[4:]):
         assert len(domains(segment, nodes, RACK)) == 1
         assert len({pod["metadata"]["annotations"]["bayplan.io/segment"] for pod in segment}) == 1
+
+
+@pytest.mark.usefixtures("foreign_kinds", "nodes")
+def test_workers_of_a_job_set_do_not_wait_for_a_driver_that_has_ended(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """Played: the driver has done its work, and all workers were lost and come again."""
+    jobs, pods = f"/apis/batch/v1/namespaces/{namespace}/jobs", f"/api/v1/namespaces/{namespace}/pods"
+    with running_scheduler(control_plane):
+        job_set = create_workload(control_plane, WORKLOADS / "jobset.yaml", namespace)
+        driver, *workers = play_controller(control_plane, job_set)
+        wait_until_placed(control_plane, namespace, 9)
+        control_plane.api.patch(f"{pods}/{driver['metadata']['name']}/status", {"status": {"phase": "Succeeded"}})
+        control_plane.api.patch(f"{jobs}/tune-driver-0/status", {"status": {"succeeded": 1}})
+        for pod in workers:
+            control_plane.api.delete(f"{pods}/{pod['metadata']['name']}")
+        create_all(control_plane.kubeconfig, workers)
+        again = {pod["metadata"]["name"] for pod in workers}
+        wait_until(
+            lambda: all(
+                pod["spec"].get("nodeName")
+                for pod in pods_in(control_plane, namespace)
+                if pod["metadata"]["name"] in again
+            ),
+            "the workers have nodes again",
+        )
 
 
 @pytest.mark.usefixtures("foreign_kinds")
