@@ -75,7 +75,6 @@ def agent_gc(
     Stale ones get the annotation bayplan.io/stale-since, and lose it once they are renewed. Ctrl-C or SIGTERM ends it.
     """
     from bayplan.kube.access import find_access
-    from bayplan.kube.client import ApiError, Unreachable
     from bayplan.kube.credentials import AccessError
     from bayplan.services.edges.health import AddressError
     from bayplan.services.edges.logs import set_up_logs
@@ -92,16 +91,20 @@ def agent_gc(
             asyncio.run(_once(access, patience, list_size))
         else:
             asyncio.run(_always(access, interval, patience, list_size, address))
-    except (AccessError, AddressError, ApiError, Unreachable) as error:
+    except (AccessError, AddressError) as error:
         raise click.ClickException(str(error)) from None
 
 
 async def _once(access: Access, stale_after: float, page: int) -> None:
-    from bayplan.kube.client import KubeClient
-    from bayplan.services.agent.gc import Collector
+    from bayplan.kube.client import ApiError, KubeClient, Unreachable
+    from bayplan.services.agent.gc import Collector, what_is_wrong
 
-    async with KubeClient(access, connections=2) as client:
-        done = await Collector(client, stale_after=stale_after, page=page).round()
+    try:
+        async with KubeClient(access, connections=2) as client:
+            done = await Collector(client, stale_after=stale_after, page=page).round()
+    except (ApiError, Unreachable) as error:
+        _, sentence = what_is_wrong(error)
+        raise click.ClickException(sentence) from None
     told = {"deleted": done.deleted, "marked as stale": done.marked, "fresh again": done.unmarked}
     for what, names in told.items():
         for name in names:
@@ -114,11 +117,20 @@ async def _always(access: Access, interval: float, stale_after: float, page: int
     from bayplan.kube.client import KubeClient
     from bayplan.services.agent.gc import Collector
     from bayplan.services.agent.metrics import CollectorMetrics
+    from bayplan.services.agent.troubles import Troubles
     from bayplan.services.edges.health import serve_health
     from bayplan.services.edges.signals import until_a_signal
 
-    metrics = CollectorMetrics()
+    troubles = Troubles()
+    metrics = CollectorMetrics(troubles)
     async with KubeClient(access, connections=2) as client:
-        collector = Collector(client, interval=interval, stale_after=stale_after, page=page, on_round=metrics.round)
+        collector = Collector(
+            client,
+            interval=interval,
+            stale_after=stale_after,
+            page=page,
+            on_round=metrics.round,
+            troubles=troubles,
+        )
         async with serve_health(address, live={}, ready={"rounds": lambda: collector.problem}, metrics=metrics.text):
             await until_a_signal(collector.run())

@@ -7,6 +7,8 @@ asked for once more by name, and the delete holds only for the very object that 
 A report is stale if its moment (`bayplan.io/made-at`) is longer ago than several heartbeats: the agent or its kubelet is in trouble. It keeps its
 amounts, which are the best that is known, and gets the annotation `bayplan.io/stale-since`; once it is fresh again the annotation goes. Reports without
 a moment (other agents write none) are never called stale: nobody can tell.
+
+What keeps it from its rounds is told once (`troubles.py`) and tried again with the next one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 from bayplan.kube.topology_v1alpha2 import Attribute
 from bayplan.kube.watch import Changes, follow
 from bayplan.services.agent.heads import NODE_HEADS
+from bayplan.services.agent.publisher import INSTALL
+from bayplan.services.agent.troubles import Troubles
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +38,7 @@ STALE_SINCE = "bayplan.io/stale-since"
 FIELD_MANAGER = "bayplan-agent-gc"
 INTERVAL = 600.0
 STALE_AFTER = 900.0
+ROUND, WRITES = "round", "writes"  # kinds of trouble
 GRACE = 30.0  # seconds after a node went in which it may be registered anew
 
 
@@ -113,6 +118,7 @@ class Collector:
         page: int = 200,
         now: Callable[[], float] = time.time,
         on_round: Callable[[Round], None] = lambda _: None,
+        troubles: Troubles | None = None,
     ) -> None:
         self._client = client
         self._interval = interval
@@ -121,7 +127,15 @@ class Collector:
         self._page = page
         self._now = now
         self._on_round = on_round
-        self.problem: str | None = "no round has been made yet"
+        self._troubles = troubles or Troubles()
+        self._has_made_a_round = False
+
+    @property
+    def problem(self) -> str | None:
+        """Why it does not do its work; None if it does."""
+        if self._troubles.current:
+            return "; ".join(trouble.message for trouble in self._troubles.current.values())
+        return None if self._has_made_a_round else "no round has been made yet"
 
     async def run(self) -> None:
         """Rounds for ever, at once and then every interval; the report of a node that goes is looked after soon."""
@@ -149,16 +163,17 @@ class Collector:
         try:
             done = await self.round()
         except (ApiError, Unreachable) as error:
-            if self.problem != str(error):
-                logger.warning("no round: %s", error)
-            self.problem = str(error)
+            self._troubles.note(ROUND, *what_is_wrong(error))
             return
-        self.problem = "; ".join(done.failures) or None
+        self._has_made_a_round = True
+        self._troubles.over(ROUND)
         facts = {"deleted": list(done.deleted), "stale": list(done.marked), "fresh_again": list(done.unmarked)}
         if any(facts.values()):
             logger.info("a round", extra={name: ",".join(names) for name, names in facts.items() if names})
-        for failure in done.failures:
-            logger.warning(failure)
+        if done.failures:
+            self._troubles.note(WRITES, "refused", "; ".join(done.failures))
+        else:
+            self._troubles.over(WRITES)
 
     async def _follow_nodes(self, group: asyncio.TaskGroup) -> None:
         async for news in follow(self._client, NODE_HEADS):
@@ -230,3 +245,17 @@ def _report(head: _ReportHead) -> Report:
         made_at = None
     metadata = head.metadata
     return Report(metadata.name, metadata.uid, made_at, STALE_SINCE in (metadata.annotations or {}))
+
+
+def what_is_wrong(error: ApiError | Unreachable) -> tuple[str, str]:
+    """Cause and sentence for a round that could not be made."""
+    if isinstance(error, Unreachable):
+        return "unreachable", f"the API server does not answer: {error}"
+    match error.status:
+        case 403:
+            return "forbidden", f"the collector may not read nodes or reports (deploy/agent/gc-role.yaml): {error}"
+        case 404:
+            group, _, _ = REPORTS.api_version.partition("/")
+            return "kind-missing", f"the API server does not know {REPORTS.kind}: {INSTALL[group]}"
+        case _:
+            return "error", f"the API server does not tell nodes or reports: {error}"

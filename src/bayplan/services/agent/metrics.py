@@ -25,7 +25,7 @@ class AgentMetrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # twice the series, for nobody
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self._standing = _Standing(troubles, clock)
+        self._standing = _Standing("bayplan_agent", troubles, clock)
         registry.register(self._standing)
         Gauge("bayplan_agent_build_info", "Always 1; the version is a label.", ["version"], registry=registry).labels(
             bayplan.__version__
@@ -88,10 +88,11 @@ class AgentMetrics:
 class CollectorMetrics:
     """What `bayplan agent-gc` counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, troubles: Troubles) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        registry.register(_Standing("bayplan_agent_gc", troubles))
         self._deleted = Counter(
             "bayplan_agent_gc_reports_deleted_total", "Reports of nodes that are gone.", registry=registry
         )
@@ -117,27 +118,28 @@ class CollectorMetrics:
 class _Standing:
     """What is looked up when somebody asks: troubles, and the age of the last report."""
 
-    def __init__(self, troubles: Troubles, clock: Callable[[], float]) -> None:
+    def __init__(self, prefix: str, troubles: Troubles, clock: Callable[[], float] = time.monotonic) -> None:
+        self._prefix = prefix
         self._troubles = troubles
         self._clock = clock
         self.written_at: float | None = None
 
     def collect(self) -> Iterable[Metric]:
         now = GaugeMetricFamily(
-            "bayplan_agent_trouble", "How many things of a kind are wrong right now.", labels=["kind"]
+            f"{self._prefix}_trouble", "How many things of a kind are wrong right now.", labels=["kind"]
         )
         for kind, number in self._troubles.numbers().items():
             now.add_metric([kind], number)
         yield now
         so_far = CounterMetricFamily(
-            "bayplan_agent_troubles", "How often something was wrong, by kind and cause.", labels=["kind", "cause"]
+            f"{self._prefix}_troubles", "How often something was wrong, by kind and cause.", labels=["kind", "cause"]
         )
         for (kind, cause), times in self._troubles.counts.items():
             so_far.add_metric([kind, cause], times)
         yield so_far
         if self.written_at is not None:
             yield GaugeMetricFamily(
-                "bayplan_agent_report_age_seconds",
+                f"{self._prefix}_report_age_seconds",
                 "Since the API server last took a report.",
                 value=self._clock() - self.written_at,
             )

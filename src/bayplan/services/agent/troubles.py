@@ -65,13 +65,16 @@ class Troubles:
             logger.info("works again", extra={"trouble": kind, "after_seconds": seconds})
 
     def hold(self, kind: str, messages: Iterable[str]) -> None:
-        """These are all things of one kind that are odd now; what is not among them any more is forgotten."""
+        """These are all things of one kind that are odd now; what is not among them any more is over."""
         now = tuple(dict.fromkeys(messages))
         before = self._held.get(kind, ())
         for message in now:
             if message not in before:
                 self.counts[kind, kind] += 1
                 logger.warning(message, extra={"trouble": kind})
+        for message in before:
+            if message not in now:
+                logger.info("not so any more: %s", message, extra={"trouble": kind})
         self._held[kind] = now
 
     def numbers(self) -> dict[str, int]:

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 
 from bayplan.services.agent.gc import Collector, Report, plan
-from tests.scripted_api_server import Asked, ScriptedServer, asynchronous, listing, refusal, says
+from bayplan.services.agent.metrics import CollectorMetrics
+from bayplan.services.agent.troubles import Troubles
+from tests.scripted_api_server import (
+    Answer,
+    Asked,
+    ScriptedServer,
+    asynchronous,
+    drops,
+    listing,
+    refusal,
+    says,
+    says_text,
+)
 
 NOW = 10_000.0
 REPORTS = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
@@ -80,3 +95,51 @@ async def test_one_failure_does_not_keep_the_others_from_being_deleted() -> None
     assert done.deleted == ("c",)
     assert len(done.failures) == 1
     assert "Forbidden" in done.failures[0]
+
+
+@pytest.mark.parametrize(
+    "answer, cause, told",
+    [
+        (
+            says_text("404 page not found", 404),
+            "kind-missing",
+            "the API server does not know NodeResourceTopology: install",
+        ),
+        (
+            refusal(403, "Forbidden"),
+            "forbidden",
+            "the collector may not read nodes or reports (deploy/agent/gc-role.yaml)",
+        ),
+        (refusal(400, "BadRequest"), "error", "the API server does not tell nodes or reports: "),
+        (drops(), "unreachable", "the API server does not answer: "),
+    ],
+    ids=["kind missing", "forbidden", "error", "away"],
+)
+def test_what_keeps_it_from_its_rounds_is_said_once_and_outlived(
+    answer: Answer, cause: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    troubles = Troubles()
+    metrics = CollectorMetrics(troubles)
+
+    @asynchronous
+    async def story() -> None:
+        async with ScriptedServer() as server, server.client() as client:
+            server.answers("GET", NODES, listing([]))
+            server.answers("GET", REPORTS, answer)
+            collector = Collector(client, interval=0.01, troubles=troubles)
+            running = asyncio.create_task(collector.run())
+            await until(lambda: troubles.counts["round", cause] >= 2)
+            assert told in str(collector.problem)
+            assert 'bayplan_agent_gc_trouble{kind="round"} 1.0' in metrics.text().decode()
+            server.answers("GET", REPORTS, listing([]))
+            await until(lambda: collector.problem is None)
+            running.cancel()
+
+    story()
+    assert caplog.text.count(told) == 1
+    assert 'bayplan_agent_gc_trouble{kind="round"} 0.0' in metrics.text().decode()
+
+
+async def until(so: Callable[[], bool]) -> None:
+    while not so():  # noqa: ASYNC110 - the server has no event for it
+        await asyncio.sleep(0.01)

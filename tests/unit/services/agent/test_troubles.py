@@ -38,3 +38,17 @@ def test_what_comes_back_after_it_was_over_is_said_again(caplog: pytest.LogCaptu
     troubles.over("api")
     troubles.note("api", *REFUSED)
     assert [each.getMessage() for each in caplog.records] == [REFUSED[1], "works again", REFUSED[1]]
+
+
+def test_of_many_things_each_is_said_once_and_once_more_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "bayplan")
+    troubles = Troubles()
+    for held in (["a is odd"], ["a is odd", "b is odd"], ["b is odd"], []):
+        troubles.hold("input", held)
+    assert [each.getMessage() for each in caplog.records] == [
+        "a is odd",
+        "b is odd",
+        "not so any more: a is odd",
+        "not so any more: b is odd",
+    ]
+    assert troubles.numbers() == {"input": 0}
