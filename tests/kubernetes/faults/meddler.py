@@ -219,7 +219,7 @@ class Meddler:
 def _kind_of(request: web.Request, body: bytes) -> Kind:
     if request.method == "POST" and request.path.endswith("/binding"):
         return Kind.BIND
-    if request.method == "PATCH" and "/podgroups/" in request.path and b'"Scheduled"' in body:
+    if request.method == "PATCH" and "/podgroups/" in request.path and b'"Started"' in body:
         return Kind.WHOLE
     return Kind.WATCH if request.query.get("watch") == "true" else Kind.OTHER
 

@@ -7,6 +7,7 @@ stands in annotations of their template, which Kueue's users also put on Jobs an
     podset-unconstrained-topology                           nothing
     podset-slice-required-topology, podset-slice-size       segments; or up to three layers of them as JSON
     podset-group-name                                       pod sets that share a domain: a leader and its workers
+    pod-index-offset                                        the index of the first pod
 
 Pods that Kueue itself admits and assigns to domains come without gates and with node selectors; those hold as for any pod.
 """
@@ -40,6 +41,8 @@ SLICE_LEVEL = PREFIX + "podset-slice-required-topology"
 SLICE_SIZE = PREFIX + "podset-slice-size"
 SLICE_LAYERS = PREFIX + "podset-slice-required-topology-constraints"
 SHARED_DOMAIN = PREFIX + "podset-group-name"
+# The index that the first pod of a pod set has, where that is not 0: a launcher that works too may be before them.
+INDEX_OFFSET = PREFIX + "pod-index-offset"
 MOST_LAYERS = 3
 
 

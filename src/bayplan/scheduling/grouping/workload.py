@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bayplan.scheduling.dialects.kueue import INDEX_OFFSET
 from bayplan.scheduling.gang_reader import MOST_PODS
 from bayplan.scheduling.grouping.expressions import amount_of, path_of
 from bayplan.scheduling.grouping.grouping import Problem, Refused
@@ -134,8 +135,8 @@ def part_of(workload: Workload, pod: RawObject) -> Part:
 
 
 def index_of(part: Part, pod: RawObject) -> int | None:
-    """A pod's own number in its part; None if no label tells it."""
-    total = 0
+    """A pod's own number in its part; None if no label tells it, or a number before that of the part's first pod."""
+    total = -_first_index(part, pod)
     labels = labels_of(pod)
     if not part.role.rank:
         return None
@@ -144,7 +145,16 @@ def index_of(part: Part, pod: RawObject) -> int | None:
         if not (text.isascii() and text.isdecimal()) or len(text) > 9:
             return None
         total += int(text) * (amount_of(rank.times).value(part.source) or 1)
-    return total
+    return total if total >= 0 else None
+
+
+def _first_index(part: Part, pod: RawObject) -> int:
+    """The index of a part's first pod, as Kueue's annotation on the pod or its template says; raises `Refused` if it says none."""
+    text = annotations_of(pod).get(INDEX_OFFSET) or part.annotations.get(INDEX_OFFSET) or "0"
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        field = f'metadata.annotations["{INDEX_OFFSET}"]'
+        raise Refused(Problem(Reference.of(pod), field, text, "must be a whole number, 0 or more"))
+    return int(text)
 
 
 def _described_by(owners: Sequence[RawObject], rules: Rules) -> tuple[int, Rule]:

@@ -171,6 +171,31 @@ def test_a_rank_of_the_users_own_goes_before_the_controllers_index() -> None:
     assert grouped(member, job(IN_ONE_BLOCK)).labels["bayplan.io/rank"] == "7"
 
 
+OFFSET = "kueue.x-k8s.io/pod-index-offset"
+INDEX = "training.kubeflow.org/replica-index"
+
+
+@pytest.mark.parametrize("on_pod", [False, True], ids=["on the template", "on the pod"])
+def test_an_offset_of_kueues_is_the_index_of_the_first_pod(on_pod: bool) -> None:
+    """An MPIJob whose launcher works too: it has index 0, and the workers begin at 1."""
+    offset = {OFFSET: "1"}
+    segments = {"kai.scheduler/segment-size": "2", "kai.scheduler/segment-topology-required-placement": RACK}
+    template = {"metadata": {"annotations": segments | ({} if on_pod else offset)}}
+    roles = {"Launcher": {"replicas": 1}, "Worker": {"replicas": 5, "template": template}}
+    workload = thing("kubeflow.org/v2beta1", "MPIJob", {"mpiReplicaSpecs": roles, "runLauncherAsWorker": True})
+    labels = {"training.kubeflow.org/job-role": "worker"}
+    outcomes = [grouped(pod(labels | {INDEX: str(index)}, offset if on_pod else {}), workload) for index in range(1, 6)]
+    assert [each.rank for each in outcomes] == [1, 2, 3, 4, 5]
+    assert [each.group for each in outcomes] == [f"worker-{segment}" for segment in (0, 0, 1, 1, 2)]
+
+
+def test_an_offset_that_is_no_number_is_named() -> None:
+    member = pod({"batch.kubernetes.io/job-completion-index": "0"}, {OFFSET: "one"})
+    assert problems(grouped(member, job(IN_ONE_BLOCK))) == [
+        f'Pod ml/train-x: metadata.annotations["{OFFSET}"]: "one" must be a whole number, 0 or more'
+    ]
+
+
 def test_too_many_pods_name_the_fields_that_say_so() -> None:
     assert problems(grouped(pod(), job(IN_ONE_BLOCK, parallelism=200_000, completions=200_000))) == [
         "Job ml/train: spec.parallelism or spec.completions: 200000 pods are too many: must be at most 100000"
