@@ -84,6 +84,8 @@ def refusal_sentence(outcome: GangOutcome) -> str:
 def _refused_line(outcome: GangOutcome, status: str) -> str:
     decision = outcome.decision
     unsure = decision.status is Status.LIMIT_REACHED
+    if decision.style:  # whose sentence says by itself that it has no place
+        return f"{outcome.name} {f'{status}: ' if status else ''}{refusal_sentence(outcome)}."
     return (
         f"{outcome.name} {status or ('may or may not fit' if unsure else 'does not fit')}: {refusal_sentence(outcome)}."
     )
@@ -189,6 +191,8 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
         lines += ["", *room_table(outcome.levels, shape), ""]
     if outcome.decision.status is Status.INFEASIBLE:
         lines.append("Proven: there is no place for it as long as nothing else changes.")
+    elif outcome.decision.style:
+        lines.append("Not proven: in style bayplan there may be a place for it.")
     elif outcome.decision.status is Status.LIMIT_REACHED:
         lines.append("Not proven: bayplan cannot tell whether there is a place for it.")
     return lines

@@ -163,7 +163,7 @@ class GangDecision:
     """Where a gang goes, or why it goes nowhere. Never half of it: either all of the minimum has a seat, or nobody.
 
     `bound` says what the answer rests on, `objective` what it was measured by, if that was bayplan's to choose. `relaxed` are wishes that were given up. `waits` is set while the gang would fit but has
-    patience left for a better place, for so many seconds.
+    patience left for a better place, for so many seconds. `style` is the other system in whose way it was placed, or was not.
     """
 
     gang: str
@@ -178,6 +178,7 @@ class GangDecision:
     patience_left: float = 0.0
     problem: str = ""
     objective: Objective = ()
+    style: str = ""
 
     @property
     def placed(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bayplan.cluster.tree import Tree
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang, Group, Slices
+from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.late_segments import by_segments
 
 MOST_LAYERS = 3
@@ -36,7 +37,9 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if gang.whole.slices and gang.whole.groups:
         return "segments: a gang with groups cannot have segments of its own; make each segment a group"
     for group in groups:
-        wrong = _wrong_sizes(group) or _wrong_levels(group, tree)
+        # Those who come back to others are not cut into segments again; other systems have their own way to make segments whole.
+        come_back = bool(group.running) and gang.style != BAYPLAN
+        wrong = _wrong_sizes(group) or ("" if come_back else _wrong_segments(group)) or _wrong_levels(group, tree)
         if wrong:
             return f"{_prefix(group)}{wrong}"
     if not tree.size and not tree.levels:
@@ -66,6 +69,10 @@ def _wrong_sizes(group: Group) -> str:
         return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
     if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):
         return f"minimumGroups: {group.minimum_groups} is not between 0 and the {len(group.groups)} groups inside"
+    return ""
+
+
+def _wrong_segments(group: Group) -> str:
     unit = next((each.size for each in group.slices if each.required), 1)
     return _wrong_slices(group.slices, len(group.pods)) or (
         f"minimum: {group.minimum} is not a multiple of the segments' size {unit}" if group.least % unit else ""

@@ -133,6 +133,8 @@ def gang_sentence(decision: GangDecision) -> str:
     """Why a gang waits: what its answer rests on, and whether that is proven."""
     if decision.waits:
         return decision.waits
+    if decision.style:
+        return f"the gang {decision.bound}"
     return f"the gang has no place ({decision.status.value}): {decision.bound}"
 
 
