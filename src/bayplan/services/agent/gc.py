@@ -238,13 +238,14 @@ class Collector:
 
 
 def _report(head: _ReportHead) -> Report:
+    metadata = head.metadata
+    annotations = metadata.annotations or {}  # in v1alpha1, which has no attributes, the moment is among these
     attributes = {each.name: each.value for each in head.attributes or ()}
     try:
-        made_at = inventory.read_moment(attributes)
+        made_at = inventory.read_moment({**annotations, **attributes})
     except inventory.NotUnderstood:
         made_at = None
-    metadata = head.metadata
-    return Report(metadata.name, metadata.uid, made_at, STALE_SINCE in (metadata.annotations or {}))
+    return Report(metadata.name, metadata.uid, made_at, STALE_SINCE in annotations)
 
 
 def what_is_wrong(error: ApiError | Unreachable) -> tuple[str, str]:

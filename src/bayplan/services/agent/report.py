@@ -72,7 +72,8 @@ def topology_document(
         return _numatopology(node, account, hardware, setup, made_at)
     document: Document = {"apiVersion": f"{GROUP}/{version.value}", "kind": KIND, "metadata": {"name": node}}
     if version is ReportFormat.V1ALPHA1:
-        # It has no attributes, and wants the word that they replaced.
+        # It has no attributes, and wants the word that they replaced. That the report is fresh must be seen all the same.
+        document["metadata"]["annotations"] = {inventory.MADE_AT: f"{made_at:.6f}"}
         document["topologyPolicies"] = (
             [legacy_policy(setup.settings.policy.text, setup.settings.scope.text)] if setup else []
         )

@@ -55,6 +55,25 @@ def report(name: str) -> dict[str, object]:
     return {"metadata": {"name": name, "uid": f"uid-{name}"}, "zones": []}
 
 
+@pytest.mark.parametrize(
+    "said, stale",
+    [
+        ({"attributes": [{"name": "bayplan.io/made-at", "value": "9000.0"}]}, 1),
+        ({"metadata": {"name": "n1", "annotations": {"bayplan.io/made-at": "9000.0"}}}, 1),  # v1alpha1
+        ({"attributes": [{"name": "bayplan.io/made-at", "value": "yesterday"}]}, 0),
+        ({}, 0),
+    ],
+)
+@asynchronous
+async def test_where_a_report_says_when_it_was_true(said: dict[str, object], stale: int) -> None:
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("GET", NODES, listing(["n1"]))
+        server.answers("GET", REPORTS, listing([{**report("n1"), **said}]))
+        server.answers("PATCH", f"{REPORTS}/n1", says({}))
+        done = await Collector(client, now=lambda: NOW, stale_after=900).round()
+    assert done.stale == stale
+
+
 def deletes(asked: list[Asked]) -> list[Asked]:
     return [each for each in asked if each.method == "DELETE"]
 

@@ -98,9 +98,12 @@ def test_preemption_learns_which_container_is_in_which_zone() -> None:
     assert "attributes" not in written["zones"][0]
 
 
-def test_two_reports_differ_by_what_they_say_and_not_by_when() -> None:
-    assert substance(document(BUSY)) == substance(document(BUSY, made_at=2000.0))
-    assert substance(document(BUSY)) != substance(document())
+@pytest.mark.parametrize("version", ReportFormat)
+def test_two_reports_differ_by_what_they_say_and_not_by_when(version: ReportFormat) -> None:
+    first, later = document(BUSY, version=version), document(BUSY, version=version, made_at=2000.0)
+    assert substance(first) == substance(later)
+    assert first != later  # so that a heartbeat is seen
+    assert substance(first) != substance(document(version=version))
 
 
 def test_v1alpha1_has_one_word_for_policy_and_scope() -> None:
