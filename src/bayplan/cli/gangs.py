@@ -203,16 +203,27 @@ def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcom
 def outcome_of_gang_with(session: Session, pod: Pod, now: datetime) -> GangOutcome:
     """What would become now of the gang that a pod names; its PodGroup may not exist, or it may need none."""
     key = gang_named(pod)
-    written = next((each for each in pod_groups(session.objects) if key_of(each) == key), None)
+    written = _written(session, key)
     if written is not None:
         return outcome_of(session, written, now)
-    roster = GangRoster(lambda: session.trees.topologies)
-    for each in session.objects.pods:
-        roster.set_member(each)
-    gang = roster.gang(key)
-    if isinstance(gang, Incomplete):
-        gang = replace(gang, gang=gang_of_pod(pod))
+    gang, _ = gang_of_key(session, key, session.objects.pods)
     return GangPlacer(session, ClassAnswers(session.state)).place(gang, now, pod.metadata.creation_timestamp)
+
+
+def gang_of_key(session: Session, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, str | None]:
+    """The gang of a key with its members among `pods`, and when its PodGroup was created; that may not exist, or it may need none."""
+    written = _written(session, key)
+    if written is not None:
+        return gang_in(written, pods, session.trees.topologies), written.metadata.creation_timestamp
+    roster = GangRoster(lambda: session.trees.topologies)
+    for pod in pods:
+        roster.set_member(pod)
+    gang = roster.gang(key)
+    return replace(gang, gang=key.rpartition(" ")[2]) if isinstance(gang, Incomplete) else gang, None
+
+
+def _written(session: Session, key: str) -> PodGroup | None:
+    return next((each for each in pod_groups(session.objects) if key_of(each) == key), None)
 
 
 def _classes(session: Session, gang: Gang) -> dict[PodClass, list[Pod]]:

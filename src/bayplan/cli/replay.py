@@ -9,11 +9,10 @@ import click
 
 from bayplan.cli.options import ExampleCommand, Session, profiles_in
 from bayplan.cli.output import print_answer, print_document, working
-from bayplan.cli.snapshot import RANKED
 
 if TYPE_CHECKING:
+    from bayplan.cli.deciding import Work
     from bayplan.explain.snapshot import Recorded
-    from bayplan.kube.core_v1 import Pod
 
 
 @click.command(
@@ -23,23 +22,25 @@ if TYPE_CHECKING:
 @click.argument("snapshot", type=click.Path(path_type=Path), metavar="SNAPSHOT")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 def replay(*, snapshot: Path, output: str) -> int:
-    """Decide again about every pod that waited when SNAPSHOT was written by 'bayplan snapshot'.
+    """Decide again about every gang and pod that waited when SNAPSHOT was written by 'bayplan snapshot'.
 
-    The same version of bayplan decides the same: node, zones, scores, reasons. Another version may not; every difference is named.
+    The same version of bayplan decides the same: seats, node, zones, scores, reasons. Another version may not; every difference is named.
 
     Exit code: 0 all decisions are equal, 1 some differ, 2 the snapshot cannot be used.
     """
-    from bayplan.cli.placing import place_in_turn
-    from bayplan.explain.documents import API_VERSION, outcome_document
+    from bayplan.cli.deciding import decide_all
+    from bayplan.cli.standing import now_or
+    from bayplan.explain.amounts import count
+    from bayplan.explain.documents import API_VERSION
     from bayplan.explain.snapshot import differences
 
     with working("reading the snapshot"):
         session, recorded = _opened(snapshot)
-    pods = _pods_decided_about(session, recorded, snapshot)
-    again: list[dict[str, Any]] = [outcome_document(outcome) for outcome in place_in_turn(session, pods, RANKED)]
+    work = _decided_about(session, recorded, snapshot)
+    again: list[dict[str, Any]] = decide_all(session, work, now_or(recorded.decided_at))
     differing = differences(recorded.decisions, again)
     first = (
-        f"{len(again)} decisions, {f'{len(differing)} differ' if differing else 'all equal'} "
+        f"{count(len(again), 'decision')}, {f'{len(differing)} differ' if differing else 'all equal'} "
         f"(recorded by bayplan {recorded.version})"
     )
     if output == "text":
@@ -83,13 +84,23 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
     return Session(read_objects(snapshot), recorded.configuration, profiles), recorded
 
 
-def _pods_decided_about(session: Session, recorded: Recorded, snapshot: Path) -> list[Pod]:
+def _decided_about(session: Session, recorded: Recorded, snapshot: Path) -> Work:
+    """The gangs and pods of the recorded decisions, in their order: gangs come first."""
+    from bayplan.cli.deciding import Work, work_of
+    from bayplan.cli.gangs import pod_groups
     from bayplan.cluster.state import pod_key
     from bayplan.kube.errors import InvalidObject, ObjectPath
+    from bayplan.scheduling.dialects.table import key_of
 
-    by_name = {pod_key(pod): pod for pod in session.objects.pods}
-    missing = [decision.get("pod") for decision in recorded.decisions if decision.get("pod") not in by_name]
-    if missing:
-        at = ObjectPath(f"file {snapshot}").child("bayplan.decisions")
-        raise InvalidObject(at, f'pod "{missing[0]}" is not among the objects of the snapshot')
-    return [by_name[decision["pod"]] for decision in recorded.decisions]
+    pods = {pod_key(pod): pod for pod in session.objects.pods}
+    known = work_of(session.objects.pods, [key_of(written) for written in pod_groups(session.objects)]).gangs
+    gangs = {key.rpartition(" ")[2]: key for key in known}
+    for kind, there in (("gang", gangs), ("pod", pods)):
+        missing = [each[kind] for each in recorded.decisions if kind in each and each[kind] not in there]
+        if missing:
+            at = ObjectPath(f"file {snapshot}").child("bayplan.decisions")
+            raise InvalidObject(at, f'{kind} "{missing[0]}" is not among the objects of the snapshot')
+    return Work(
+        [gangs[each["gang"]] for each in recorded.decisions if "gang" in each],
+        [pods[each["pod"]] for each in recorded.decisions if "pod" in each],
+    )

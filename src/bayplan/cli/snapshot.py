@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import warn, working
 
-RANKED = 5
+if TYPE_CHECKING:
+    from bayplan.kube.core_v1 import Metadata, Pod
 
 
 @click.command(
@@ -24,8 +26,12 @@ RANKED = 5
     ),
 )
 @cluster_options
-@pods_option(required=False, help_text="File or folder with further pods to decide about. May be given several times.")
+@pods_option(
+    required=False,
+    help_text="File or folder with further pods and PodGroups to decide about. May be given several times.",
+)
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
+@click.option("--now", metavar="TIME", help="Decide as at this RFC 3339 time: for gangs with patience.")
 def snapshot(
     *,
     cluster: tuple[Path, ...],
@@ -33,36 +39,62 @@ def snapshot(
     scheduler_name: str | None,
     files: tuple[Path, ...],
     namespace: str | None,
+    now: str | None,
 ) -> int:
-    """Write a cluster dump, reduced to what decisions are made from, and the decision for every waiting pod.
+    """Write a cluster dump, reduced to what decisions are made from, and the decision for every waiting gang and pod.
 
     The result goes to standard output as gzipped JSON. Environment, commands, images, secrets and annotations that do not concern
     scheduling are left out. It serves as --cluster for every command; 'bayplan replay' decides everything again.
 
     Exit code: 0 written, 2 the input cannot be used.
     """
-    from bayplan.cli.placing import place_in_turn, read_pods
-    from bayplan.cluster.state import pod_key
-    from bayplan.explain.documents import outcome_document
+    from bayplan.cli.deciding import decide_all, has_patience, work_of
+    from bayplan.cli.standing import now_or
     from bayplan.explain.snapshot import record, snapshot_document
 
+    moment = now_or(now).replace(microsecond=0)
     if sys.stdout.isatty():
         raise click.UsageError("the snapshot is compressed: redirect it into a file, such as '> s.json.gz'")
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
     waiting = list(session.state.waiting.values())
-    further = [pod for pod in read_pods(files, namespace) if pod_key(pod) not in session.state.waiting] if files else []
-    session.objects.pods += further
-    decisions = [outcome_document(outcome) for outcome in place_in_turn(session, [*waiting, *further], RANKED)]
-    document = snapshot_document(session.objects, record(decisions, session.configuration, scheduler_name))
-    _write(document)
+    further, planned = _with_files(session, files, namespace) if files else ([], [])
+    work = work_of([*waiting, *further], planned)
+    # A time that no decision depends on would make two snapshots of the same cluster differ.
+    decided_at = moment.isoformat() if has_patience(session, work) else None
+    decisions = decide_all(session, work, moment)
+    recorded = record(decisions, session.configuration, scheduler_name, decided_at)
+    _write(snapshot_document(session.objects, recorded))
     if not decisions:
         warn(["no pod waits in this cluster: the snapshot holds no decision to replay"])
     return 0
 
 
+def _with_files(session: Session, files: tuple[Path, ...], namespace: str | None) -> tuple[list[Pod], list[str]]:
+    """Put what `-f` holds among the objects: the pods that are new, and the gangs, by their keys. One that is there already counts as in `-f`."""
+    import msgspec
+
+    from bayplan.cli.gangs import pod_groups
+    from bayplan.cli.placing import read_work
+    from bayplan.cluster.state import pod_key
+    from bayplan.scheduling.dialects.table import key_of
+
+    def named(metadata: Metadata) -> Metadata:
+        return msgspec.structs.replace(metadata, namespace=metadata.namespace or namespace or "default")
+
+    held, read = session.objects, read_work(files, namespace)
+    further = [pod for pod in read.pods if pod_key(pod) not in session.state.waiting]
+    held.pods += further
+    read.gangs = [msgspec.structs.replace(each, metadata=named(each.metadata)) for each in read.gangs]
+    read.other_gangs = [msgspec.structs.replace(each, metadata=named(each.metadata)) for each in read.other_gangs]
+    planned = [key_of(each) for each in pod_groups(read)]
+    held.gangs = [*(each for each in held.gangs if key_of(each) not in planned), *read.gangs]
+    held.other_gangs = [*(each for each in held.other_gangs if key_of(each) not in planned), *read.other_gangs]
+    return further, planned
+
+
 def _write(document: dict[str, object]) -> None:
     import msgspec
 
-    # A file name or a time in the header would make two snapshots of the same cluster differ.
+    # So would a file name or a time in the header.
     sys.stdout.buffer.write(gzip.compress(msgspec.json.encode(document), mtime=0))

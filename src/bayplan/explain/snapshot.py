@@ -1,7 +1,7 @@
 """A snapshot: a cluster reduced to what decisions are made from, and the decisions that were made.
 
 It is a Kubernetes List, so every command takes it as `--cluster`; beside the objects it holds the scheduler configuration and, for
-each waiting pod, the outcome. Only fields that bayplan reads are written (`kube/core_v1.py`): environment, commands, images, volumes'
+each waiting gang and pod, the outcome. Only fields that bayplan reads are written (`kube/core_v1.py`): environment, commands, images, volumes'
 contents and foreign annotations never get in, so that a snapshot can be handed to somebody else. `replay` decides everything
 again and `differences` says what came out otherwise.
 """
@@ -30,6 +30,7 @@ from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 KEY = "bayplan"
+LONGEST_DIFFERENCE = 300
 # They mean something only where they were taken, and no decision depends on them.
 OF_ONE_CLUSTER = ("uid", "resourceVersion", "ownerReferences")
 # Annotations by which scheduling can be asked for or is recorded; all others may hold anything, even whole manifests.
@@ -68,12 +69,13 @@ _Thing = (
 
 
 class Recorded(msgspec.Struct, frozen=True, rename="camel"):
-    """What a snapshot holds beside the objects."""
+    """What a snapshot holds beside the objects. `decided_at` is there if a decision depends on the moment."""
 
     version: str
     decisions: list[dict[str, Any]]
     configuration: dict[str, Any] | None = None
     scheduler_name: str | None = None
+    decided_at: str | None = None
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
@@ -97,23 +99,30 @@ def recorded_in(document: object) -> Recorded | None:
     return msgspec.convert(document, _Snapshot).bayplan
 
 
-def record(decisions: Sequence[Document], configuration: Any, scheduler_name: str | None) -> Recorded:
+def record(
+    decisions: Sequence[Document], configuration: Any, scheduler_name: str | None, decided_at: str | None
+) -> Recorded:
     """Decisions of this version of bayplan."""
-    return Recorded(__version__, list(decisions), configuration, scheduler_name)
+    return Recorded(__version__, list(decisions), configuration, scheduler_name, decided_at)
 
 
 def differences(first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line for each decision that came out otherwise: the pod, and each field with its value then and now."""
+    """One line for each decision that came out otherwise: the gang or pod, and each field with its value then and now."""
     lines = []
     for then, now in zip(first, again, strict=True):
         changed = [key for key in {**then, **now} if then.get(key) != now.get(key)]
         if changed:
             # The answer is the sentence of all other fields; they are named only where it stays the same.
             told = ["answer"] if "answer" in changed else changed
-            lines.append(
-                f"{now.get('pod')}: " + "; ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in told)
-            )
+            words = [_difference(key, then.get(key), now.get(key)) for key in told]
+            lines.append(f"{now.get('gang') or now.get('pod')}: {'; '.join(words)}")
     return lines
+
+
+def _difference(key: str, then: Any, now: Any) -> str:
+    """Values in full, but for the seats of a whole gang and the like."""
+    words = f"{key} was {then}, is {now}"
+    return words if len(words) <= LONGEST_DIFFERENCE else f"{key} differ"
 
 
 def _object(thing: _Thing) -> Document:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
+from tests.unit.cli.gang_files import CLUSTER, GANGS, gang_file
 
 SECRET = "hunter2"
+RACK = "example.com/rack"
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[bytes]:
@@ -22,14 +24,20 @@ def run(*arguments: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, capture_output=True, check=False)
 
 
+def written_to(folder: Path, *arguments: object) -> Path:
+    """The snapshot that a command writes, as a file."""
+    written = run(*arguments)
+    assert (written.returncode, written.stderr) == (0, b"")
+    file = folder / "s.json.gz"
+    file.write_bytes(written.stdout)
+    return file
+
+
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example cluster and its example pods."""
-    written = run("snapshot", "--cluster", EXAMPLES / "cluster", "-f", EXAMPLES / "pods")
-    assert (written.returncode, written.stderr) == (0, b"")
-    file = tmp_path_factory.mktemp("snapshot") / "s.json.gz"
-    file.write_bytes(written.stdout)
-    return file
+    folder = tmp_path_factory.mktemp("snapshot")
+    return written_to(folder, "snapshot", "--cluster", EXAMPLES / "cluster", "-f", EXAMPLES / "pods")
 
 
 def changed(snapshot: Path, to: Path, change: dict[str, Any]) -> Path:
@@ -43,6 +51,54 @@ def changed(snapshot: Path, to: Path, change: dict[str, Any]) -> Path:
 def test_every_decision_is_made_again_and_equal(bayplan: Bayplan, snapshot: Path) -> None:
     result = bayplan("replay", snapshot, cluster=None)
     assert (result.code, result.out) == (0, "5 decisions, all equal (recorded by bayplan 0.1.0)\n")
+
+
+class TestGangs:
+    def test_a_gang_is_decided_as_a_gang(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        file = written_to(tmp_path, "snapshot", "--cluster", CLUSTER)
+        document = json.loads(bayplan("replay", file, "-o", "json", cluster=None).out)
+        assert document["answer"] == "1 decision, all equal (recorded by bayplan 0.1.0)"
+        assert [item["answer"] for item in document["items"]] == [
+            "ml/finetune does not fit: the gang needs 9 slots in one rack, the most there are is 8."
+        ]
+        assert bayplan("why", "ml/finetune", cluster=file).out == bayplan("why", "ml/finetune", cluster=CLUSTER).out
+
+    def test_gangs_of_files_are_decided_too_each_seeing_what_the_earlier_ones_took(
+        self, bayplan: Bayplan, tmp_path: Path
+    ) -> None:
+        files = ("-f", GANGS / "pretrain.yaml", "-f", EXAMPLES / "dialects" / "kueue-pods.yaml")
+        file = written_to(tmp_path, "snapshot", "--cluster", CLUSTER, *files)
+        document = json.loads(bayplan("replay", file, "-o", "json", cluster=None).out)
+        assert document["differences"] == []
+        fits = {item["gang"]: item["fits"] for item in document["items"]}
+        assert fits["ml/finetune"] is False
+        assert fits["ml/pretrain"] is True
+        assert len(fits) == 3
+
+    def test_one_that_is_wrong_in_itself_is_a_decision_too(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        wrong = gang_file(tmp_path, "size: 2", "required: example.com/rak")
+        file = written_to(tmp_path, "snapshot", "--cluster", CLUSTER, "-f", wrong)
+        document = json.loads(bayplan("replay", file, "-o", "json", cluster=None).out)
+        (answer,) = (item["answer"] for item in document["items"] if item["gang"] == "ml/g")
+        assert answer.startswith('ml/g is not placed: PodGroup ml/g: required: "example.com/rak" is not a level')
+        assert document["differences"] == []
+
+    def test_the_moment_is_recorded_where_a_gang_has_patience(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        patient = gang_file(tmp_path, "size: 16", f"preferred: {RACK}", "patience: {domains: 1, seconds: 300}")
+        patient.write_text(
+            patient.read_text().replace("{name: g,", '{name: g, creationTimestamp: "2026-01-31T12:00:00Z",')
+        )
+        at = ("-f", patient, "--now", "2026-01-31T12:01:00Z")
+        file = written_to(tmp_path, "snapshot", "--cluster", CLUSTER, *at)
+        document = json.loads(bayplan("replay", file, "-o", "json", cluster=None).out)
+        assert [item["patienceLeftSeconds"] for item in document["items"]] == [None, 240.0]
+        assert document["differences"] == []
+
+    def test_one_that_is_not_there_is_named(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        file = tmp_path / "odd.yaml"
+        file.write_text("kind: List\nitems: []\nbayplan: {version: '1', decisions: [{gang: a/b}]}\n")
+        result = bayplan("replay", file, cluster=None)
+        assert (result.code, 'gang "a/b" is not among the objects' in result.err) == (2, True)
 
 
 def test_a_decision_that_comes_out_otherwise_is_named(bayplan: Bayplan, snapshot: Path, tmp_path: Path) -> None:

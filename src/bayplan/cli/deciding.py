@@ -1,0 +1,72 @@
+"""Decide about everything that waits: gangs as gangs, then the pods that stand alone. What `snapshot` records and `replay` does again.
+
+A gang that is wrong in itself is a decision too, and no error: the next one must not suffer from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bayplan.cli.gangs import GangPlacer, gang_of_key, pod_groups
+from bayplan.cli.options import Session
+from bayplan.cli.output import working
+from bayplan.cli.placing import place_in_turn
+from bayplan.engine.gangs.problem import Status
+from bayplan.explain.documents import Document, outcome_document
+from bayplan.explain.gang_document import gang_document
+from bayplan.explain.gang_outcome import GangOutcome
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.dialects.table import gang_named, key_of
+from bayplan.scheduling.gang import GangDecision
+
+RANKED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What there is to decide: gangs by their keys, and pods that stand alone."""
+
+    gangs: Sequence[str]
+    pods: Sequence[Pod]
+
+
+def work_of(pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
+    """The work that pods which wait make; `planned` are gangs beside theirs, whose pods may not exist yet."""
+    named = {key: None for pod in pods if (key := gang_named(pod))}
+    return Work(list(named | dict.fromkeys(planned)), [pod for pod in pods if not gang_named(pod)])
+
+
+def decide_all(session: Session, work: Work, now: datetime) -> list[Document]:
+    """Decide one after another, each seeing what the earlier ones took; as `place -o json` writes it."""
+    answers = ClassAnswers(session.state)
+    placer = GangPlacer(session, answers)
+    members: dict[str, list[Pod]] = {key: [] for key in work.gangs}
+    for pod in session.objects.pods:
+        if (key := gang_named(pod)) in members:
+            members[key].append(pod)
+    with working("placing gangs"):
+        gangs = [_decide(session, placer, key, members[key], now) for key in work.gangs]
+    pods = place_in_turn(session, work.pods, RANKED, answers)
+    return [*map(gang_document, gangs), *map(outcome_document, pods)]
+
+
+def has_patience(session: Session, work: Work) -> bool:
+    """Whether what is decided depends on the moment."""
+    return any(
+        isinstance(written, PodGroup) and written.spec.patience is not None and key_of(written) in work.gangs
+        for written in pod_groups(session.objects)
+    )
+
+
+def _decide(session: Session, placer: GangPlacer, key: str, members: Sequence[Pod], now: datetime) -> GangOutcome:
+    try:
+        gang, created = gang_of_key(session, key, members)
+        return placer.place(gang, now, created)
+    except InvalidObject as error:
+        decision = GangDecision(key.rpartition(" ")[2], Status.INFEASIBLE, str(error), problem=str(error))
+        return GangOutcome(decision, "", (), len(session.state.rows), ())
