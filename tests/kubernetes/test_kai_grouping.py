@@ -37,6 +37,7 @@ NO_RIGHTS = [
     ("list", "priorityclasses", "scheduling.k8s.io"),
     ("create", "priorityclasses", "scheduling.k8s.io"),
     ("get", "queues", "scheduling.run.ai"),
+    ("list", "jobs", "batch"),
     ("get", "configmaps", ""),
 ]
 

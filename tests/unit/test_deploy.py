@@ -135,11 +135,13 @@ class TestKaiGrouping:
         written = the("Kustomization", None, "kai-grouping")["patches"]
         return {each["target"]["name"]: yaml.safe_load(each["patch"]) for each in written}
 
-    def test_the_rule_that_is_patched_is_the_one_for_pod_groups(self) -> None:
+    def test_the_rules_that_are_patched_are_those_that_are_meant(self) -> None:
         """Patches go by numbers; one that has become another rule's would give rights away."""
-        expected, change = self.patches()["bayplan-pod-grouper"]
-        assert the("ClusterRole", "bayplan-pod-grouper")["rules"][1] == expected["value"]
+        groups, change, jobs, remove = self.patches()["bayplan-pod-grouper"]
+        rules = the("ClusterRole", "bayplan-pod-grouper")["rules"]
+        assert [rules[1], rules[4]] == [groups["value"], jobs["value"]]
         assert (change["path"], change["value"]) == ("/rules/1/apiGroups", [group_of(KAI_POD_GROUPS)])
+        assert remove == {"op": "remove", "path": "/rules/4"}
 
     def test_owners_of_every_kind_that_kai_knows_may_be_read_and_nothing_more(self) -> None:
         of_kai = rights("bayplan-kai-kinds", folder="kai-grouping")

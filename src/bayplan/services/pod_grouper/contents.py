@@ -1,7 +1,7 @@
 """Comparing what the grouper says about a PodGroup with what the PodGroup says: pure.
 
 What a gang means is the owner's to say: a field that the grouper leaves out must not be there either. Only how a gang is placed (`STAYS`) and labels are
-for others to add; in KAI's PodGroups the queue, and fields that mean nothing to bayplan.
+for others to add; in KAI's PodGroups the queue, the node pool, and fields that mean nothing to bayplan.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ POD_GROUPER = "bayplan-pod-grouper"
 # Fields that somebody may add to a PodGroup of the grouper's making.
 STAYS = ("domainPlacement", "objective", "patience", "placement", "style")
 STAYS_WITH_KAI = ("queue",)
+NODE_POOL = "kai.scheduler/node-pool"
 GROUPED = "Grouped"
 NOT_SAID = ("", "")
 
@@ -88,18 +89,21 @@ def _taken_away(seen: RawObject, wanted: RawObject) -> RawObject:
 
 
 def keeping(written: AnyPodGroup | None, manifest: RawObject) -> RawObject:
-    """A manifest with what others have decided since: the queue of one of KAI's PodGroups, as KAI's own grouper keeps it."""
+    """A manifest with what others have decided since: queue and node pool of one of KAI's PodGroups, as KAI's own grouper keeps them."""
     if written is None or isinstance(written, PodGroup):
         return manifest
     decided = {field: value for field, value in _without_nothing(written.spec).items() if field in STAYS_WITH_KAI}
-    return {**manifest, "spec": {**manifest["spec"], **decided}}
+    metadata, labels = manifest["metadata"], written.metadata.labels or {}
+    if NODE_POOL in labels:
+        metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), NODE_POOL: labels[NODE_POOL]}}
+    return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], **decided}}
 
 
 def says(written: AnyPodGroup, manifest: RawObject) -> bool:
     """Whether a PodGroup still says what was applied, labels and owner included."""
-    seen = msgspec.to_builtins(written.metadata)
+    seen, wanted = msgspec.to_builtins(written.metadata), keeping(written, manifest)["metadata"]
     return means(written, manifest) and all(
-        contains(seen.get(field) or {}, manifest["metadata"].get(field) or {})
+        contains(seen.get(field) or {}, wanted.get(field) or {})
         for field in ("labels", "annotations", "ownerReferences")
     )
 

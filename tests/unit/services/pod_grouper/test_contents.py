@@ -121,6 +121,15 @@ def test_of_kais_groups_too_all_but_the_queue_is_the_owners_to_say(change: Json,
     assert says(written, OF_KAI) is as_meant
 
 
+def test_a_node_pool_that_somebody_chose_stays() -> None:
+    manifest = {**OF_KAI, "metadata": {"name": "pg-train", "labels": {"kai.scheduler/node-pool": "a", "team": "ml"}}}
+    for label, as_meant in (("kai.scheduler/node-pool", True), ("team", False)):
+        metadata = {"name": "pg-train", "labels": {**manifest["metadata"]["labels"], label: "other"}}
+        written = msgspec.convert({**OF_KAI, "metadata": metadata}, KaiPodGroup)
+        assert says(written, manifest) is as_meant
+        assert (keeping(written, manifest)["metadata"]["labels"][label] == "other") is as_meant
+
+
 def test_a_queue_that_somebody_chose_is_applied_again() -> None:
     """Or the apply that mends something else would take it back."""
     written = msgspec.convert({**OF_KAI, "spec": OF_KAI["spec"] | {"queue": "production", "minMember": 1}}, KaiPodGroup)
