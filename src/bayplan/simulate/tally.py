@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from bayplan.cluster.pod_request import CPU, MEMORY
+from bayplan.cluster.pod_request import CPU, MEMORY, is_memory
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.run import KubeletRefusal, Moment
 from bayplan.simulate.scenario.model import Seconds
@@ -113,7 +113,7 @@ class Tally:
         compared = decided.keys() & held.keys()
         if compared:
             self.zones_decided += 1
-            self.zones_not_as_decided += any(set(decided[name]) != set(held[name]) for name in compared)
+            self.zones_not_as_decided += any(_differ(name, set(decided[name]), set(held[name])) for name in compared)
 
     def mean_share(self, resource: str) -> float:
         """The share in use, averaged over the time that has passed."""
@@ -132,3 +132,8 @@ class Tally:
     def _share(self, resource: str, used: float) -> float:
         capacity = self._capacity[resource]
         return round(used / capacity, 4) if capacity else 0.0
+
+
+def _differ(resource: str, decided: set[int], held: set[int]) -> bool:
+    """Memory over several zones is one block of all of them, of which nobody can say which zone gave how much."""
+    return not decided <= held if is_memory(resource) else decided != held
