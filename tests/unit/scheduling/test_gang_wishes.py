@@ -1,0 +1,89 @@
+"""Segments that a gang would like: as many are kept as have a place together, and what was given up is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bayplan.engine.gangs.problem import Problem, Solution, Status
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.gang import Group, Slices
+from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried
+from bayplan.scheduling.gang_plans import Outcome
+from bayplan.scheduling.gang_wishes import most_wishes, wishes_of, without_wishes
+from tests.helpers import simple_pod
+from tests.unit.engine.gangs.small_trees import racks
+
+ROW, RACK = "example.com/row", "example.com/rack"
+
+
+def pods(number: int) -> tuple[Pod, ...]:
+    return tuple(simple_pod({"cpu": 1}, f"p{index}") for index in range(number))
+
+
+def answering(allows: Callable[[set[str]], bool]) -> Callable[[Group], Tried]:
+    """A search that finds a place for these sets of groups with segments, and for no others."""
+    tree, _ = racks("b1/r1: 1")
+
+    def attempt(part: Group) -> Tried:
+        sliced = {group.name for group in part.every_group() if group.slices}
+        status = Status.OPTIMAL if allows(sliced) else Status.INFEASIBLE
+        outline = Outline(tree.levels, (), (), (), (), "")
+        return Tried(outline, Problem(tree, (), (), *NO_SUMS), Solution(status))
+
+    return attempt
+
+
+def wishing(names: str) -> Group:
+    """A gang of groups of two pods each that would like to be in one rack."""
+    return Group(groups=tuple(Group(name, pods(2), slices=(Slices(2, RACK, required=False),)) for name in names))
+
+
+def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
+    whole, attempt = wishing(names), answering(allows)
+    part = without_wishes(whole)
+    found = most_wishes(part, attempt(part), whole, attempt)
+    return {group.name for group in found.whole.every_group() if group.slices}, found.proven
+
+
+@pytest.mark.parametrize(
+    "together, expected",
+    [
+        (["abc"], "abc"),
+        (["ab", "c"], "ab"),
+        # What the first two could have is less than what the others can.
+        (["a", "bcd"], "bcd"),
+        (["ad", "bd", "cd"], "ad"),
+        # One that cannot be had at all spoils nothing for the others.
+        (["bcd"], "bcd"),
+        ([""], ""),
+    ],
+)
+def test_as_many_wishes_are_kept_as_have_a_place_together(together: list[str], expected: str) -> None:
+    assert kept("abcd", lambda wished: any(wished <= set(each) for each in together)) == (set(expected), True)
+
+
+def test_where_there_are_too_many_choices_nothing_is_called_the_most() -> None:
+    names = "abcdefghijklmnop"
+    # Neighbours in a ring exclude each other: eight are the most, but there are thousands of larger choices.
+    ring = {frozenset(pair) for pair in zip(names, names[1:] + names[0], strict=True)}
+    found, proven = kept(names, lambda wished: not any(pair <= wished for pair in ring))
+    assert (len(found), proven) == (8, False)
+
+
+def test_what_was_given_up_is_said_with_the_group() -> None:
+    layers = (Slices(8, ROW, required=False), Slices(4, RACK, required=False))
+    whole = Group(pods=pods(8), slices=layers, groups=(Group("b", pods(4), slices=layers[1:]),))
+    outcome = Outcome(without_wishes(whole), answering(lambda _: True)(whole))
+    assert outcome.relaxed(whole) == ("segments of 8", "segments of 4", "segments of 4 in group b")
+
+
+def test_a_group_that_is_a_wish_itself_gives_up_its_domain() -> None:
+    waits = Group("segment 1", pods(1), required=RACK, apart="/rack", wished=True)
+    runs = Group("segment 0", running=pods(1), required=RACK, apart="/rack", wished=True)
+    whole = Group(groups=(runs, waits))
+    assert [wish.text for wish in wishes_of(whole)] == ["segment 1"]
+    kept_out, freed = without_wishes(whole).groups
+    assert (kept_out.required, kept_out.apart) == (RACK, "/rack")
+    assert (freed.required, freed.apart) == (None, None)
