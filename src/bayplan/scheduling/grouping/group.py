@@ -137,7 +137,7 @@ def _gang(pod: RawObject, owners: Sequence[RawObject], workload: Workload, workl
         return Grouping(owner=workload.about, problems=asked.problems)
     about = Reference.of(pod)
     part = part_of(workload, pod)
-    index = index_of(part, pod)
+    index = index_of(workload, part, pod)
     place = place_of(workload, asked, part, index, about)
     namespace = about.namespace or workload.about.namespace
     wanted = pod_group(workload, asked, namespace, _which(workload, pod))

@@ -19,7 +19,7 @@ LWS_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 LWS_RANK = [Rank(label=LWS_WORKER_INDEX)]
 
 
-def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None) -> Role:
+def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None, from_one: str = "") -> Role:
     """One entry of `xReplicaSpecs`; pods that have succeeded are not waited for."""
     replicas = f"spec.{specs}.{name}.replicas|1"
     return Role(
@@ -30,10 +30,11 @@ def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None) -> Role
         needs=f"spec.{specs}.{name}",
         template=f"spec.{specs}.{name}.template",
         rank=KUBEFLOW_RANK,
+        from_one=from_one,
     )
 
 
-def _kubeflow(kind: str, specs: str, roles: Sequence[str], staged: Condition | None = None) -> Rule:
+def _kubeflow(kind: str, specs: str, roles: Sequence[str]) -> Rule:
     """A job of Kubeflow's training operator: leaders first, so that they have the lowest ranks."""
     return Rule(
         group="kubeflow.org",
@@ -41,7 +42,6 @@ def _kubeflow(kind: str, specs: str, roles: Sequence[str], staged: Condition | N
         minimum=KUBEFLOW_MINIMUM,
         roles=[_kubeflow_role(specs, name) for name in roles],
         role_label=KUBEFLOW_ROLE,
-        staged=staged,
     )
 
 
@@ -142,10 +142,16 @@ KINDS = (
     _kubeflow("XGBoostJob", "xgbReplicaSpecs", ("Master", "Worker")),
     _kubeflow("PaddleJob", "paddleReplicaSpecs", ("Master", "Worker")),
     _kubeflow("JAXJob", "jaxReplicaSpecs", ("Worker",)),
-    _kubeflow(
-        "MPIJob",
-        "mpiReplicaSpecs",
-        ("Launcher", "Worker"),
+    Rule(
+        group="kubeflow.org",
+        kind="MPIJob",
+        minimum=KUBEFLOW_MINIMUM,
+        roles=[
+            _kubeflow_role("mpiReplicaSpecs", "Launcher"),
+            # A launcher that works too has index 0.
+            _kubeflow_role("mpiReplicaSpecs", "Worker", from_one="spec.runLauncherAsWorker"),
+        ],
+        role_label=KUBEFLOW_ROLE,
         staged=Condition(at="spec.launcherCreationPolicy", value="WaitForWorkersReady"),
     ),
     Rule(

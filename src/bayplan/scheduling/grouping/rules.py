@@ -57,7 +57,7 @@ class Role(_Written, frozen=True):
     With `each`, a list in the object, there is one such group per entry, named by the field `name_at`; all paths are then meant from the entry. A pod
     belongs to the role whose `means` (else its name) is the value of the rule's role label; `*` takes everybody else. `minimum` of the pods
     must start together, but never more than `remaining`: pods that have done their work do not come back. A role exists only if there is
-    something at `needs`, and not where `unless` is true. `segment` is the size of segments for which an annotation names only the level.
+    something at `needs`, and not where `unless` is true. Indexes begin at 1 where `from_one` is true. `segment` is the size of segments for which an annotation names only the level.
     """
 
     name: str = ""
@@ -72,6 +72,7 @@ class Role(_Written, frozen=True):
     segment: Amounts | None = None
     needs: str = ""
     unless: str = ""
+    from_one: str = ""
 
 
 class Condition(_Written, frozen=True):
@@ -212,6 +213,7 @@ def _check_role(role: Role, at: ObjectPath) -> None:
         "template": role.template,
         "needs": role.needs,
         "unless": role.unless,
+        "fromOne": role.from_one,
     }
     for field, path in paths.items():
         _check_path(path, at.child(field))

@@ -134,9 +134,9 @@ def part_of(workload: Workload, pod: RawObject) -> Part:
     )
 
 
-def index_of(part: Part, pod: RawObject) -> int | None:
-    """A pod's own number in its part; None if no label tells it, or a number before that of the part's first pod."""
-    total = -_first_index(part, pod)
+def index_of(workload: Workload, part: Part, pod: RawObject) -> int | None:
+    """A pod's own number, in its part or where ranks are those of the whole in all of it; None if no label tells it, or one before that of the first pod."""
+    total = 0 if workload.rule.ranks_of_whole else -_first_index(part, pod)
     labels = labels_of(pod)
     if not part.role.rank:
         return None
@@ -149,8 +149,10 @@ def index_of(part: Part, pod: RawObject) -> int | None:
 
 
 def _first_index(part: Part, pod: RawObject) -> int:
-    """The index of a part's first pod, as Kueue's annotation on the pod or its template says; raises `Refused` if it says none."""
-    text = annotations_of(pod).get(INDEX_OFFSET) or part.annotations.get(INDEX_OFFSET) or "0"
+    """The index of a part's first pod: as Kueue's annotation on the pod or its template says, else as the rule; raises `Refused` if the annotation says none."""
+    text = annotations_of(pod).get(INDEX_OFFSET) or part.annotations.get(INDEX_OFFSET)
+    if text is None:
+        return int(bool(part.role.from_one) and look_up(part.source, path_of(part.role.from_one)) is True)
     if not (text.isascii() and text.isdecimal()) or len(text) > 9:
         field = f'metadata.annotations["{INDEX_OFFSET}"]'
         raise Refused(Problem(Reference.of(pod), field, text, "must be a whole number, 0 or more"))

@@ -175,18 +175,30 @@ OFFSET = "kueue.x-k8s.io/pod-index-offset"
 INDEX = "training.kubeflow.org/replica-index"
 
 
-@pytest.mark.parametrize("on_pod", [False, True], ids=["on the template", "on the pod"])
-def test_an_offset_of_kueues_is_the_index_of_the_first_pod(on_pod: bool) -> None:
+@pytest.mark.parametrize(
+    "on_template, on_pod",
+    [({}, {}), ({OFFSET: "1"}, {}), ({}, {OFFSET: "1"})],
+    ids=["the field alone", "Kueue's annotation on the template", "Kueue's annotation on the pod"],
+)
+def test_indexes_that_begin_at_one(on_template: dict[str, str], on_pod: dict[str, str]) -> None:
     """An MPIJob whose launcher works too: it has index 0, and the workers begin at 1."""
-    offset = {OFFSET: "1"}
     segments = {"kai.scheduler/segment-size": "2", "kai.scheduler/segment-topology-required-placement": RACK}
-    template = {"metadata": {"annotations": segments | ({} if on_pod else offset)}}
+    template = {"metadata": {"annotations": segments | on_template}}
     roles = {"Launcher": {"replicas": 1}, "Worker": {"replicas": 5, "template": template}}
     workload = thing("kubeflow.org/v2beta1", "MPIJob", {"mpiReplicaSpecs": roles, "runLauncherAsWorker": True})
     labels = {"training.kubeflow.org/job-role": "worker"}
-    outcomes = [grouped(pod(labels | {INDEX: str(index)}, offset if on_pod else {}), workload) for index in range(1, 6)]
+    outcomes = [grouped(pod(labels | {INDEX: str(index)}, on_pod), workload) for index in range(1, 6)]
     assert [each.rank for each in outcomes] == [1, 2, 3, 4, 5]
     assert [each.group for each in outcomes] == [f"worker-{segment}" for segment in (0, 0, 1, 1, 2)]
+
+
+def test_an_offset_of_workers_whose_index_counts_through_leaders_too_changes_nothing() -> None:
+    """Kueue writes one on the workers of a LeaderWorkerSet with a template for leaders."""
+    template = {"leaderTemplate": {}, "workerTemplate": {"metadata": {"annotations": {OFFSET: "1"}}}, "size": 3}
+    workload = thing("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"leaderWorkerTemplate": template})
+    lws = "leaderworkerset.sigs.k8s.io"
+    labels = [{f"{lws}/group-index": "0", f"{lws}/worker-index": str(index)} for index in range(3)]
+    assert [grouped(pod(each, {OFFSET: "1"}), workload).rank for each in labels] == [0, 1, 2]
 
 
 def test_an_offset_that_is_no_number_is_named() -> None:
