@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bayplan.kube.access import Access
     from bayplan.services.agent.pod_resources import PodPattern
     from bayplan.services.agent.report import Document
+    from bayplan.services.agent.scanner import Scan
     from bayplan.services.agent.settings import AgentSettings
 
 # In a container the node's folders are usually mounted beside its own.
@@ -324,8 +325,16 @@ async def _print_once(settings: AgentSettings, access: Access | None, output: st
     from bayplan.services.agent.run import look_once
 
     scan = await look_once(settings, access)
-    warn(scan.problems)
+    _warn_of_oddities(scan, settings)
     print_document(scan.document, output)
+
+
+def _warn_of_oddities(scan: Scan, settings: AgentSettings) -> None:
+    from bayplan.services.agent.scanner import WITHOUT_SOCKET
+
+    warn(scan.problems)
+    if scan.without_socket and not settings.no_kubelet:
+        warn([WITHOUT_SOCKET])
 
 
 async def _print_always(settings: AgentSettings, access: Access | None, output: str) -> None:
@@ -375,6 +384,6 @@ def _publish(settings: AgentSettings, given: dict[str, Any], *, oneshot: bool) -
         raise click.UsageError(f"--health-address: {error}") from None
     access = _access(given)
     if oneshot:
-        asyncio.run(publish_once(access, settings))
+        _warn_of_oddities(asyncio.run(publish_once(access, settings)), settings)
     else:
         asyncio.run(run_agent(access, settings, HealthSettings(address)))

@@ -75,6 +75,20 @@ def test_whoever_wants_no_pods_is_told_nothing(bayplan: Bayplan, virtual: Virtua
 @pytest.mark.parametrize(
     "asked, message",
     [
+        ("--podresources-socket=", "there is no podresources socket: CPUs and memory come from state files"),
+        ("--reference-container=web/a/main", "reference container web/a/main: is not on this node, so nobody shows"),
+    ],
+)
+def test_what_the_report_lacks_is_said(bayplan: Bayplan, virtual: VirtualNode, asked: str, message: str) -> None:
+    result = bayplan(*look(virtual, "--no-watch-pods", asked), cluster=None)
+    assert result.code == 0
+    assert result.err.startswith(f"warning: {message}")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
         ("--kubeconfig=nowhere", "kubeconfig nowhere"),
         ("--context=prod", 'context "prod": there is no kubeconfig'),
         ("--watch-pods", "no cluster: there is no kubeconfig"),

@@ -18,7 +18,7 @@ from typing import Protocol
 from bayplan.kube.backoff import Backoff
 from bayplan.services.agent.metrics import AgentMetrics
 from bayplan.services.agent.report import Document
-from bayplan.services.agent.scanner import CannotSee, Scan, Scanner
+from bayplan.services.agent.scanner import WITHOUT_SOCKET, CannotSee, Scan, Scanner
 from bayplan.services.agent.troubles import Troubles
 from bayplan.services.agent.wakers import CONFIGURATION_FILES, FOLDER, SIGNAL, SOCKET, START, TIMER, Wakers
 
@@ -104,8 +104,7 @@ class Agent:
         for kind in KINDS:
             self._troubles.over(kind)
         self._troubles.hold(INPUT, scan.problems)
-        without = ("there is no podresources socket: CPUs and memory come from state files, devices are not reported",)
-        self._troubles.hold(NO_SOCKET, without if scan.without_socket else ())
+        self._troubles.hold(NO_SOCKET, (WITHOUT_SOCKET,) if scan.without_socket else ())
         self.last = scan
         self._publisher.offer(scan.document)
         return True

@@ -108,7 +108,8 @@ class Kubelet:
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 return KubeletSilent("timeout", f"{where}: no answer within {self._patience:g} s")
             case grpc.StatusCode.UNAVAILABLE:
-                return KubeletSilent("unavailable", f"{where}: nobody answers: {details}")
+                # gRPC tells the address three times; the reason stands last.
+                return KubeletSilent("unavailable", f"{where}: nobody answers: {details.rpartition(' error: ')[2]}")
             case grpc.StatusCode.UNIMPLEMENTED:
                 return NotOffered("unimplemented", f"{where}: this kubelet does not offer it: {details}")
             case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:

@@ -39,6 +39,7 @@ from bayplan.services.agent.sysfs import Hardware, read_hardware
 from bayplan.services.agent.sysfs_files import SysfsError
 
 QUESTIONS = 3  # how often a kubelet that is at work is asked again within one look
+WITHOUT_SOCKET = "there is no podresources socket: CPUs and memory come from state files, devices are not reported"
 SOCKET_GRACE = 60.0  # seconds after the start in which a missing socket means a kubelet that restarts
 _NOBODY = KnownPods(frozenset(), frozenset(), frozenset())
 _OF_FINGERPRINT = frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
@@ -175,7 +176,7 @@ class Scanner:
         )
         if self._settings.fingerprint is None:
             document = _without(document, _OF_FINGERPRINT)
-        odd = (*notes.problems, *contradictions, *found.problems)
+        odd = (*notes.problems, *contradictions, *found.problems, *self._missing_reference(pods))
         if self._setup_problem:
             odd += (self._setup_problem,)
         claims = sum(len(container.claims) for pod in pods for container in pod.containers)
@@ -246,6 +247,17 @@ class Scanner:
         if self._setup is None:
             return None, ()
         return as_noted(self._setup, notes.cpu.policy if notes.cpu else "", notes.memory.policy if notes.memory else "")
+
+    def _missing_reference(self, pods: tuple[PodResources, ...]) -> tuple[str, ...]:
+        """Without the container that shows what is shared, shared CPUs look as if somebody had them."""
+        wanted = self._settings.reference_container
+        if wanted is None:
+            return ()
+        containers = {(*pod.key, container.name) for pod in pods for container in pod.containers}
+        if (wanted.namespace, wanted.pod, wanted.container) in containers:
+            return ()
+        name = f"{wanted.namespace}/{wanted.pod}/{wanted.container}"
+        return (f"reference container {name}: is not on this node, so nobody shows which CPUs are shared",)
 
     def _shared_cpus(self, pods: tuple[PodResources, ...]) -> frozenset[int]:
         reference = self._settings.reference_container

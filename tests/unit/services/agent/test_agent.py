@@ -36,7 +36,7 @@ from tests.scripted_api_server import asynchronous
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
 from tests.virtual_node import VirtualNode, uid_of
 
-PATIENCE = 0.3
+PATIENCE = 1.0
 
 
 class Reports:
