@@ -24,6 +24,37 @@ GROUPS = {
 }
 
 
+def fields(text: str = "", numbers: str = "", **more: Json) -> Json:
+    """The schema of an object with these fields and no others; an API server refuses to apply one that is not there."""
+    words = {name: {"type": "string"} for name in text.split()}
+    return {
+        "type": "object",
+        "properties": {**words, **{name: {"type": "integer"} for name in numbers.split()}, **more},
+    }
+
+
+def many(schema: Json) -> Json:
+    return {"type": "array", "items": schema}
+
+
+CONDITIONS = many(fields("type status transitionID lastTransitionTime reason message"))
+COUNTS = "running succeeded failed"
+# What the status of each system's PodGroup may hold. KAI's had a phase and counts once; it has none any more.
+STATUS = {
+    "scheduling.volcano.sh": fields("phase", COUNTS, conditions=CONDITIONS),
+    "scheduling.x-k8s.io": fields("phase occupiedBy scheduleStartTime", COUNTS),
+    "scheduling.run.ai": fields(
+        conditions=CONDITIONS,
+        schedulingConditions=many(
+            fields(
+                "type status transitionID lastTransitionTime reason message nodePool",
+                reasons=many(fields("reason message")),
+            )
+        ),
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """One that serves Kubernetes' PodGroups."""
@@ -32,15 +63,15 @@ def control_plane() -> Iterator[ControlPlane]:
         for crd in CRDS:
             plane.apply(crd)
         for group, version in GROUPS.items():
-            plane.apply(any_kind(group, version))
+            plane.apply(any_kind(group, version, status=STATUS[group]))
         plane.apply(any_kind("batch.volcano.sh", "v1alpha1", "Job"))
         yield plane
 
 
-def any_kind(group: str, version: str, kind: str = "PodGroup") -> Json:
-    """A definition that takes whatever somebody's objects say."""
+def any_kind(group: str, version: str, kind: str = "PodGroup", status: Json | None = None) -> Json:
+    """A definition that takes whatever somebody's objects ask for, and in their status what there is in that system."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    schema = {"type": "object", "properties": {"spec": anything, "status": status or anything}}
     plural = f"{kind.lower()}s"
     approved = "https://github.com/kubernetes-sigs/scheduler-plugins/pull/50"
     return {
