@@ -1,4 +1,4 @@
-"""bayplan loses no pod to a kubelet: over many simulated placements, with reports that come at once and with late ones.
+"""bayplan loses no pod to a kubelet, and every pod stands where it was decided: over many simulated placements, with reports that come at once and with late ones.
 
 `make proof` runs 200,000 placements of the first kind and half as many of the second; `make test` a tenth of that. The summary says how
 many it were and how much of the CPUs was in use: the price of not knowing.
@@ -49,12 +49,14 @@ def test_with_immediate_reports(request: pytest.FixtureRequest, seed: int) -> No
     run = ran(seed, BAYPLAN, 0.0)
     note(request, IMMEDIATE, seed, run)
     assert not run.refusals
+    assert not run.zones_not_as_decided
 
 
 def test_with_late_reports(request: pytest.FixtureRequest, seed: int) -> None:
     run = ran(seed, BAYPLAN, LATE[seed // 2 % len(LATE)])
     note(request, f"with reports {min(LATE):g} to {max(LATE):g} s late", seed, run)
     assert not run.refusals
+    assert not run.zones_not_as_decided
 
 
 def test_a_scheduler_that_does_not_look_loses_pods_in_these_clusters() -> None:
