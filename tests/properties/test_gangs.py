@@ -14,6 +14,7 @@ import pytest
 
 from bayplan.cluster.pod_request import effective_request
 from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import GangDecision, Group
 from bayplan.scheduling.gang_cycle import assume_gang, schedule_gang
@@ -44,7 +45,7 @@ def test_what_is_said_without_an_exact_search_is_true(make: Callable[[int], Case
         assert tree is not None
         if not tree.size:
             continue
-        tried = case.scheduler.place(case.gang, case.gang.whole, tree, seconds=0.0)
+        tried = case.scheduler.place(case.gang, case.gang.whole, tree, Budget(0.0))
         fewest = fewest_domains(case.cluster, case.gang.whole)
         name = f"{make.__name__}({seed}): {tried.solution}"
         if tried.status is Status.INFEASIBLE:

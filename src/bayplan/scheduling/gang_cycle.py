@@ -20,7 +20,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.recent import Recent
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
-from bayplan.engine.gangs import program
+from bayplan.engine.gangs.budget import SECONDS, Budget
 from bayplan.engine.gangs.problem import Counts, Problem, Status, domains_used, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.mixes import NodeMixes, needs_mixes
@@ -94,7 +94,7 @@ class GangScheduler:
         return self._members[gang]
 
     def place(
-        self, gang: Gang, whole: Group, tree: Tree, seconds: float, relations: GangRelations = NO_RELATIONS
+        self, gang: Gang, whole: Group, tree: Tree, budget: Budget, relations: GangRelations = NO_RELATIONS
     ) -> Tried:
         """Search a place for a part of a gang."""
         outline = self.outline(gang, whole, tree)
@@ -112,7 +112,7 @@ class GangScheduler:
             if needs_mixes(self.state, outline.classes):
                 mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions)
         problem = Problem(tree, outline.parts, slots, amounts, free, gang.spread, mixes, gang.objective, gang.roomiest)
-        solution = search(problem, outline.layers, seconds)
+        solution = search(problem, budget, outline.layers)
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
         tried = Tried(outline, problem, solution, mixes)
@@ -174,12 +174,14 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
 
     whole = by_segments(gang)
 
+    budget = Budget(2 * SECONDS)
+
     def attempt(part: Group) -> Tried:
         # The whole gang may take its time; parts of it must be quicker, because there may be many.
-        seconds = program.SECONDS if part is whole else program.SECONDS / 20
-        return scheduler.place(gang, part, tree, seconds, relations)
+        seconds = SECONDS if part is whole else SECONDS / 20
+        return scheduler.place(gang, part, tree, budget.at_most(seconds), relations)
 
-    outcome = best_part(whole, scheduler.state.classes.of, attempt)
+    outcome = best_part(whole, scheduler.state.classes.of, attempt, budget)
     if outcome.tried.outline.problem:
         reason = outcome.tried.outline.problem
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)

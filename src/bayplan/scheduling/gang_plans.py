@@ -16,6 +16,7 @@ from itertools import count, groupby
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group
@@ -65,7 +66,7 @@ def _names(whole: Group) -> set[str]:
     return {pod_key(pod) for group in whole.every_group() for pod in group.pods}
 
 
-def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt) -> Outcome:
+def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt, budget: Budget) -> Outcome:
     """The largest part of a gang that has a place; if there is none, what was said of the smallest part."""
     everything = Outcome(whole, attempt(whole))
     if everything.found or not _is_optional(whole):
@@ -80,10 +81,10 @@ def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attemp
             refused.append(Outcome(part, tried))
         return tried
 
-    outcome = _most_groups(_least(without_wishes(whole)), class_of, noting)
+    outcome = _most_groups(_least(without_wishes(whole)), class_of, noting, budget)
     if not outcome.found:
         return outcome
-    outcome = _grown(outcome, whole, noting)
+    outcome = _grown(outcome, whole, noting, budget)
     if not _number_of_pods(outcome.whole):
         return _why_nobody(everything, refused, complete=not any(undecided))
     kept = most_wishes(outcome.whole, outcome.tried, whole, noting)
@@ -117,14 +118,14 @@ def _least(group: Group) -> Group:
 # -- groups ------------------------------------------------------------------------------------------------------------------
 
 
-def _most_groups(least: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt) -> Outcome:
+def _most_groups(least: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt, budget: Budget) -> Outcome:
     """Of the choices with the most groups that have a place, the one in the fewest preferred domains."""
     tried: list[Outcome] = []
     choices = _choices(least, class_of)
     for _, equally_many in groupby(choices, key=_number_of_groups):
         found: list[Outcome] = []
         for choice in equally_many:
-            if len(tried) == MOST_CHOICES:
+            if len(tried) == MOST_CHOICES or (tried and budget.is_spent):
                 return _without_the_largest(least, attempt)
             tried.append(Outcome(choice, attempt(choice)))
             found += tried[-1:] if tried[-1].found else []
@@ -161,13 +162,19 @@ def _one_group_less(group: Group) -> Iterator[Group]:
 
 
 def _without_the_largest(least: Group, attempt: Attempt) -> Outcome:
-    """There are too many choices to try them all: leave out one large group after another, until the rest has a place."""
-    choice, outcome = least, Outcome(least, attempt(least), complete=False)
-    while not outcome.found:
-        smaller = min(_one_group_less(choice), key=_number_of_pods, default=None)
-        if smaller is None:
-            break
-        choice, outcome = smaller, Outcome(smaller, attempt(smaller), complete=False)
+    """There are too many choices to try them all: leave out the largest groups, as few of them as will do, found by halving."""
+    choices = [least]
+    while (smaller := min(_one_group_less(choices[-1]), key=_number_of_pods, default=None)) is not None:
+        choices.append(smaller)
+    outcome = Outcome(choices[-1], attempt(choices[-1]), complete=False)
+    low, high = 0, len(choices) - 1
+    while outcome.found and low < high:
+        middle = (low + high) // 2
+        larger = Outcome(choices[middle], attempt(choices[middle]), complete=False)
+        if larger.found:
+            outcome, high = larger, middle
+        else:
+            low = middle + 1
     return outcome
 
 
@@ -199,7 +206,7 @@ def _counted(kinds: Iterator[Hashable]) -> dict[Hashable, int]:
 # -- members -----------------------------------------------------------------------------------------------------------------
 
 
-def _grown(outcome: Outcome, whole: Group, attempt: Attempt) -> Outcome:
+def _grown(outcome: Outcome, whole: Group, attempt: Attempt, budget: Budget) -> Outcome:
     """Groups take members beyond their minimum, in whole segments, one group after another, as many as have a place."""
     originals = {group.name: group for group in whole.every_group()}
     for name in [group.name for group in outcome.whole.every_group()]:
@@ -208,6 +215,8 @@ def _grown(outcome: Outcome, whole: Group, attempt: Attempt) -> Outcome:
         low, high = 0, (len(original.pods) - original.least) // unit
         middle = high  # all of them is the likeliest
         while low < high:
+            if budget.is_spent:
+                return replace(outcome, complete=False)
             larger = _with_pods(outcome.whole, name, original.pods[: original.least + middle * unit])
             tried = attempt(larger)
             if tried.status in FOUND:

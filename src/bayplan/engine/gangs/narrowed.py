@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.gangs import program
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, wished_domains
 
 # Required domains that are looked into one by one.
@@ -24,22 +25,23 @@ SHARE = 1 / 8
 INSIDE = "exact inside the domains that were looked into"
 
 
-def solve(problem: Problem, seconds: float, least: int) -> Solution:
-    """The best that is found in about this time. No answer has fewer domains than `least`, so one that has no more is optimal."""
-    best = _in_few_domains(problem, seconds * SHARE)
+def solve(problem: Problem, budget: Budget, least: int) -> Solution:
+    """The best that is found in this time. No answer has fewer domains than `least`, so one that has no more is optimal."""
+    seconds = budget.left
+    best = _in_few_domains(problem, budget, seconds * SHARE)
     if best.found and wished_domains(problem, best) == least:
         return best
-    whole = program.solve(problem, seconds)
+    whole = program.solve(problem, budget.at_most(seconds / 2))
     if whole.status in (Status.OPTIMAL, Status.INFEASIBLE):
         return whole
     if whole.found:
         least = max(least, wished_domains(problem, whole) - whole.gap)
     best = _better(problem, whole, best)
     for number, inside in enumerate(_in_required_domains(problem)):
-        if number == MOST_DOMAINS or (best.found and wished_domains(problem, best) == least):
+        if number == MOST_DOMAINS or budget.is_spent or (best.found and wished_domains(problem, best) == least):
             break
-        best = _better(problem, best, _in_few_domains(inside, seconds * SHARE / MOST_DOMAINS))
-        best = _better(problem, best, program.solve(inside, seconds / MOST_DOMAINS))
+        best = _better(problem, best, _in_few_domains(inside, budget, seconds * SHARE / MOST_DOMAINS))
+        best = _better(problem, best, program.solve(inside, budget.at_most(seconds / MOST_DOMAINS)))
     return replace(best, gap=wished_domains(problem, best) - least) if best.found else best
 
 
@@ -80,7 +82,7 @@ def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Prob
         yield _restricted(problem, domain_at == domain)
 
 
-def _in_few_domains(problem: Problem, seconds: float) -> Solution:
+def _in_few_domains(problem: Problem, budget: Budget, seconds: float) -> Solution:
     """Whether the gang has a place in the k largest domains of its preferred level, for the smallest such k.
 
     A gang that prefers none is content with the first few that will do.
@@ -99,9 +101,9 @@ def _in_few_domains(problem: Problem, seconds: float) -> Solution:
     low, high = int(enough.argmax()), len(order)
     number = low + 1
     whether = replace(problem, parts=tuple(replace(part, preferred=None) for part in problem.parts))
-    while low < high:
+    while low < high and not budget.is_spent:
         inside = np.isin(problem.tree.domain_at[level], order[:number])
-        found = program.solve(_restricted(whether, inside), seconds)
+        found = program.solve(_restricted(whether, inside), budget.at_most(seconds))
         if found.found:
             best, high = replace(found, status=Status.FEASIBLE, bound=INSIDE), number - 1
             number = (low + high + 1) // 2

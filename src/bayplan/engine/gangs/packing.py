@@ -17,6 +17,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.choice import Wish, distances_to
 from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes, place_equal
 from bayplan.engine.gangs.problem import (
@@ -31,6 +32,8 @@ from bayplan.engine.gangs.problem import (
 )
 
 MOST_STEPS = 20_000
+# After so many steps the time is looked at.
+LOOKS_AT_TIME = 32
 # Stands for the group around all groups, which may use the whole tree.
 WHOLE_GANG = -1
 
@@ -51,21 +54,22 @@ class _Group:
     closed: Sequence[int] = ()
 
 
-def pack(problem: Problem, most_steps: int = MOST_STEPS) -> Solution:
+def pack(problem: Problem, budget: Budget, most_steps: int = MOST_STEPS) -> Solution:
     """A placement of all parts; `LIMIT_REACHED` if the search had to stop. The problem has one shape."""
-    search = _Search(problem, most_steps)
+    search = _Search(problem, budget, most_steps)
     if search.choose():
         return Solution(Status.FEASIBLE, search.carried_out())
-    if search.steps >= most_steps:
-        return Solution(Status.LIMIT_REACHED, bound=f"no assignment of groups found in {most_steps:,} steps")
+    if search.stopped:
+        return Solution(Status.LIMIT_REACHED, bound=f"no assignment of groups found in {search.steps:,} steps")
     return infeasible("every assignment of groups to domains was tried")
 
 
 class _Search:
     """Which group is in which domain, and what is left in the domains of every level."""
 
-    def __init__(self, problem: Problem, most_steps: int) -> None:
+    def __init__(self, problem: Problem, budget: Budget, most_steps: int) -> None:
         self.problem = problem
+        self.budget = budget
         self.shape = problem.shapes[0]
         self.most_steps = most_steps
         self.steps = 0
@@ -122,10 +126,17 @@ class _Search:
                 self._give_back()
                 continue
             self.steps += 1
-            if self.steps >= self.most_steps:
+            if self.stopped:
                 return False
             self._take(group, domain)
         return True
+
+    @property
+    def stopped(self) -> bool:
+        """True if there are no more steps, or no time. Straight down to a place for the last group is always allowed."""
+        if self.steps >= self.most_steps:
+            return True
+        return self.steps > len(self.groups) and self.steps % LOOKS_AT_TIME == 0 and self.budget.is_spent
 
     def _take(self, group: _Group, domain: int) -> None:
         self.taken.append(domain)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, wished_domains, within
 
 MOST_ROUNDS = 40
-SECONDS = 2.0
 # Larger programs are not even built: HiGHS would need its whole time for the presolve.
 MOST_VARIABLES = 60_000
 
@@ -28,14 +28,16 @@ Mix = tuple[int, ...]
 """How many pods of each shape meet on a node."""
 
 
-def solve(problem: Problem, seconds: float = SECONDS) -> Solution:
+def solve(problem: Problem, budget: Budget) -> Solution:
     """The best placement; `LIMIT_REACHED` if there is no time, no room or no HiGHS for one."""
     program = _Program(problem)
     if program.too_large:
         return Solution(Status.LIMIT_REACHED, bound="too large for an exact search")
+    if budget.is_spent:
+        return Solution(Status.LIMIT_REACHED, bound="exact search: out of time")
     program.build()
     for _ in range(MOST_ROUNDS):
-        solution = program.run(max(seconds - program.seconds, 0.0))
+        solution = program.run(budget.left)
         refused = _refused_mixes(problem, solution) if solution.found and problem.mixes is not None else {}
         if not refused:
             return _if_sure(problem, solution)
@@ -104,7 +106,6 @@ class _Program:
         self.pods: dict[tuple[int, int, int], int] = {}
         self.in_cell: dict[int, list[tuple[int, int]]] = {}
         self.takes: dict[tuple[int, int], int] = {}
-        self.seconds = 0.0
 
     @property
     def too_large(self) -> bool:
@@ -252,7 +253,6 @@ class _Program:
         solver.setOptionValue("threads", 1)
         solver.passModel(self._model(highspy))
         solver.run()
-        self.seconds += solver.getRunTime()
         status = solver.getModelStatus()
         # Every variable has bounds, so that only one reading is left of the second.
         if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):

@@ -19,8 +19,9 @@ from math import gcd
 
 import numpy as np
 
-from bayplan.engine.gangs import narrowed, program
+from bayplan.engine.gangs import narrowed
 from bayplan.engine.gangs.best_fit import best_fit
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.exchange import in_order_of_ranks
@@ -43,8 +44,8 @@ from bayplan.engine.gangs.slices import Layer
 HOW = {True: "groups packed", False: "groups placed by best fit"}
 
 
-def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = program.SECONDS) -> Solution:
-    """The best placement that can be found. `layers` are slices of the pods of a gang of equal pods without parts inside."""
+def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> Solution:
+    """The best placement that can be found in some time. `layers` are slices of the pods of a gang of equal pods without parts inside."""
     if not any(problem.totals[0]):
         return Solution(Status.OPTIMAL, _nothing(problem), bound="there is nothing to place")
     if not problem.tree.size:
@@ -55,22 +56,22 @@ def search(problem: Problem, layers: tuple[Layer, ...] = (), seconds: float = pr
     if impossible:
         return infeasible(impossible)
     assert not layers
-    return in_order_of_ranks(problem, _of_groups(problem, seconds))
+    return in_order_of_ranks(problem, _of_groups(problem, budget))
 
 
-def _of_groups(problem: Problem, seconds: float) -> Solution:
+def _of_groups(problem: Problem, budget: Budget) -> Solution:
     """Groups, or pods of different shapes: what is proven is about their first goal, `fewest-domains` or `closest`."""
     first = problem.objective[0]
     if first is Goal.CLOSEST:
-        return _closest(problem, seconds)
-    solution = _brought_closer(problem, _in_few_domains(problem, seconds))
+        return _closest(problem, budget)
+    solution = _brought_closer(problem, _in_few_domains(problem, budget), budget)
     if first is Goal.LEAST_LEFTOVER and solution.found:
         bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
     return solution
 
 
-def _brought_closer(problem: Problem, known: Solution) -> Solution:
+def _brought_closer(problem: Problem, known: Solution, budget: Budget) -> Solution:
     """The same number of preferred domains inside a narrower domain, if they are found there quickly. What is proven stays proven."""
     if not known.found:
         return known
@@ -79,7 +80,7 @@ def _brought_closer(problem: Problem, known: Solution) -> Solution:
         if level <= spanned:
             break
         for each in inside:
-            closer = infeasible("") if _shortage(each) else _quickly(each)
+            closer = infeasible("") if budget.is_spent or _shortage(each) else _quickly(each, budget)
             if closer.found and wished_domains(problem, closer) <= domains:
                 return replace(known, placed=closer.placed)
     return known
@@ -93,12 +94,13 @@ def _spanned(problem: Problem, solution: Solution) -> int:
     return max((level for level, at in enumerate(problem.tree.domain_at) if at[first] == at[last]), default=WHOLE_TREE)
 
 
-def _closest(problem: Problem, seconds: float) -> Solution:
+def _closest(problem: Problem, budget: Budget) -> Solution:
     """The search inside single domains, from the lowest level up to the first that has one with a place for everybody."""
     unsure = False
+    for_each = budget.left / narrowed.MOST_DOMAINS
     for level, inside, complete in narrowed.from_below(problem):
         # Where there is too little room for a part, nothing is searched.
-        tries = [_in_few_domains(each, seconds / narrowed.MOST_DOMAINS) for each in inside if not _shortage(each)]
+        tries = [_in_few_domains(each, budget.at_most(for_each)) for each in inside if not _shortage(each)]
         found = [solution for solution in tries if solution.found]
         unsure = unsure or not complete or any(solution.status is Status.LIMIT_REACHED for solution in tries)
         if found:
@@ -107,23 +109,23 @@ def _closest(problem: Problem, seconds: float) -> Solution:
             if unsure:
                 return replace(best, status=Status.FEASIBLE, bound=f"{where}; {_not_proven([Goal.CLOSEST])}")
             return replace(best, status=Status.OPTIMAL, gap=0, bound=f"{where}, and no narrower domain holds them")
-    solution = _in_few_domains(problem, seconds)
+    solution = _in_few_domains(problem, budget)
     if solution.found and unsure:
         bound = f"{solution.bound}; {_not_proven([Goal.CLOSEST])}"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
     return solution
 
 
-def _in_few_domains(problem: Problem, seconds: float) -> Solution:
+def _in_few_domains(problem: Problem, budget: Budget) -> Solution:
     """The search for a place in as few preferred domains as possible."""
     one_shape = len(problem.shapes) == 1
     least = _fewest_domains(problem)
-    quick = _quickly(problem)
+    quick = _quickly(problem, budget)
     if quick.status is Status.INFEASIBLE:
         return quick
     if quick.found and wished_domains(problem, quick) == least:
         return replace(quick, status=Status.OPTIMAL, bound=_bound_text(HOW[one_shape], least))
-    exact = narrowed.solve(problem, seconds, least)
+    exact = narrowed.solve(problem, budget, least)
     if exact.found:
         least = max(least, wished_domains(problem, exact) - exact.gap)
     if quick.found and _is_better(problem, quick, exact):
@@ -131,9 +133,9 @@ def _in_few_domains(problem: Problem, seconds: float) -> Solution:
     return _judged(problem, exact, least)
 
 
-def _quickly(problem: Problem) -> Solution:
+def _quickly(problem: Problem, budget: Budget) -> Solution:
     """What can be found without the exact search: by packing, which may prove that there is nothing, or where shapes mix by best fit."""
-    return pack(problem) if len(problem.shapes) == 1 else best_fit(problem)
+    return pack(problem, budget) if len(problem.shapes) == 1 else best_fit(problem)
 
 
 def _is_better(problem: Problem, quick: Solution, exact: Solution) -> bool:

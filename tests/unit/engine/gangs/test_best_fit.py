@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bayplan.engine.gangs.best_fit import best_fit
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status
 from bayplan.engine.gangs.search import search
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, racks
@@ -80,7 +81,7 @@ def test_what_it_does_not_find_is_not_called_impossible() -> None:
     """Two groups of 5 fit into racks of 5 and 6 units one way only; a third one has no place, which is not for this search to prove."""
     asked = problem(("b1/r1: 5", "b1/r2: 6"), gang(), *leader_and_workers(3, RACK) * 3)
     assert best_fit(asked).status is Status.LIMIT_REACHED
-    assert search(asked).status is Status.INFEASIBLE
+    assert search(asked, Budget()).status is Status.INFEASIBLE
 
 
 class NoMixes:
@@ -102,7 +103,7 @@ def test_sixteen_leaders_with_workers_on_empty_racks_have_a_place() -> None:
     """Too many variables for an exact search; every order of groups would do."""
     lines = [f"b{block}/r{rack}: {'8 ' * 8}" for block in range(8) for rack in range(10)]
     asked = problem(lines, gang(), *(Part(f"g{number}", 0, (1, 16), RACK) for number in range(16)))
-    solution = search(asked)
+    solution = search(asked, Budget())
     assert solution.status is Status.OPTIMAL
     assert {int(asked.tree.domain_at[BLOCK][spots.positions[0]]) for part in solution.placed[1:] for spots in part} == {
         0

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.exchange import in_order_of_ranks
 from bayplan.engine.gangs.problem import NOWHERE, Part, Problem, Solution, Spots, Status
 from bayplan.engine.gangs.search import search
@@ -26,7 +27,7 @@ def test_groups_of_two_sizes_change_the_block_once() -> None:
     problem = equal_pods(
         *racks(*LINES), gang(), *(group(f"g{number}", size, RACK) for number, size in enumerate(sizes))
     )
-    assert blocks(problem, search(problem)) == "b1 b1 b1 b2 b2 b2"
+    assert blocks(problem, search(problem, Budget())) == "b1 b1 b1 b2 b2 b2"
 
 
 def at(position: int) -> tuple[Spots, ...]:
@@ -67,5 +68,5 @@ def test_groups_that_prefer_nothing_stand_on_one_node_if_one_holds_them() -> Non
         gang(),
         *(group(f"g{number}", 2, RACK) for number in range(3)),
     )
-    solution = search(problem)
+    solution = search(problem, Budget())
     assert {int(position) for part in solution.placed for spots in part for position in spots.positions} == {4}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, within
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, equal_pods, gang, group, racks
@@ -57,7 +58,7 @@ def check(problem: Problem, solution: Solution) -> None:
 )
 def test_a_way_is_found(lines: tuple[str, ...], parts: list[Part]) -> None:
     problem = equal_pods(*racks(*lines), gang(), *parts)
-    solution = pack(problem)
+    solution = pack(problem, Budget())
     assert solution.found
     check(problem, solution)
 
@@ -72,14 +73,14 @@ def test_a_way_is_found(lines: tuple[str, ...], parts: list[Part]) -> None:
     ],
 )
 def test_a_no_is_a_proof(lines: tuple[str, ...], parts: list[Part]) -> None:
-    solution = pack(equal_pods(*racks(*lines), gang(), *parts))
+    solution = pack(equal_pods(*racks(*lines), gang(), *parts), Budget())
     assert solution.status is Status.INFEASIBLE
     assert solution.bound == "every assignment of groups to domains was tried"
 
 
 def test_a_search_that_had_to_stop_proves_nothing() -> None:
     problem = equal_pods(*racks("b1/r1: 5", "b1/r2: 4"), gang(), *(group(f"g{number}", 3, RACK) for number in range(3)))
-    solution = pack(problem, most_steps=2)
+    solution = pack(problem, Budget(), most_steps=2)
     assert solution.status is Status.LIMIT_REACHED
     assert solution.bound == "no assignment of groups found in 2 steps"
 
@@ -88,7 +89,7 @@ def test_members_that_run_bind_a_group_to_their_rack() -> None:
     problem = equal_pods(
         *racks("b1/r1: 3", "b1/r2: 3"), gang(), group("free", 3, RACK), replace(group("bound", 3, RACK), home=0)
     )
-    solution = pack(problem)
+    solution = pack(problem, Budget())
     assert domains_of(problem, solution, 2) == {"b1/r1"}
     assert domains_of(problem, solution, 1) == {"b1/r2"}
 
@@ -97,7 +98,7 @@ def test_members_that_run_bind_a_group_to_their_rack() -> None:
 def test_groups_that_avoid_each_other(number: int, placed: bool) -> None:
     parts = [replace(group(f"g{index}", 1, RACK), apart=0) for index in range(number)]
     problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 4"), gang(), *parts)
-    solution = pack(problem)
+    solution = pack(problem, Budget())
     assert solution.found is placed
     if placed:
         assert domains_of(problem, solution, 1) != domains_of(problem, solution, 2)
@@ -106,6 +107,6 @@ def test_groups_that_avoid_each_other(number: int, placed: bool) -> None:
 def test_thousands_of_groups() -> None:
     tree, slots = racks(*(f"b{number // 16}/r{number % 16}: 8 8 8 8" for number in range(160)))
     problem = equal_pods(tree, slots, gang(), *(group(f"g{number}", 4, NODE) for number in range(1280)))
-    solution = pack(problem)
+    solution = pack(problem, Budget())
     assert solution.found
     check(problem, solution)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayplan.engine.gangs import program
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, wished_domains
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, racks
 
@@ -54,28 +55,28 @@ def by_position(problem: Problem, solution: Solution) -> list[tuple[int, ...]]:
 )
 def test_as_few_preferred_domains_as_possible(lines: tuple[str, ...], parts: list[Part], domains: int) -> None:
     problem = equal_pods(*racks(*lines), *parts)
-    solution = program.solve(problem)
+    solution = program.solve(problem, Budget())
     assert (solution.status, solution.gap) == (Status.OPTIMAL, 0)
     assert wished_domains(problem, solution) == domains
 
 
 def test_of_equally_few_the_ones_with_the_least_room() -> None:
     problem = equal_pods(*racks("b1/r1: 9", "b1/r2: 4", "b1/r3: 6"), gang(0, None, RACK), group("a", 4, RACK))
-    assert by_position(problem, program.solve(problem)) == [(0,), (4,), (0,)]
+    assert by_position(problem, program.solve(problem, Budget())) == [(0,), (4,), (0,)]
 
 
 def test_mixed_sizes_on_nodes_that_hold_them_exactly() -> None:
     # 4, 1, 1 and 1 on nodes of 4 and 3: whoever counts everybody as the largest says no.
     problem = two_shapes(("b1/r1: 0 0",), [Part("", -1, (1, 3))], (4, 1), (4, 3))
-    assert by_position(problem, program.solve(problem)) == [(1, 0), (0, 3)]
+    assert by_position(problem, program.solve(problem, Budget())) == [(1, 0), (0, 3)]
 
 
 def test_amounts_are_exact_to_the_byte() -> None:
     parts = [Part("", -1, (1, 1))]
     enough = two_shapes(("b1/r1: 0",), parts, (40 * BYTES, 24 * BYTES), (64 * BYTES,))
-    assert program.solve(enough).found
+    assert program.solve(enough, Budget()).found
     one_byte_less = replace(enough, free=enough.free - 1.0)
-    assert program.solve(one_byte_less).status is Status.INFEASIBLE
+    assert program.solve(one_byte_less, Budget()).status is Status.INFEASIBLE
 
 
 def test_a_node_that_has_less_than_nothing_keeps_others_in_business() -> None:
@@ -83,7 +84,7 @@ def test_a_node_that_has_less_than_nothing_keeps_others_in_business() -> None:
     tree, _ = racks("b1/r1: 0 0")
     slots = (np.array([0, 2]), np.array([3, 3]))
     problem = Problem(tree, (Part("", -1, (2, 4)),), slots, np.array([[1.0], [0.0]]), np.array([[-5.0, 2.0]]))
-    solution = program.solve(problem)
+    solution = program.solve(problem, Budget())
     assert solution.found
     assert [shapes[0] for shapes in by_position(problem, solution)] == [0, 2]
 
@@ -91,16 +92,16 @@ def test_a_node_that_has_less_than_nothing_keeps_others_in_business() -> None:
 def test_required_domains_homes_and_distance() -> None:
     apart = [replace(group(name, 2, RACK, parent=1), apart=0) for name in ("a", "b")]
     problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 2", "b2/r1: 9"), gang(), group("all", 0, BLOCK), *apart)
-    solution = program.solve(problem)
+    solution = program.solve(problem, Budget())
     assert by_position(problem, solution) == [(2,), (2,), (0,)]
     bound = replace(problem, parts=(*problem.parts[:1], replace(problem.parts[1], home=1), *problem.parts[2:]))
-    assert program.solve(bound).status is Status.INFEASIBLE
+    assert program.solve(bound, Budget()).status is Status.INFEASIBLE
 
 
 def test_domains_where_members_run_cost_nothing_more() -> None:
     whole = replace(gang(2, None, RACK), standing=(1,))
     problem = equal_pods(*racks("b1/r1: 2", "b1/r2: 2"), whole)
-    solution = program.solve(problem)
+    solution = program.solve(problem, Budget())
     assert by_position(problem, solution) == [(0,), (2,)]
     assert domains_used(problem, solution, 0) == 1
 
@@ -125,7 +126,7 @@ class Zones:
 def test_mixes_that_a_kubelet_refuses_are_cut_off_on_all_equal_nodes(nodes: int, found: bool) -> None:
     problem = two_shapes((f"b1/r1: {'0 ' * nodes}",), [Part("", -1, (2, 1))], (1, 1), [3] * nodes)
     zones = Zones(nodes)
-    solution = program.solve(replace(problem, mixes=zones))
+    solution = program.solve(replace(problem, mixes=zones), Budget())
     assert solution.found is found
     assert all(counts != (2, 1) for counts in by_position(problem, solution)) if found else not solution.placed
     assert len(zones.asked) <= nodes
@@ -135,15 +136,15 @@ def test_what_rests_on_orders_that_were_not_tried_is_no_proof() -> None:
     zones = Zones(1)
     zones.gave_up = True
     problem = two_shapes(("b1/r1: 0",), [Part("", -1, (2, 1))], (1, 1), [3])
-    assert program.solve(replace(problem, mixes=zones)).status is Status.LIMIT_REACHED
+    assert program.solve(replace(problem, mixes=zones), Budget()).status is Status.LIMIT_REACHED
 
 
 def test_no_time_and_no_solver_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 4"), gang(0, None, RACK), group("a", 3, RACK), group("b", 3, RACK))
     monkeypatch.setattr(program, "MOST_VARIABLES", 1)
-    assert program.solve(problem).bound == "too large for an exact search"
+    assert program.solve(problem, Budget()).bound == "too large for an exact search"
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "highspy", None)
-    solution = program.solve(problem)
+    solution = program.solve(problem, Budget())
     assert solution.status is Status.LIMIT_REACHED
     assert solution.bound == "highspy is not installed (pip install bayplan[exact])"

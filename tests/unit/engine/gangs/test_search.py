@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayplan.engine.gangs import program
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Part, Problem, Status, domains_used, wished_domains
 from bayplan.engine.gangs.search import search
 from bayplan.engine.gangs.slices import Layer
@@ -41,7 +42,7 @@ TWO_APART = [replace(group(f"segment {number}", 1, BLOCK, parent=1), apart=0) fo
     ],
 )
 def test_a_no_says_what_proves_it(parts: list[Part], bound: str) -> None:
-    solution = search(equal_pods(*racks(*LINES), *parts))
+    solution = search(equal_pods(*racks(*LINES), *parts), Budget())
     assert (solution.status, solution.bound) == (Status.INFEASIBLE, bound)
     assert solution.placed == ()
 
@@ -63,7 +64,7 @@ def test_a_no_says_what_proves_it(parts: list[Part], bound: str) -> None:
     ],
 )
 def test_a_no_about_slices(whole: Part, layer: Layer, bound: str) -> None:
-    solution = search(equal_pods(*racks(*LINES), whole), (layer,))
+    solution = search(equal_pods(*racks(*LINES), whole), Budget(), (layer,))
     assert (solution.status, solution.bound) == (Status.INFEASIBLE, bound)
 
 
@@ -87,21 +88,21 @@ def test_a_no_about_slices(whole: Part, layer: Layer, bound: str) -> None:
     ],
 )
 def test_a_yes_says_what_it_rests_on(parts: list[Part], bound: str) -> None:
-    solution = search(equal_pods(*racks(*LINES), *parts))
+    solution = search(equal_pods(*racks(*LINES), *parts), Budget())
     assert (solution.status, solution.bound, solution.gap) == (Status.OPTIMAL, bound, 0)
 
 
 def test_without_time_the_answer_has_a_gap() -> None:
     parts = [gang(0, None, RACK), group("a", 6, RACK), group("b", 6, RACK), group("c", 6, RACK)]
     problem = equal_pods(*racks(*LINES), *parts)
-    solution = search(problem, seconds=0.0)
+    solution = search(problem, Budget(0.0))
     assert (solution.status, domains_used(problem, solution, 0), solution.gap) == (Status.FEASIBLE, 3, 1)
     assert solution.bound == "groups packed; exact search: out of time"
 
 
 def test_nodes_without_labels_are_a_reason_of_their_own() -> None:
     tree, slots = racks()
-    assert search(equal_pods(tree, slots, gang(1))).bound == "no node carries all labels of the topology"
+    assert search(equal_pods(tree, slots, gang(1)), Budget()).bound == "no node carries all labels of the topology"
 
 
 def mixed(racks_of_four: int, large: int, small: int, preferred: int | None = RACK) -> Problem:
@@ -119,21 +120,21 @@ def mixed(racks_of_four: int, large: int, small: int, preferred: int | None = RA
 )
 def test_several_shapes_share_nodes(large: int, small: int, domains: int) -> None:
     problem = mixed(4, large, small)
-    solution = search(problem)
+    solution = search(problem, Budget())
     assert (solution.status, wished_domains(problem, solution)) == (Status.OPTIMAL, domains)
 
 
 def test_a_cluster_too_large_for_one_program_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = mixed(40, 16, 16)
     monkeypatch.setattr(program, "MOST_VARIABLES", 100)
-    solution = search(problem)
+    solution = search(problem, Budget())
     assert (solution.status, wished_domains(problem, solution)) == (Status.OPTIMAL, 4)
     assert solution.bound.endswith("no fewer than 4 preferred domains hold all pods")
 
 
 @pytest.mark.parametrize("preferred", [RACK, None])
 def test_a_no_about_several_shapes_comes_from_the_exact_search(preferred: int | None) -> None:
-    solution = search(mixed(1, 4, 5, preferred))
+    solution = search(mixed(1, 4, 5, preferred), Budget())
     assert solution.status is Status.INFEASIBLE
     assert solution.bound == "exact search: no assignment of parts to domains holds them all"
 
@@ -142,6 +143,6 @@ def test_running_members_draw_the_others_to_them() -> None:
     tree, slots = racks("b1/r1: 2", "b1/r2: 4", "b1/r3: 2")
     whole = replace(gang(2, None, RACK), standing=(2,))
     problem = Problem(tree, (whole,), (slots,), *NO_SUMS)
-    solution = search(problem)
+    solution = search(problem, Budget())
     assert solution.placed[0][0].positions.tolist() == [2]
     assert domains_used(problem, solution, 0) == 1
