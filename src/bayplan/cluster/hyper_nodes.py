@@ -18,7 +18,7 @@ from bayplan.cluster.node_members import NodeMembers
 from bayplan.cluster.pod_checks import check_selector
 from bayplan.kube.core_v1 import Node
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.go_regexp import compile_go
+from bayplan.kube.go_regexp import GoPattern
 from bayplan.kube.hypernode_v1alpha1 import KIND, MEMBER_TYPES, NODE, HyperNode, Member
 from bayplan.kube.topology_levels import HOSTNAME
 
@@ -162,7 +162,7 @@ def _add_nodes(members: NodeMembers, name: str, member: Member, at: ObjectPath) 
         if not pattern:
             raise InvalidObject(where, "is missing: must be a regular expression of Go")
         try:
-            members.add_pattern(compile_go(pattern), name)
+            members.add_pattern(GoPattern(pattern), name)
         except ValueError as error:
             raise InvalidObject(where, f'"{pattern}" is not a regular expression of Go: {error}') from None
     else:

@@ -1,14 +1,15 @@
 """Which HyperNodes select a node: by its name, by a pattern that is found in its name, or by its labels.
 
-Filled by `cluster/hyper_nodes.py`, which has checked the selectors. Names and labels are looked up; patterns are tried one after another.
+Filled by `cluster/hyper_nodes.py`, which has checked the selectors. Names and labels are looked up. Patterns are found by what names must begin with (`^gpu-12-`); those that
+begin anywhere are all tried: 600 of them on 6,000 nodes take 4 s instead of 0.1.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 
 from bayplan.cluster.label_selectors import AnchoredIndex, Labels, Selector
+from bayplan.kube.go_regexp import GoPattern
 
 
 class NodeMembers:
@@ -16,7 +17,7 @@ class NodeMembers:
 
     def __init__(self) -> None:
         self._by_name: defaultdict[str, set[str]] = defaultdict(set)
-        self._patterns: list[tuple[re.Pattern[str], str]] = []
+        self._by_prefix: defaultdict[str, list[tuple[GoPattern, str]]] = defaultdict(list)
         self._by_labels: AnchoredIndex[tuple[Selector, str]] = AnchoredIndex()
         # Labels that any selector asks for, in the order in which they came.
         self.label_keys: tuple[str, ...] = ()
@@ -25,9 +26,9 @@ class NodeMembers:
         """A node by its name; it need not exist."""
         self._by_name[node].add(hyper_node)
 
-    def add_pattern(self, pattern: re.Pattern[str], hyper_node: str) -> None:
+    def add_pattern(self, pattern: GoPattern, hyper_node: str) -> None:
         """Nodes whose name has the pattern anywhere, unless it is anchored: so does Volcano."""
-        self._patterns.append((pattern, hyper_node))
+        self._by_prefix[pattern.prefix].append((pattern, hyper_node))
 
     def add_labels(self, selector: Selector, hyper_node: str) -> None:
         """Nodes by labels; an empty selector means none of them, as in Volcano."""
@@ -39,6 +40,7 @@ class NodeMembers:
     def containing(self, node: str, labels: Labels) -> set[str]:
         """The HyperNodes that select a node themselves; those around them are not among them."""
         found = set(self._by_name.get(node, ()))
-        found |= {name for pattern, name in self._patterns if pattern.search(node)}
+        for length in range(len(node) + 1):
+            found |= {name for pattern, name in self._by_prefix.get(node[:length], ()) if pattern.found_in(node)}
         found |= {name for selector, name in self._by_labels.for_labels(labels) if selector.matches(labels)}
         return found
