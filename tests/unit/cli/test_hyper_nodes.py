@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bayplan.explain.snapshot import record, snapshot_document
+from bayplan.explain.snapshot import Recorded, snapshot_document
 from bayplan.kube.files import read_objects
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
@@ -115,7 +115,7 @@ class TestNoTree:
 
 
 def test_a_snapshot_keeps_them(bayplan: Bayplan, tmp_path: Path) -> None:
-    document = snapshot_document(read_objects(NETWORK), record([], None, None))
+    document = snapshot_document(read_objects(NETWORK), Recorded("0.1.0", []))
     taken = tmp_path / "snapshot.json"
     taken.write_text(json.dumps(document))
     assert bayplan("topology", cluster=taken).answer == "HyperNodes: 2 spines, 4 switches, 7 nodes; 1 node outside"
