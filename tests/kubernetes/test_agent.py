@@ -103,6 +103,19 @@ def test_the_report_of_another_agent_is_taken_over(plane: ControlPlane, virtual:
     assert shows(plane, virtual)
 
 
+def test_the_version_of_reports_can_be_changed_to_and_fro(plane: ControlPlane, virtual: VirtualNode) -> None:
+    """What an older version alone has does not stay behind, nor what it does not have."""
+    parts = []
+    for version in ("v1alpha2", "v1alpha1", "v1alpha2"):
+        with agent_program(virtual, plane.kubeconfig, "--oneshot", f"--format={version}") as agent:
+            assert agent.process.wait(60) == 0, agent.log
+        assert shows(plane, virtual)
+        report = report_of(plane)
+        assert report is not None
+        parts.append((*sorted({"attributes", "topologyPolicies"} & {*report}), "annotations" in report["metadata"]))
+    assert parts == [("attributes", False), ("topologyPolicies", True), ("attributes", False)]
+
+
 # -- trouble ---------------------------------------------------------------------------------------------------------
 
 

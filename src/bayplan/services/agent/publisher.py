@@ -19,8 +19,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from bayplan.cluster import inventory
 from bayplan.kube.backoff import Backoff
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.resources import Resource
 from bayplan.services.agent.heads import NODE_HEADS, REPORT_HEADS, Head, head_of, last_writer
 from bayplan.services.agent.report import Document, substance
 from bayplan.services.agent.settings import HEARTBEAT
@@ -32,6 +34,13 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 JITTER = 0.1  # of the heartbeat, and of the rounds in which the report is looked for
 START_SPREAD = 2.0  # seconds over which agents that start together write their first report
+# An API server compares with what was applied last, in the version of that. If this was v1alpha1 it fails over attributes, which that does not have; it has to
+# forget, and what only v1alpha1 has must go by name.
+NOT_IN_LAST_VERSION = "last applied version"
+NOTHING_APPLIED = {
+    "metadata": {"managedFields": [{}], "annotations": {inventory.MADE_AT: None}},
+    "topologyPolicies": None,
+}
 API, NODE, REPORT = "api", "node", "report"
 # Whoever is without a kind or without the right to write it, by apiVersion's group: what helps.
 INSTALL = {
@@ -169,14 +178,7 @@ class Publisher:
         try:
             await self._find_owner()
             body = self._owned(document)
-            answer = await self._client.patch(
-                REPORT_HEADS[document["apiVersion"]],
-                self._node,
-                body,
-                kind="apply",
-                field_manager=FIELD_MANAGER,
-                force=True,
-            )
+            answer = await self._apply(REPORT_HEADS[document["apiVersion"]], body)
         except (ApiError, Unreachable) as error:
             self._troubles.note(API, *_what_is_wrong(error, document))
             self._asked_to_wait = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
@@ -188,6 +190,21 @@ class Publisher:
         self._head = head_of(answer)
         self._remember(document, before, len(body))
         return True
+
+    async def _apply(self, resource: Resource[Head], body: bytes) -> bytes:
+        """Apply a report; the server's answer."""
+        try:
+            return await self._apply_once(resource, body)
+        except ApiError as error:
+            if NOT_IN_LAST_VERSION not in error.message:
+                raise
+        await self._client.patch(resource, self._node, NOTHING_APPLIED, kind="merge", field_manager=FIELD_MANAGER)
+        return await self._apply_once(resource, body)
+
+    async def _apply_once(self, resource: Resource[Head], body: bytes) -> bytes:
+        return await self._client.patch(
+            resource, self._node, body, kind="apply", field_manager=FIELD_MANAGER, force=True
+        )
 
     def _remember(self, document: Document, before: bytes | None, size: int) -> None:
         says = substance(document)
