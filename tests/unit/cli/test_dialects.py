@@ -13,10 +13,10 @@ DIALECTS = EXAMPLES / "dialects"
 
 ANSWERS = {
     "coscheduling-podgroup": "ml/train fits: 2 nodes (optimal)",
-    "kai-podgroup": "ml/train fits: block b1, 2 racks, 3 nodes (optimal)",
+    "kai-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
     "kubernetes-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
     "kueue-pods": "ml/train fits: block b1, rack r1, 2 nodes (optimal)",
-    "volcano-job": "ml/train fits: block b2, rack r1, 5 nodes (optimal)",
+    "volcano-job": "ml/train fits: block b2, rack r1, 4 nodes (optimal)",
     "volcano-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
 }
 
@@ -35,7 +35,7 @@ def test_every_file_is_an_example() -> None:
 def test_ranks_follow_tasks_and_partitions(bayplan: Bayplan) -> None:
     result = bayplan("place", "-f", DIALECTS / "volcano-job.yaml", "-o", "json", cluster=CLUSTER)
     (gang,) = json.loads(result.out)["gangs"]
-    assert [(seat["rank"], seat["group"]) for seat in gang["seats"]][:6] == [
+    assert sorted((seat["rank"], seat["group"]) for seat in gang["seats"])[:6] == [
         (0, "ps"),
         (1, "worker-0"),
         (2, "worker-0"),
