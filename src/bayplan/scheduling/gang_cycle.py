@@ -200,7 +200,7 @@ def _decision(gang: Gang, whole: Group, outcome: Outcome, waited: float) -> Gang
     return GangDecision(
         gang.name,
         outcome.status,
-        tried.solution.bound if outcome.complete else f"{tried.solution.bound}; a larger part of it may have a place",
+        tried.solution.bound if outcome.complete else f"{tried.solution.bound}; more of it may have a place",
         Seats(gang, tried),
         tried.solution.gap,
         outcome.left_out(whole),

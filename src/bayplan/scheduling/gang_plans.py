@@ -10,16 +10,16 @@ Equal groups are interchangeable, so of fifty replicas of which forty must start
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 
-from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group
+from bayplan.scheduling.gang_kinds import ClassOf, kind_of
 from bayplan.scheduling.gang_numbers import Tried
 from bayplan.scheduling.gang_wishes import FOUND, Attempt, most_wishes, wishes_of, without_wishes
 
@@ -66,7 +66,7 @@ def _names(whole: Group) -> set[str]:
     return {pod_key(pod) for group in whole.every_group() for pod in group.pods}
 
 
-def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt, budget: Budget) -> Outcome:
+def best_part(whole: Group, class_of: ClassOf, attempt: Attempt, budget: Budget) -> Outcome:
     """The largest part of a gang that has a place; if there is none, what was said of the smallest part."""
     everything = Outcome(whole, attempt(whole))
     if everything.found or not _is_optional(whole):
@@ -87,7 +87,7 @@ def best_part(whole: Group, class_of: Callable[[Pod], PodClass], attempt: Attemp
     outcome = _grown(outcome, whole, noting, budget)
     if not _number_of_pods(outcome.whole):
         return _why_nobody(everything, refused, complete=not any(undecided))
-    kept = most_wishes(outcome.whole, outcome.tried, whole, noting)
+    kept = most_wishes(outcome.whole, outcome.tried, whole, class_of, noting)
     return Outcome(kept.whole, kept.tried, outcome.complete and kept.proven and not any(undecided))
 
 
@@ -118,7 +118,7 @@ def _least(group: Group) -> Group:
 # -- groups ------------------------------------------------------------------------------------------------------------------
 
 
-def _most_groups(least: Group, class_of: Callable[[Pod], PodClass], attempt: Attempt, budget: Budget) -> Outcome:
+def _most_groups(least: Group, class_of: ClassOf, attempt: Attempt, budget: Budget) -> Outcome:
     """Of the choices with the most groups that have a place, the one in the fewest preferred domains."""
     tried: list[Outcome] = []
     choices = _choices(least, class_of)
@@ -135,16 +135,16 @@ def _most_groups(least: Group, class_of: Callable[[Pod], PodClass], attempt: Att
     return replace(tried[-1], complete=not unsure)
 
 
-def _choices(least: Group, class_of: Callable[[Pod], PodClass]) -> Iterator[Group]:
+def _choices(least: Group, class_of: ClassOf) -> Iterator[Group]:
     """Every way to leave groups out, those with the most groups first; of ways that differ only in names one."""
     order = count()
     waiting = [(-_number_of_groups(least), next(order), least)]
-    known = {_kind(least, class_of)}
+    known = {kind_of(least, class_of)}
     while waiting:
         _, _, choice = heapq.heappop(waiting)
         yield choice
         for fewer in _one_group_less(choice):
-            kind = _kind(fewer, class_of)
+            kind = kind_of(fewer, class_of)
             if kind not in known:
                 known.add(kind)
                 heapq.heappush(waiting, (-_number_of_groups(fewer), next(order), fewer))
@@ -184,23 +184,6 @@ def _number_of_groups(group: Group) -> int:
 
 def _number_of_pods(group: Group) -> int:
     return sum(len(each.pods) for each in group.every_group())
-
-
-def _kind(group: Group, class_of: Callable[[Pod], PodClass]) -> Hashable:
-    """Everything about a group but names; groups inside in any order."""
-    return (
-        tuple(id(class_of(pod)) for pod in group.pods),
-        (group.required, group.preferred, group.minimum, group.minimum_groups, group.slices, group.apart),
-        tuple(pod.spec.node_name for pod in group.running),
-        frozenset(_counted(_kind(inner, class_of) for inner in group.groups).items()),
-    )
-
-
-def _counted(kinds: Iterator[Hashable]) -> dict[Hashable, int]:
-    counted: dict[Hashable, int] = {}
-    for kind in kinds:
-        counted[kind] = counted.get(kind, 0) + 1
-    return counted
 
 
 # -- members -----------------------------------------------------------------------------------------------------------------

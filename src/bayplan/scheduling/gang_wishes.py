@@ -5,20 +5,23 @@ first, then each by itself: what cannot be had alone cannot be had at all. Of th
 it: group after group, wide segments before narrow ones. Where that leaves some out, larger choices are tried; if there are too many of
 them, the answer is not called the best.
 
-Fewer wishes are never harder than more of them, which makes this order right.
+Fewer wishes are never harder than more of them, which makes this order right, and spares most of the attempts. Of groups that differ only in
+names it does not matter whose wish is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import accumulate, islice
 
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import Group, Slices
+from bayplan.scheduling.gang_kinds import ClassOf, kind_of
 from bayplan.scheduling.gang_numbers import Tried
 
-# Choices of wishes that are tried after those one by one; with six wishes there are never more.
+# Choices beyond those one by one that are thought of; of six wishes there are never more. Most of them need no attempt.
 MOST_CHOICES = 64
 
 FOUND = (Status.OPTIMAL, Status.FEASIBLE)
@@ -67,30 +70,81 @@ def without_wishes(whole: Group) -> Group:
     return _granted(whole, {group.name: group for group in whole.every_group()}, frozenset())
 
 
-def most_wishes(part: Group, tried: Tried, whole: Group, attempt: Attempt) -> Kept:
+def most_wishes(part: Group, tried: Tried, whole: Group, class_of: ClassOf, attempt: Attempt) -> Kept:
     """A part of a gang, which has a place without any wish, with as many wishes of the whole as have a place together."""
     pods = {group.name: len(group.pods) for group in part.every_group()}
     wishes = [wish for wish in wishes_of(whole) if wish.group in pods and _divides(wish, pods[wish.group])]
-    if not wishes:
-        return Kept(part, tried)
-    trial = _Trial(part, whole, attempt)
-    all_of_them = trial.of(wishes)
-    if all_of_them is not None:
-        return all_of_them
-    possible = [wish for wish in wishes if trial.of([wish]) is not None]
-    one_by_one: list[Wish] = []
-    for wish in possible:
-        if trial.of([*one_by_one, wish]) is not None:
-            one_by_one.append(wish)
-    best = (trial.of(one_by_one) if one_by_one else None) or Kept(part, tried)
-    larger = (
-        choice for number in range(len(possible) - 1, len(one_by_one), -1) for choice in combinations(possible, number)
-    )
-    for choice in islice(larger, MOST_CHOICES):
-        kept = trial.of(choice)
-        if kept is not None:
-            return kept
-    return replace(best, proven=next(larger, None) is None)
+    trial = _Trial(Kept(part, tried), whole, attempt)
+    alike = _alike(part, whole, wishes, class_of)
+    if trial.kept(wishes) is not None:
+        alike, most = [], wishes
+    else:
+        alike = [same for same in alike if trial.kept(same[:1]) is not None]
+        most = _one_by_one(trial, alike, wishes.index)
+    larger = _larger_choices(alike, len(most), wishes.index)
+    found = next((choice for choice in islice(larger, MOST_CHOICES) if trial.kept(choice) is not None), None)
+    best = trial.kept(most if found is None else found)
+    assert best is not None
+    return replace(best, proven=found is not None or next(larger, None) is None)
+
+
+def _one_by_one(trial: _Trial, alike: Sequence[Sequence[Wish]], order: Callable[[Wish], int]) -> list[Wish]:
+    """Wishes that are kept if each of them, in their order, is kept with those before it; asked about by halves."""
+    class_of = {wish: number for number, same in enumerate(alike) for wish in same}
+    kept: list[Wish] = []
+    # Where one has no place, no other that is like it has.
+    hopeless: set[int] = set()
+    runs = [sorted(class_of, key=order)]
+    while runs:
+        run = [wish for wish in runs.pop() if class_of[wish] not in hopeless]
+        middle = len(run) // 2
+        if trial.kept([*kept, *run]) is not None:
+            kept += run
+        elif len(run) == 1:
+            hopeless.add(class_of[run[0]])
+        else:
+            runs += [run[middle:], run[:middle]]
+    return kept
+
+
+def _larger_choices(
+    alike: Sequence[Sequence[Wish]], number: int, order: Callable[[Wish], int]
+) -> Iterator[Sequence[Wish]]:
+    """Choices of more than so many wishes, the largest first; of wishes that are alike always the first."""
+    for many in range(sum(map(len, alike)) - 1, number, -1):
+        choices = [sorted(choice, key=order) for choice in islice(_choices(alike, many), MOST_CHOICES + 1)]
+        yield from sorted(choices, key=lambda choice: [order(wish) for wish in choice])
+
+
+def _choices(alike: Sequence[Sequence[Wish]], number: int) -> Iterator[list[Wish]]:
+    """Every way to choose so many wishes. Not by recursion: a gang may have thousands of groups."""
+    behind = [0, *accumulate(map(len, reversed(alike)))][::-1]
+    unfinished: list[tuple[int, list[Wish]]] = [(0, [])]
+    while unfinished:
+        index, chosen = unfinished.pop()
+        if index == len(alike):
+            yield chosen
+            continue
+        same, missing = alike[index], number - len(chosen)
+        shares = range(max(missing - behind[index + 1], 0), min(missing, len(same)) + 1)
+        unfinished += [(index + 1, [*chosen, *same[:share]]) for share in shares]
+
+
+def _alike(part: Group, whole: Group, wishes: Sequence[Wish], class_of: ClassOf) -> list[list[Wish]]:
+    """Wishes that it makes no difference which of them are kept: the only ones of groups side by side that differ in names alone."""
+    originals = {group.name: group for group in whole.every_group()}
+    beside = {group.name: (around.name, group) for around in part.every_group() for group in around.groups}
+    numbers = Counter(wish.group for wish in wishes)
+    classes: dict[Hashable, list[Wish]] = {}
+    for wish in wishes:
+        key: Hashable = wish
+        if wish.group in beside:
+            around, group = beside[wish.group]
+            if sum(numbers[each.name] for each in group.every_group()) == 1:
+                original = originals[wish.group]
+                key = (around, kind_of(group, class_of), original.slices, original.required, original.apart)
+        classes.setdefault(key, []).append(wish)
+    return list(classes.values())
 
 
 def _is_wish(group: Group) -> bool:
@@ -103,22 +157,26 @@ def _divides(wish: Wish, pods: int) -> bool:
 
 
 class _Trial:
-    """Tries choices of wishes, each once."""
+    """Tries choices of wishes, each once, and none that is more than one without a place."""
 
-    def __init__(self, part: Group, whole: Group, attempt: Attempt) -> None:
-        self._part = part
+    def __init__(self, without: Kept, whole: Group, attempt: Attempt) -> None:
+        self._without = without
         self._originals = {group.name: group for group in whole.every_group()}
         self._attempt = attempt
-        self._known: dict[frozenset[Wish], Kept | None] = {}
+        self._found: dict[frozenset[Wish], Kept] = {frozenset(): without}
+        self._refused: list[frozenset[Wish]] = []
 
-    def of(self, wishes: Sequence[Wish]) -> Kept | None:
+    def kept(self, wishes: Sequence[Wish]) -> Kept | None:
         """The part with these wishes, if it has a place."""
         choice = frozenset(wishes)
-        if choice not in self._known:
-            group = _granted(self._part, self._originals, choice)
+        if choice not in self._found and not any(refused <= choice for refused in self._refused):
+            group = _granted(self._without.whole, self._originals, choice)
             tried = self._attempt(group)
-            self._known[choice] = Kept(group, tried) if tried.status in FOUND else None
-        return self._known[choice]
+            if tried.status in FOUND:
+                self._found[choice] = Kept(group, tried)
+            else:
+                self._refused.append(choice)
+        return self._found.get(choice)
 
 
 def _granted(group: Group, originals: Mapping[str, Group], wishes: frozenset[Wish]) -> Group:

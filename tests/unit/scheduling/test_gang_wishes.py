@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
+from random import Random
 
 import pytest
 
+from bayplan.cluster.state import ClusterState
 from bayplan.engine.gangs.problem import Problem, Solution, Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group, Slices
@@ -36,14 +39,15 @@ def answering(allows: Callable[[set[str]], bool]) -> Callable[[Group], Tried]:
 
 
 def wishing(names: str) -> Group:
-    """A gang of groups of two pods each that would like to be in one rack."""
-    return Group(groups=tuple(Group(name, pods(2), slices=(Slices(2, RACK, required=False),)) for name in names))
+    """A gang of groups, no two of the same size, whose pods would like to be in racks by pairs."""
+    wish = (Slices(2, RACK, required=False),)
+    return Group(groups=tuple(Group(name, pods(2 * number), slices=wish) for number, name in enumerate(names, 1)))
 
 
 def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
     whole, attempt = wishing(names), answering(allows)
     part = without_wishes(whole)
-    found = most_wishes(part, attempt(part), whole, attempt)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt)
     return {group.name for group in found.whole.every_group() if group.slices}, found.proven
 
 
@@ -64,12 +68,42 @@ def test_as_many_wishes_are_kept_as_have_a_place_together(together: list[str], e
     assert kept("abcd", lambda wished: any(wished <= set(each) for each in together)) == (set(expected), True)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_no_choice_has_more(seed: int) -> None:
+    random = Random(seed)
+    names = "abcdef"[: random.randint(1, 6)]
+    together = [set(random.sample(names, random.randint(0, len(names)))) for _ in range(random.randint(1, 4))]
+
+    def has_place(wished: set[str]) -> bool:
+        return any(wished <= each for each in together)
+
+    choices = (set(choice) for number in range(len(names), -1, -1) for choice in combinations(names, number))
+    assert kept(names, has_place) == (next(choice for choice in choices if has_place(choice)), True)
+
+
 def test_where_there_are_too_many_choices_nothing_is_called_the_most() -> None:
     names = "abcdefghijklmnop"
     # Neighbours in a ring exclude each other: eight are the most, but there are thousands of larger choices.
     ring = {frozenset(pair) for pair in zip(names, names[1:] + names[0], strict=True)}
     found, proven = kept(names, lambda wished: not any(pair <= wished for pair in ring))
     assert (len(found), proven) == (8, False)
+
+
+def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_few_attempts() -> None:
+    whole = Group(
+        groups=tuple(Group(f"g{index}", pods(2), slices=(Slices(2, RACK, required=False),)) for index in range(64))
+    )
+    attempts: list[int] = []
+
+    def at_most_forty(wished: set[str]) -> bool:
+        attempts.append(len(wished))
+        return len(wished) <= 40
+
+    part, attempt = without_wishes(whole), answering(at_most_forty)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt)
+    assert [group.name for group in found.whole.groups if group.slices] == [f"g{index}" for index in range(40)]
+    assert found.proven
+    assert len(attempts) < 20
 
 
 def test_what_was_given_up_is_said_with_the_group() -> None:
