@@ -88,10 +88,9 @@ def topology(
 
 def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
     """The map of a gang's topology with its pods marked; counts are of pods of its most frequent shape, after it was placed."""
-    from collections import Counter
-
     from bayplan.explain.gang_text import gang_text
     from bayplan.explain.levels import counted, in_short
+    from bayplan.explain.parties import parties_of
     from bayplan.explain.topology_map import default_resources, topology_map
 
     tree = session.trees.get(outcome.topology)
@@ -103,7 +102,7 @@ def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
     drawn = topology_map(session.state, tree, default_resources(session.state, tree), pod_class, shape.slots)
     return replace(
         drawn,
-        marked=Counter(seat.node for seat in outcome.seats),
+        parties=parties_of(outcome.seats),
         title=gang_text(outcome).partition("\n")[0],
         facts=(counted(len(outcome.seats), "pod"), in_short(outcome.decision.bound, outcome.levels))
         if outcome.seats

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from html import escape
+from textwrap import wrap
 
 INK = "#1d2433"
 FONTS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 FONT_SIZE = 12
 
-# The widest common font needs about this much of its size for a character.
-_CHARACTER = 0.6
+# The widest common font needs about this much of its size for a character, and this much if it is bold.
+_CHARACTER, _BOLD_CHARACTER = 0.6, 0.67
 
 
 class Canvas:
@@ -72,7 +73,17 @@ class Canvas:
         return "\n".join((opening, f"<title>{escape(title)}</title>", paper, *self._elements, "</svg>"))
 
 
-def cut(text: str, room: float, size: int = FONT_SIZE) -> str:
+def width_of(text: str, size: int = FONT_SIZE, *, bold: bool = False) -> float:
+    """About how many pixels a text needs."""
+    return len(text) * size * (_BOLD_CHARACTER if bold else _CHARACTER)
+
+
+def cut(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) -> str:
     """A text that fits into so many pixels, with an ellipsis where it had to be cut."""
-    most = max(4, int(room / (size * _CHARACTER)))
+    most = max(4, int(room / width_of("x", size, bold=bold)))
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def in_lines(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) -> list[str]:
+    """A text in as many lines of so many pixels as it needs."""
+    return wrap(text, max(4, int(room / width_of("x", size, bold=bold))))

@@ -21,6 +21,7 @@ from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.gang_document import rooms_document
 from bayplan.explain.levels import counted, short_levels
+from bayplan.explain.parties import Party
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import LevelRoom
 from bayplan.scheduling.rooms import rooms_of
@@ -46,7 +47,7 @@ class Domain:
 class TopologyMap:
     """Everything to be drawn about a topology. `outside` has what nodes lack to be in it, `lead` what is said before that.
 
-    `marked` are a gang's pods by node, with the gang's own words in `title` and `facts`.
+    `parties` are a gang's pods, with the gang's own words in `title` and `facts`.
     """
 
     name: str
@@ -59,7 +60,7 @@ class TopologyMap:
     nobody: str
     asks_for: Mapping[str, int] = field(default_factory=dict)
     rooms: tuple[LevelRoom, ...] = ()
-    marked: Mapping[str, int] = field(default_factory=dict)
+    parties: tuple[Party, ...] = ()
     title: str = ""
     facts: tuple[str, ...] = ()
 

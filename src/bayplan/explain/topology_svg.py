@@ -1,37 +1,53 @@
-"""A topology as one self-contained SVG: blocks, racks in them, a cell for every node with a number in it; a gang's nodes in blue.
+"""A topology as one self-contained SVG: blocks, racks in them, a cell for every node with a number in it; a gang's nodes in strong colours.
 
-In comes a `TopologyMap`, out goes text that a browser or a ticket shows as it is. The two lowest levels are boxes in boxes; wider levels
-are part of the blocks' names. A number says what its colour says, so the picture works without colours; pointing at a cell
-tells the node's name. About a thousand nodes fit on a page.
+In comes a `TopologyMap`, out goes text that a browser or a ticket shows as it is. The two lowest levels are boxes in boxes; blocks of the same wider
+domain stand under its name. A number says what its colour says, and a rack lists the ranks of a gang's pods in it, so the picture works without colours; pointing at a cell
+tells the node's name. Every title has the room that it needs (`_Sizes`), nothing is written over something else. About a thousand nodes fit on a page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import ceil, sqrt
+from typing import TypeVar
 
 from bayplan.cluster.pod_request import CPU
+from bayplan.cluster.tree import Path
 from bayplan.explain.amounts import counted_in_bytes, human
 from bayplan.explain.gang_outcome import missing_labels
 from bayplan.explain.hostlist import hostlist
 from bayplan.explain.levels import counted, domain_name, short_levels
 from bayplan.explain.numa_labels import short_labels, short_listing
-from bayplan.explain.svg import INK, Canvas, cut
+from bayplan.explain.svg import INK, Canvas, cut, in_lines, width_of
 from bayplan.explain.topology_map import Domain, TopologyMap
 
 DIM, LINE, FRAME = "#5b6477", "#d9dee8", "#aab3c5"
 PAPER, BLOCK, RACK = "#ffffff", "#f3f5f9", "#ffffff"
 ALL_FREE, SOME_FREE, NONE_FREE, NEVER = "#bfe5d6", "#f6e4b8", "#f5d2c4", "#eceff4"
-GANG, GANG_FILL = "#0b5cad", "#d5e6f8"
-SMALL, TINY = 11, 10
+GANG = "#0b5cad"
+# Line and fill of a gang's parties, in turn; none is like the colours above.
+PARTIES = (
+    (GANG, "#d5e6f8"),
+    ("#6b3fa0", "#e4d8f5"),
+    ("#a3246e", "#f7d3e8"),
+    ("#0f6b78", "#c4e9f1"),
+    ("#3b4252", "#cdd3e0"),
+    ("#6d4c2f", "#e6d8c8"),
+)
+TITLE, SMALL, TINY = 16, 11, 10
 
-WIDEST, WIDEST_OF_MANY = 1080, 530
+WIDEST, WIDEST_OF_MANY, NARROWEST = 1080, 530, 640
 MARGIN, GAP, PADDING = 20, 10, 10
 CELL_WIDTH, CELL_HEIGHT, CELL_GAP = 24, 19, 3
-RACK_PADDING, RACK_CAPTION, NARROWEST_RACK = 7, 22, 118
-BLOCK_CAPTION = 28
+RACK_PADDING, RACK_CAPTION, NARROWEST_RACK, WIDEST_RACK_CAPTION = 7, 22, 118, 200
+CAPTION_LINE, BLOCK_CAPTION, WIDEST_BLOCK_CAPTION = 16, 28, 300
+LINE_HEIGHT, HEADING = 20, 22
+PARTY_LINE, PARTY_TEXT, MOST_PARTIES = 14, 11, 4
 GIB = 2**30
+
+_Thing = TypeVar("_Thing")
 
 
 def topology_svg(drawn: TopologyMap) -> str:
@@ -43,150 +59,249 @@ def topology_svg(drawn: TopologyMap) -> str:
 class _Block:
     """A domain of the second lowest level with the racks in it; without a name if the topology has one level only."""
 
+    around: Path
     name: str
     domain: Domain | None
     racks: Sequence[Domain]
 
 
+class _Words:
+    """What is said about domains: names, numbers, and whose pods are there."""
+
+    def __init__(self, drawn: TopologyMap) -> None:
+        self.drawn = drawn
+        self.labels = short_labels([*drawn.resources, *drawn.asks_for])
+        devices = [name for name in drawn.resources if "/" in name]
+        # The resource that cells show where no shape was asked for: the first device, else the first of all.
+        self.resource = (devices or list(drawn.resources) or [CPU])[0]
+        # Of the gang's pods on a node: the numbers of their parties, and their ranks.
+        self._on_node: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+        for number, party in enumerate(drawn.parties):
+            for node, ranks in party.ranks.items():
+                self._on_node.setdefault(node, []).append((number, ranks))
+
+    def rack_name(self, rack: Domain) -> str:
+        levels = self.drawn.levels
+        return domain_name(short_levels(levels)[-2], rack.path[-1]) if levels else "all nodes"
+
+    def figure(self, domain: Domain) -> tuple[int, int]:
+        """What a cell shows, and the most that it could be."""
+        if domain.slots is not None:
+            return domain.slots, domain.slots_if_idle or 0
+        unit = 1000 if self.resource == CPU else GIB if counted_in_bytes(self.resource) else 1
+        return domain.free.get(self.resource, 0) // unit, domain.total.get(self.resource, 0) // unit
+
+    def in_rack(self, rack: Domain) -> str:
+        here = sum(self.pods_on(node) for node in rack.nodes)
+        if here:
+            return counted(here, "pod")
+        return f"{self.figure(rack)[0]} {'fit' if rack.slots is not None else 'free'}"
+
+    def room(self, domain: Domain) -> str:
+        free = f"{human(self.resource, domain.free.get(self.resource, 0))} {self.labels[self.resource]} free"
+        more = " more" if self.drawn.parties else ""
+        return free if domain.slots is None else f"{free} · {domain.slots}{more} fit"
+
+    def pods_on(self, node: str) -> int:
+        return sum(len(ranks) for _, ranks in self._on_node.get(node, ()))
+
+    def parties_on(self, nodes: Sequence[str]) -> list[tuple[int, str]]:
+        """The numbers of the parties on some nodes, and which of their ranks are there."""
+        found: dict[int, list[int]] = {}
+        for node in nodes:
+            for number, ranks in self._on_node.get(node, ()):
+                found.setdefault(number, []).extend(ranks)
+        return [(number, self.drawn.parties[number].words(found[number])) for number in sorted(found)]
+
+    def in_cell(self, node: Domain) -> str:
+        """What pointing at a cell tells."""
+        name = node.path[-1]
+        pods = self.pods_on(name)
+        words = f"{name}: {self.room(node)}"
+        if pods:
+            words += f", {counted(pods, 'pod')} of the gang: " + "; ".join(each for _, each in self.parties_on([name]))
+        return words
+
+
+class _Sizes:
+    """How wide racks and blocks are, and how many stand side by side: a grid that the largest one and the longest title set."""
+
+    def __init__(self, words: _Words, blocks: Sequence[_Block]) -> None:
+        racks = [rack for block in blocks for rack in block.racks]
+        most_nodes = max((len(rack.inside) for rack in racks), default=1)
+        self.cells_per_row = most_nodes if most_nodes <= 5 else min(12, max(4, ceil(sqrt(most_nodes))))
+        cells = self.cells_per_row * (CELL_WIDTH + CELL_GAP) - CELL_GAP
+        captions = [width_of(words.rack_name(each), SMALL) + width_of(words.in_rack(each), TINY) + 8 for each in racks]
+        captions += [width_of(ranks, TINY) + PARTY_TEXT for each in racks for _, ranks in words.parties_on(each.nodes)]
+        caption = min(max(captions, default=0), WIDEST_RACK_CAPTION)
+        self.rack = max(NARROWEST_RACK, cells + 2 * RACK_PADDING, ceil(caption) + 2 * RACK_PADDING)
+        named = [
+            (width_of(each.name, bold=True), width_of(words.room(each.domain), SMALL)) for each in blocks if each.domain
+        ]
+        widest = WIDEST if len(blocks) == 1 else WIDEST_OF_MANY
+        most_racks = max((len(block.racks) for block in blocks), default=1)
+        self.racks_per_row = _balanced(most_racks, (widest - PADDING) // (self.rack + GAP))
+        grid = self.racks_per_row * (self.rack + GAP) - GAP
+        # The room of a block is said beside its name if all blocks have the width for it, else below.
+        self.in_one_line = all(name + room + 12 <= grid for name, room in named)
+        longest = max((min(max(pair), WIDEST_BLOCK_CAPTION) for pair in named), default=0)
+        self.block = max(grid, ceil(longest)) + 2 * PADDING
+        self.block_caption = BLOCK_CAPTION + (0 if self.in_one_line else CAPTION_LINE)
+        largest_group = max((len(list(group)) for _, group in groupby(blocks, key=_around)), default=1)
+        self.blocks_per_row = _balanced(largest_group, (WIDEST + GAP) // (self.block + GAP))
+        self.width = max(self.blocks_per_row * (self.block + GAP) - GAP, NARROWEST)
+
+
 class _Picture:
-    """Blocks from left to right in rows; everything is laid out on a grid that the largest rack sets."""
+    """Blocks from left to right in rows, under the name of the domain around them."""
 
     def __init__(self, drawn: TopologyMap) -> None:
         self.drawn = drawn
         self.canvas = Canvas()
+        self.words = _Words(drawn)
         self.blocks = _blocks(drawn)
-        most_nodes = max((len(_cells(rack)) for block in self.blocks for rack in block.racks), default=1)
-        most_racks = max((len(block.racks) for block in self.blocks), default=1)
-        self.cells_per_row = most_nodes if most_nodes <= 5 else min(12, max(4, ceil(sqrt(most_nodes))))
-        cells_width = self.cells_per_row * (CELL_WIDTH + CELL_GAP) - CELL_GAP + 2 * RACK_PADDING
-        self.rack_width = max(NARROWEST_RACK, cells_width)
-        widest = WIDEST if len(self.blocks) == 1 else WIDEST_OF_MANY
-        self.racks_per_row = _balanced(most_racks, (widest - PADDING) // (self.rack_width + GAP))
-        self.block_width = self.racks_per_row * (self.rack_width + GAP) - GAP + 2 * PADDING
-        self.blocks_per_row = _balanced(len(self.blocks), (WIDEST + GAP) // (self.block_width + GAP))
-        self.width = max(self.blocks_per_row * (self.block_width + GAP) - GAP, 640)
-        self.labels = short_labels([*drawn.resources, *drawn.asks_for])
+        self.sizes = _Sizes(self.words, self.blocks)
 
     def drawing(self) -> str:
         """Title, blocks, legend, and who is outside."""
         y = self._header()
-        for start in range(0, len(self.blocks), self.blocks_per_row):
-            row = self.blocks[start : start + self.blocks_per_row]
-            height = max(self._block_height(block) for block in row)
-            for column, block in enumerate(row):
-                self._block(block, MARGIN + column * (self.block_width + GAP), y, height)
-            y += height + GAP
+        for around, group in groupby(self.blocks, key=_around):
+            y = self._heading(around, y)
+            for row in _in_rows(list(group), self.sizes.blocks_per_row):
+                height = max(self._block_height(block) for block in row)
+                for column, block in enumerate(row):
+                    self._block(block, MARGIN + column * (self.sizes.block + GAP), y, height)
+                y += height + GAP
         y = self._outside(self._legend(y + 4))
         title = self.drawn.title or self.drawn.answer
-        return self.canvas.document(title, self.width + 2 * MARGIN, y + MARGIN - 8, PAPER)
+        return self.canvas.document(title, self.sizes.width + 2 * MARGIN, y + MARGIN - 8, PAPER)
 
     def _header(self) -> float:
         drawn = self.drawn
-        self.canvas.text(MARGIN, MARGIN + 12, cut(drawn.title or drawn.answer, self.width, 15), size=16, bold=True)
         levels = " > ".join(short_levels(drawn.levels))
         facts = [*drawn.facts, f"topology {drawn.name} ({levels})" if drawn.name else levels]
         facts += [counted(drawn.nodes, "node")] if drawn.title else []
-        self.canvas.text(MARGIN, MARGIN + 33, cut(" · ".join(facts), self.width, 11), fill=DIM)
-        return MARGIN + 46
+        y = float(MARGIN + 12)
+        for line in in_lines(drawn.title or drawn.answer, self.sizes.width, TITLE, bold=True):
+            self.canvas.text(MARGIN, y, line, size=TITLE, bold=True)
+            y += LINE_HEIGHT
+        for line in in_lines(" · ".join(facts), self.sizes.width):
+            self.canvas.text(MARGIN, y + 1, line, fill=DIM)
+            y += CAPTION_LINE
+        return y - 2
+
+    def _heading(self, around: Path, y: float) -> float:
+        """The domains around a group of blocks, and what room the lowest of them has."""
+        if not around:
+            return y
+        levels = short_levels(self.drawn.levels)
+        name = " / ".join(domain_name(level, value) for level, value in zip(levels, around, strict=False))
+        room = next(self.words.room(each) for each in self.drawn.at(len(around)) if each.path == around)
+        for line in in_lines(f"{name} · {room}", self.sizes.width):
+            self.canvas.text(MARGIN, y + 13, line, fill=DIM)
+            y += CAPTION_LINE
+        return y + HEADING - CAPTION_LINE
 
     def _block_height(self, block: _Block) -> float:
-        rows = [self._rack_height(row) for row in _in_rows(block.racks, self.racks_per_row)]
-        caption = BLOCK_CAPTION if block.name else PADDING
+        rows = [self._rack_height(row) for row in _in_rows(block.racks, self.sizes.racks_per_row)]
+        caption = self.sizes.block_caption if block.name else PADDING
         return caption + sum(rows) + GAP * (len(rows) - 1) + PADDING
 
     def _rack_height(self, racks: Sequence[Domain]) -> float:
-        rows = max(ceil(len(_cells(rack)) / self.cells_per_row) for rack in racks)
-        return RACK_CAPTION + rows * (CELL_HEIGHT + CELL_GAP) - CELL_GAP + RACK_PADDING
+        rows = max(ceil(len(rack.inside) / self.sizes.cells_per_row) for rack in racks)
+        lines = max(min(len(self.words.parties_on(rack.nodes)), MOST_PARTIES + 1) for rack in racks)
+        listed = lines * PARTY_LINE + 2 if lines else 0
+        return RACK_CAPTION + rows * (CELL_HEIGHT + CELL_GAP) - CELL_GAP + RACK_PADDING + listed
 
     def _block(self, block: _Block, x: float, y: float, height: float) -> None:
-        self.canvas.box((x, y), (self.block_width, height), BLOCK, stroke=FRAME, radius=6)
+        sizes = self.sizes
+        self.canvas.box((x, y), (sizes.block, height), BLOCK, stroke=FRAME, radius=6)
         top = y + PADDING
         if block.domain is not None:
-            words = self._room_words(block.domain)
-            self.canvas.text(x + PADDING, y + 19, cut(block.name, self.block_width / 2), bold=True)
-            self.canvas.text(x + self.block_width - PADDING, y + 19, words, fill=DIM, size=SMALL, anchor="end")
-            top = y + BLOCK_CAPTION
-        for racks in _in_rows(block.racks, self.racks_per_row):
+            room = self.words.room(block.domain)
+            inner = sizes.block - 2 * PADDING
+            self.canvas.text(x + PADDING, y + 19, cut(block.name, inner, bold=True), bold=True)
+            if sizes.in_one_line:
+                self.canvas.text(x + sizes.block - PADDING, y + 19, room, fill=DIM, size=SMALL, anchor="end")
+            else:
+                self.canvas.text(x + PADDING, y + 19 + CAPTION_LINE, cut(room, inner, SMALL), fill=DIM, size=SMALL)
+            top = y + sizes.block_caption
+        for racks in _in_rows(block.racks, sizes.racks_per_row):
             rack_height = self._rack_height(racks)
             for column, rack in enumerate(racks):
-                self._rack(rack, x + PADDING + column * (self.rack_width + GAP), top, rack_height)
+                self._rack(rack, x + PADDING + column * (sizes.rack + GAP), top, rack_height)
             top += rack_height + GAP
 
     def _rack(self, rack: Domain, x: float, y: float, height: float) -> None:
-        here = sum(self.drawn.marked.get(node, 0) for node in rack.nodes)
-        canvas = self.canvas
-        canvas.box((x, y), (self.rack_width, height), RACK, stroke=GANG if here else LINE)
-        words = counted(here, "pod") if here else self._figure_words(rack)
-        canvas.text(
-            x + self.rack_width - RACK_PADDING, y + 15, words, fill=GANG if here else DIM, size=TINY, anchor="end"
-        )
-        name = domain_name(short_levels(self.drawn.levels)[-2], rack.path[-1]) if self.drawn.levels else "all nodes"
-        canvas.text(x + RACK_PADDING, y + 15, cut(name, self.rack_width - 62, SMALL), size=SMALL)
-        for number, node in enumerate(_cells(rack)):
-            row, column = divmod(number, self.cells_per_row)
+        parties = self.words.parties_on(rack.nodes)
+        canvas, width = self.canvas, self.sizes.rack
+        canvas.box((x, y), (width, height), RACK, stroke=GANG if parties else LINE)
+        figure = self.words.in_rack(rack)
+        ink = GANG if parties else DIM
+        canvas.text(x + width - RACK_PADDING, y + 15, figure, fill=ink, size=TINY, anchor="end")
+        room = width - 2 * RACK_PADDING - width_of(figure, TINY) - 6
+        canvas.text(x + RACK_PADDING, y + 15, cut(self.words.rack_name(rack), room, SMALL), size=SMALL)
+        for number, node in enumerate(rack.inside):
+            row, column = divmod(number, self.sizes.cells_per_row)
             left = x + RACK_PADDING + column * (CELL_WIDTH + CELL_GAP)
             self._cell(node, left, y + RACK_CAPTION + row * (CELL_HEIGHT + CELL_GAP))
+        rows = ceil(len(rack.inside) / self.sizes.cells_per_row)
+        self._rack_parties(parties, x + RACK_PADDING, y + RACK_CAPTION + rows * (CELL_HEIGHT + CELL_GAP))
+
+    def _rack_parties(self, parties: Sequence[tuple[int, str]], x: float, y: float) -> None:
+        """Which ranks are in a rack, a line for each party."""
+        room = self.sizes.rack - 2 * RACK_PADDING - PARTY_TEXT
+        for number, words in parties[:MOST_PARTIES]:
+            line, fill = PARTIES[number % len(PARTIES)]
+            self.canvas.box((x + 0.5, y + 4), (7, 7), fill, stroke=line, radius=2, hint=words)
+            self.canvas.text(x + PARTY_TEXT, y + 11, cut(words, room, TINY), fill=line, size=TINY)
+            y += PARTY_LINE
+        if len(parties) > MOST_PARTIES:
+            self.canvas.text(x + PARTY_TEXT, y + 11, f"and {len(parties) - MOST_PARTIES} more", fill=DIM, size=TINY)
 
     def _cell(self, node: Domain, x: float, y: float) -> None:
-        pods = self.drawn.marked.get(node.path[-1], 0)
-        value, most = self._figure(node)
-        words = f"{node.path[-1]}: {self._room_words(node)}" + (f", {counted(pods, 'pod')} of the gang" if pods else "")
-        size = (CELL_WIDTH, CELL_HEIGHT)
+        pods = self.words.pods_on(node.path[-1])
+        value, most = self.words.figure(node)
+        hint = self.words.in_cell(node)
+        ink = INK if value else DIM
         if pods:
+            numbers = [number for number, _ in self.words.parties_on([node.path[-1]])]
+            ink = PARTIES[numbers[0] % len(PARTIES)][0]
+            stripe = (CELL_WIDTH - 1) / len(numbers)
+            for place, number in enumerate(numbers if len(numbers) > 1 else ()):
+                fill = PARTIES[number % len(PARTIES)][1]
+                self.canvas.box((x + 0.5 + place * stripe, y + 0.5), (stripe, CELL_HEIGHT - 1), fill, radius=2)
+            fill = PARTIES[numbers[0] % len(PARTIES)][1] if len(numbers) == 1 else "none"
             self.canvas.box(
-                (x + 0.5, y + 0.5), (size[0] - 1, size[1] - 1), GANG_FILL, stroke=GANG, radius=3, hint=words
+                (x + 0.5, y + 0.5), (CELL_WIDTH - 1, CELL_HEIGHT - 1), fill, stroke=ink, radius=3, hint=hint
             )
         else:
             fill = NEVER if not most else NONE_FREE if not value else ALL_FREE if value >= most else SOME_FREE
-            self.canvas.box((x, y), size, fill, radius=3, hint=words)
+            self.canvas.box((x, y), (CELL_WIDTH, CELL_HEIGHT), fill, radius=3, hint=hint)
         text = str(pods) if pods else str(value) if most else "-"
-        ink = GANG if pods else INK if value else DIM
         self.canvas.text(x + CELL_WIDTH / 2, y + 13.5, text, fill=ink, size=TINY, bold=bool(pods), anchor="middle")
 
-    # -- numbers and words ----------------------------------------------------------------------------------------------
-
-    @property
-    def _resource(self) -> str:
-        """The resource that cells show where no shape was asked for: the first device, else the first of all."""
-        devices = [name for name in self.drawn.resources if "/" in name]
-        return (devices or list(self.drawn.resources) or [CPU])[0]
-
-    def _figure(self, domain: Domain) -> tuple[int, int]:
-        """What a cell shows, and the most that it could be."""
-        if domain.slots is not None:
-            return domain.slots, domain.slots_if_idle or 0
-        name = self._resource
-        unit = 1000 if name == CPU else GIB if counted_in_bytes(name) else 1
-        return domain.free.get(name, 0) // unit, domain.total.get(name, 0) // unit
-
-    def _figure_words(self, domain: Domain) -> str:
-        value, _ = self._figure(domain)
-        return f"{value} fit" if domain.slots is not None else f"{value} free"
-
-    def _room_words(self, domain: Domain) -> str:
-        free = f"{human(self._resource, domain.free.get(self._resource, 0))} {self.labels[self._resource]} free"
-        more = " more" if self.drawn.marked else ""
-        return free if domain.slots is None else f"{free} · {domain.slots}{more} fit"
-
     def _legend(self, y: float) -> float:
-        asked = ", ".join(short_listing(self.drawn.asks_for, self.labels))
-        what = f"pods of {asked} that fit" if self.drawn.asks_for else f"free {self.labels[self._resource]}"
-        entries = [(ALL_FREE, "all free"), (SOME_FREE, "some left"), (NONE_FREE, "none left")]
-        if self.drawn.marked:
-            entries.insert(0, (GANG_FILL, "pods of the gang"))
+        drawn, labels = self.drawn, self.words.labels
+        asked = ", ".join(short_listing(drawn.asks_for, labels))
+        what = f"pods of {asked} that fit" if drawn.asks_for else f"free {labels[self.words.resource]}"
+        entries = [(ALL_FREE, "", "all free"), (SOME_FREE, "", "some left"), (NONE_FREE, "", "none left")]
+        if drawn.parties:
+            gang = "pods of the gang" if len(drawn.parties) == 1 else "pods of the gang; colours tell its parts apart"
+            entries.insert(0, (PARTIES[0][1], GANG, gang))
         x = float(MARGIN)
-        for fill, words in entries:
-            self.canvas.box((x, y + 2), (14, 12), fill, stroke=GANG if fill == GANG_FILL else "", radius=2)
+        for fill, line, words in entries:
+            self.canvas.box((x, y + 2), (14, 12), fill, stroke=line, radius=2)
             self.canvas.text(x + 20, y + 12, words, fill=DIM, size=SMALL)
-            x += 34 + 6.4 * len(words)
-        where = "Numbers in other cells" if self.drawn.marked else "Numbers"
-        self.canvas.text(MARGIN, y + 32, cut(f"{where}: {what}.", self.width, SMALL), fill=DIM, size=SMALL)
+            x += 34 + width_of(words, SMALL)
+        where = "Numbers in other cells" if drawn.parties else "Numbers"
+        self.canvas.text(MARGIN, y + 32, cut(f"{where}: {what}.", self.sizes.width, SMALL), fill=DIM, size=SMALL)
         return y + 38
 
     def _outside(self, y: float) -> float:
         for lacked, nodes in missing_labels(self.drawn.outside):
             words = f"Outside, {self.drawn.lead}{lacked}: {hostlist(nodes, 80)}"
-            self.canvas.text(MARGIN, y + 12, cut(words, self.width, SMALL), fill=DIM, size=SMALL)
+            self.canvas.text(MARGIN, y + 12, cut(words, self.sizes.width, SMALL), fill=DIM, size=SMALL)
             y += 18
         return y
 
@@ -195,12 +310,16 @@ def _blocks(drawn: TopologyMap) -> list[_Block]:
     depth = len(drawn.levels)
     if depth < 2:
         racks = drawn.domains if depth else (_all_nodes(drawn),)
-        return [_Block("", None, racks)] if drawn.domains else []
-    names = short_levels(drawn.levels)
+        return [_Block((), "", None, racks)] if drawn.domains else []
+    level = short_levels(drawn.levels)[depth - 2]
     return [
-        _Block(" / ".join((*block.path[:-1], domain_name(names[depth - 2], block.path[-1]))), block, block.inside)
+        _Block(block.path[:-1], domain_name(level, block.path[-1]), block, block.inside)
         for block in drawn.at(depth - 1)
     ]
+
+
+def _around(block: _Block) -> Path:
+    return block.around
 
 
 def _all_nodes(drawn: TopologyMap) -> Domain:
@@ -212,12 +331,8 @@ def _all_nodes(drawn: TopologyMap) -> Domain:
     return Domain(("",), nodes, free, total, slots, slots, drawn.domains)
 
 
-def _cells(rack: Domain) -> Sequence[Domain]:
-    return rack.inside
-
-
-def _in_rows(racks: Sequence[Domain], per_row: int) -> list[Sequence[Domain]]:
-    return [racks[start : start + per_row] for start in range(0, len(racks), per_row)]
+def _in_rows(things: Sequence[_Thing], per_row: int) -> list[Sequence[_Thing]]:
+    return [things[start : start + per_row] for start in range(0, len(things), per_row)]
 
 
 def _balanced(number: int, most: int) -> int:

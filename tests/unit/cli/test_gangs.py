@@ -218,7 +218,7 @@ def test_the_picture_marks_the_nodes_of_the_gang(bayplan: Bayplan) -> None:
     result = bayplan("place", "-f", GANGS / "pretrain.yaml", "-o", "svg", cluster=CLUSTER)
     titles = [element.text or "" for element in ET.fromstring(result.out).iter("{http://www.w3.org/2000/svg}title")]
     assert titles[0] == "ml/pretrain fits: block b2, 2 racks, 8 nodes (optimal)"
-    assert sum(title.endswith("2 pods of the gang") for title in titles) == 8
+    assert sum("2 pods of the gang: ranks " in title for title in titles) == 8
 
 
 @pytest.mark.parametrize(

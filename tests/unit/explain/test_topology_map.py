@@ -10,9 +10,11 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree, build_tree
+from bayplan.explain.parties import Party, parties_of
 from bayplan.explain.topology_map import TopologyMap, default_resources, topology_map
-from bayplan.explain.topology_svg import topology_svg
+from bayplan.explain.topology_svg import PARTIES, topology_svg
 from bayplan.explain.topology_text import topology_text
+from bayplan.scheduling.gang import Seat
 from tests.helpers import GPU, cluster, node, simple_pod
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -92,11 +94,73 @@ def test_equal_rack_names_in_two_blocks_are_two_racks() -> None:
 
 def test_the_picture_shows_a_gangs_pods_instead_of_what_is_free() -> None:
     _, drawn = drawn_for(small_cluster(), "block", "rack")
-    marked = replace(drawn, marked={"b2-r1-n1": 3}, title="ml/x fits")
-    words = [text.text for text in ET.fromstring(topology_svg(marked)).iter(f"{SVG}text")]
+    party = Party("", {"b2-r1-n1": (0, 1, 2)})
+    words = texts(topology_svg(replace(drawn, parties=(party,), title="ml/x fits")))
     assert words[0] == "ml/x fits"
-    assert "3 pods" in words
-    assert "3" in words
+    assert {"3 pods", "3", "ranks 0-2"} <= set(words)
+
+
+def test_groups_and_segments_are_told_apart_by_words_and_by_colours() -> None:
+    _, drawn = drawn_for(small_cluster(), "block", "rack")
+    seats = [
+        Seat("ml/l", "leader", "b2-r1-n1", ("b2", "r1", "b2-r1-n1"), 0),
+        *(Seat(f"ml/w{rank}", "workers", "b2-r1-n1", ("b2", "r1", "b2-r1-n1"), rank, 0) for rank in (1, 2)),
+        *(Seat(f"ml/w{rank}", "workers", "b1-r2-n1", ("b1", "r2", "b1-r2-n1"), rank, 1) for rank in (3, 4)),
+    ]
+    picture = topology_svg(replace(drawn, parties=parties_of(seats), title="ml/x fits"))
+    assert [text for text in texts(picture) if text.startswith("rank")] == [
+        "ranks 3-4 · workers, segment 1",
+        "rank 0 · leader",
+        "ranks 1-2 · workers, segment 0",
+    ]
+    assert all(fill in picture for _, fill in PARTIES[:3])
+
+
+def long_names(depth: int) -> ClusterState:
+    """Blocks with long names, at the end of a long path if `depth` is large."""
+    nodes = []
+    for number in range(8):
+        values = {f"level-{each}": f"domain-{each}-{number >> 2}" for each in range(depth - 1)}
+        nodes.append(node(f"n{number}", {"cpu": 8, GPU: 4}, labels={**values, f"level-{depth - 1}": f"r{number % 4}"}))
+    return cluster(nodes=nodes)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 15])
+@pytest.mark.parametrize("gang", [False, True])
+def test_nothing_is_written_over_something_else(depth: int, gang: bool) -> None:
+    _, drawn = drawn_for(long_names(depth), *(f"level-{each}" for each in range(depth)))
+    if gang:
+        parties = (Party("workers of the third kind, segment 0", {"n1": (0,)}), Party("b", {"n1": (1, 2)}))
+        answer = "ml/a-gang-with-a-long-name does not fit: " + "many words, " * 20 + "the last one"
+        drawn = replace(drawn, parties=parties, title=answer)
+    picture = ET.fromstring(topology_svg(drawn))
+    assert overlapping(picture) == []
+    if gang:
+        assert "the last one" in " ".join(text.text or "" for text in picture.iter(f"{SVG}text"))
+
+
+def overlapping(picture: ET.Element) -> list[tuple[str, str]]:
+    """Texts that share pixels, or leave the picture, by what a wide font needs for a character."""
+    boxes = []
+    for text in picture.iter(f"{SVG}text"):
+        size = float(text.get("font-size", "12"))
+        width = len(text.text or "") * size * (0.66 if text.get("font-weight") else 0.6)
+        left = float(text.get("x", "0")) - {"end": width, "middle": width / 2}.get(text.get("text-anchor", ""), 0)
+        bottom = float(text.get("y", "0"))
+        boxes.append((text.text or "", left, left + width, bottom - 0.75 * size, bottom + 0.2 * size))
+    paper = (float(picture.get("width", "0")), float(picture.get("height", "0")))
+    found = [(box[0], "the edge") for box in boxes if box[1] < 0 or box[2] > paper[0] or box[4] > paper[1]]
+    for number, one in enumerate(boxes):
+        found += [
+            (one[0], other[0])
+            for other in boxes[number + 1 :]
+            if one[1] < other[2] and other[1] < one[2] and one[3] < other[4] and other[3] < one[4]
+        ]
+    return found
+
+
+def texts(picture: str) -> list[str]:
+    return [text.text or "" for text in ET.fromstring(picture).iter(f"{SVG}text")]
 
 
 def test_names_from_labels_cannot_break_the_picture() -> None:
