@@ -86,8 +86,8 @@ def best_part(whole: Group, class_of: ClassOf, attempt: Attempt, budget: Budget)
         return outcome
     outcome = _grown(outcome, whole, noting, budget)
     if not _number_of_pods(outcome.whole):
-        return _why_nobody(everything, refused, complete=not any(undecided))
-    kept = most_wishes(outcome.whole, outcome.tried, whole, class_of, noting)
+        return _why_nobody(everything, refused, complete=outcome.complete and not any(undecided))
+    kept = most_wishes(outcome.whole, outcome.tried, whole, class_of, noting, budget)
     return Outcome(kept.whole, kept.tried, outcome.complete and kept.proven and not any(undecided))
 
 

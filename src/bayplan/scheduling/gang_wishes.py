@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import Group, Slices
 from bayplan.scheduling.gang_kinds import ClassOf, kind_of
@@ -70,11 +71,11 @@ def without_wishes(whole: Group) -> Group:
     return _granted(whole, {group.name: group for group in whole.every_group()}, frozenset())
 
 
-def most_wishes(part: Group, tried: Tried, whole: Group, class_of: ClassOf, attempt: Attempt) -> Kept:
+def most_wishes(part: Group, tried: Tried, whole: Group, class_of: ClassOf, attempt: Attempt, budget: Budget) -> Kept:
     """A part of a gang, which has a place without any wish, with as many wishes of the whole as have a place together."""
     pods = {group.name: len(group.pods) for group in part.every_group()}
     wishes = [wish for wish in wishes_of(whole) if wish.group in pods and _divides(wish, pods[wish.group])]
-    trial = _Trial(Kept(part, tried), whole, attempt)
+    trial = _Trial(Kept(part, tried), whole, attempt, budget)
     alike = _alike(part, whole, wishes, class_of)
     if trial.kept(wishes) is not None:
         alike, most = [], wishes
@@ -85,7 +86,8 @@ def most_wishes(part: Group, tried: Tried, whole: Group, class_of: ClassOf, atte
     found = next((choice for choice in islice(larger, MOST_CHOICES) if trial.kept(choice) is not None), None)
     best = trial.kept(most if found is None else found)
     assert best is not None
-    return replace(best, proven=found is not None or next(larger, None) is None)
+    is_most = found is not None or next(larger, None) is None
+    return replace(best, proven=is_most and not trial.gave_up)
 
 
 def _one_by_one(trial: _Trial, alike: Sequence[Sequence[Wish]], order: Callable[[Wish], int]) -> list[Wish]:
@@ -157,19 +159,25 @@ def _divides(wish: Wish, pods: int) -> bool:
 
 
 class _Trial:
-    """Tries choices of wishes, each once, and none that is more than one without a place."""
+    """Tries choices of wishes, each once, and none that is more than one without a place. It gave up if its time was spent before."""
 
-    def __init__(self, without: Kept, whole: Group, attempt: Attempt) -> None:
+    def __init__(self, without: Kept, whole: Group, attempt: Attempt, budget: Budget) -> None:
+        self.gave_up = False
         self._without = without
         self._originals = {group.name: group for group in whole.every_group()}
         self._attempt = attempt
+        self._budget = budget
         self._found: dict[frozenset[Wish], Kept] = {frozenset(): without}
         self._refused: list[frozenset[Wish]] = []
 
     def kept(self, wishes: Sequence[Wish]) -> Kept | None:
         """The part with these wishes, if it has a place."""
         choice = frozenset(wishes)
-        if choice not in self._found and not any(refused <= choice for refused in self._refused):
+        if choice in self._found or any(refused <= choice for refused in self._refused):
+            return self._found.get(choice)
+        if self._budget.is_spent:
+            self.gave_up = True
+        else:
             group = _granted(self._without.whole, self._originals, choice)
             tried = self._attempt(group)
             if tried.status in FOUND:

@@ -365,6 +365,18 @@ class TestGangs:
         scheduler.set_pod(pod("b", 3, gang="train"), 0)
         assert places(scheduler.decide(0)) == {"ml/b": "n4"}
 
+    @pytest.mark.parametrize("style", ["kueue", "kai"])
+    def test_in_the_style_of_another_system_whoever_comes_back_does_too(self, style: str) -> None:
+        racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
+        scheduler = dispatcher(*racks, racks=racks, cpus=4)
+        written = pod_group(2, required=RACK, phase="Scheduled")
+        scheduler.set_group(
+            msgspec.structs.replace(written, spec=msgspec.structs.replace(written.spec, style=style)), 0
+        )
+        scheduler.set_pod(on_node(pod("a", 3, gang="train"), "n3"), 0)
+        scheduler.set_pod(pod("b", 3, gang="train"), 0)
+        assert places(scheduler.decide(0)) == {"ml/b": "n4"}
+
     def test_a_failure_in_the_middle_is_made_good_where_the_others_stand(self) -> None:
         racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
         scheduler = dispatcher(*racks, racks=racks, cpus=4)

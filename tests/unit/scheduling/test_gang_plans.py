@@ -42,6 +42,13 @@ def test_a_part_is_optimal_only_if_every_larger_one_is_refuted(beyond: Status, s
     assert (len(outcome.whole.pods), outcome.status) == (seated, status)
 
 
+def test_where_nobody_must_start_and_nobody_can_the_smallest_part_says_why() -> None:
+    whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(4)), minimum=0)
+    attempt = answering(lambda pods: Status.INFEASIBLE if pods else Status.OPTIMAL)
+    outcome = best_part(whole, ClusterState().classes.of, attempt, Budget())
+    assert (outcome.found, outcome.status, len(outcome.whole.pods)) == (False, Status.INFEASIBLE, 1)
+
+
 def test_nothing_is_known_if_not_even_the_minimum_is_settled() -> None:
     whole = Group(pods=(simple_pod({"cpu": 1}, "a"), simple_pod({"cpu": 1}, "b")), minimum=1)
     outcome = best_part(whole, ClusterState().classes.of, answering(lambda _: Status.LIMIT_REACHED), Budget())

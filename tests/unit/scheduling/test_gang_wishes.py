@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Problem, Solution, Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group, Slices
@@ -47,7 +48,7 @@ def wishing(names: str) -> Group:
 def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
     whole, attempt = wishing(names), answering(allows)
     part = without_wishes(whole)
-    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget())
     return {group.name for group in found.whole.every_group() if group.slices}, found.proven
 
 
@@ -100,10 +101,17 @@ def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_
         return len(wished) <= 40
 
     part, attempt = without_wishes(whole), answering(at_most_forty)
-    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget())
     assert [group.name for group in found.whole.groups if group.slices] == [f"g{index}" for index in range(40)]
     assert found.proven
     assert len(attempts) < 20
+
+
+def test_without_any_time_left_no_wish_is_kept_and_nothing_is_called_the_most() -> None:
+    whole, attempt = wishing("ab"), answering(lambda _: True)
+    part = without_wishes(whole)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget(0.0))
+    assert (found.whole, found.proven) == (part, False)
 
 
 def test_what_was_given_up_is_said_with_the_group() -> None:

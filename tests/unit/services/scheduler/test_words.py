@@ -150,6 +150,11 @@ class TestSentences:
         text = Sentences(cluster_of(2)).of(Refusal("gang ml/train", (pod(),), gang=decision))
         assert text == f"the gang has no place ({Status.INFEASIBLE.value}): no rack has room for 8 pods"
 
+    def test_a_gang_in_the_style_of_another_system_is_told_whose(self) -> None:
+        bound = "cannot be placed in style kueue: minimum cannot be expressed there; use style bayplan"
+        decision = GangDecision("ml/train", Status.LIMIT_REACHED, bound, style="kueue")
+        assert Sentences(cluster_of(2)).of(Refusal("gang ml/train", (pod(),), gang=decision)) == f"the gang {bound}"
+
     def test_a_gang_with_patience_left_is_told_what_it_waits_for(self) -> None:
         decision = GangDecision("ml/train", Status.FEASIBLE, "found", waits="waits for a place in one rack")
         text = Sentences(cluster_of(2)).of(Refusal("gang ml/train", (pod(),), gang=decision))
