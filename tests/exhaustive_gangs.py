@@ -133,8 +133,11 @@ class _Member:
     rules: tuple[_Rule, ...]
 
 
-def fewest_domains(cluster: Cluster, whole: Group) -> int | None:
-    """How few preferred domains all pods of a group can use, summed over the groups that prefer; None if they have no place."""
+def fewest_domains(cluster: Cluster, whole: Group, given_up: Collection[tuple[Slices, int]] = ()) -> int | None:
+    """How few preferred domains all pods of a group can use, summed over the groups that prefer; None if they have no place.
+
+    Single segments may be given up, each by its layer and its number in it.
+    """
     by_name = {place.name: place for place in cluster.in_tree}
     members: list[_Member] = []
     rules: list[_Rule] = []
@@ -145,7 +148,7 @@ def fewest_domains(cluster: Cluster, whole: Group) -> int | None:
         inside = (*around, rule)
         places = [place_in_group(pod, rank) for rank, pod in enumerate(group.pods)]
         standing = [place_in_group(pod) for pod in group.running]
-        segments = _segments(group.slices, 1 + max((*places, *standing), default=-1))
+        segments = _segments(group.slices, 1 + max((*places, *standing), default=-1), given_up)
         rules.extend(chain.from_iterable(segments))
 
         def around_place(place: int) -> tuple[_Rule, ...]:
@@ -173,13 +176,14 @@ def place_in_group(pod: Pod, rank: int = -1) -> int:
     return int((pod.metadata.labels or {}).get(INDEX, rank))
 
 
-def _segments(slices: Sequence[Slices], places: int) -> list[list[_Rule]]:
+def _segments(slices: Sequence[Slices], places: int, given_up: Collection[tuple[Slices, int]]) -> list[list[_Rule]]:
     """Per layer one rule for each segment."""
     layers = []
     for each in slices:
-        layer = [_Rule(each.level) for _ in range(-(-places // each.size))]
+        numbers = range(-(-places // each.size))
+        layer = [_Rule(None if (each, number) in given_up else each.level) for number in numbers]
         for rule in layer if each.apart else ():
-            rule.apart = layer
+            rule.apart = [other for other in layer if other.required]
         layers.append(layer)
     return layers
 

@@ -112,8 +112,11 @@ def tight_case(seed: int) -> Case:
     return Case(levels, state, gang, places, maker.shape_of)
 
 
-def returning_case(seed: int) -> Case:
-    """A gang with segments of which some members run where they may, and others come back, each with the index it had."""
+def returning_case(seed: int, *, wishes: bool = False) -> Case:
+    """A gang with segments of which some members run where they may, and others come back, each with the index it had.
+
+    All segments are required, unless there are to be wishes.
+    """
     random = Random(seed)
     levels = ("block", "rack", "shelf")[: random.randint(1, 3)]
     names = [f"n{number}" for number in range(random.randint(3, 7))]
@@ -132,6 +135,8 @@ def returning_case(seed: int) -> Case:
         pods=tuple(pod for pod in pods if not pod.spec.node_name),
         running=tuple(pod for pod in pods if pod.spec.node_name),
     )
+    if wishes:
+        whole = replace(whole, slices=tuple(replace(each, required=random.random() < 0.3) for each in slices))
     gang = replace(gang, whole=whole)
     state = ClusterState()
     places = []

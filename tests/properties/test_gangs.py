@@ -16,7 +16,7 @@ from bayplan.cluster.pod_request import effective_request
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Status
-from bayplan.scheduling.gang import GangDecision, Group
+from bayplan.scheduling.gang import GangDecision, Group, Slices
 from bayplan.scheduling.gang_cycle import assume_gang, schedule_gang
 from tests.exhaustive_gangs import Cluster, choices_of_groups, fewest_domains, place_in_group, with_members, with_wishes
 from tests.random_gangs import Case, numa_case, odd_case, plain_case, returning_case, tight_case
@@ -27,6 +27,7 @@ OUT_OF_TIME = 800
 LATE = 400
 ODD = 800
 RETURNING = 1600
+WISHING = 400
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -88,6 +89,30 @@ def test_members_that_come_back_stand_with_their_segments(chunk: int) -> None:
         assert (decision.status, decision.gap) == (Status.OPTIMAL, 0), f"{name}: {decision}"
         assert domains_of(case.cluster, decision, case.gang.whole) == fewest, name
         assert segments_broken(case, decision) == [], name
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_as_many_segments_are_made_whole_again_as_can_be(chunk: int) -> None:
+    for seed in range(chunk, WISHING, CHUNKS):
+        case, name = returning_case(seed, wishes=True), f"returning_case({seed}, wishes=True)"
+        decision = schedule_gang(case.scheduler, case.gang)
+        wishes = wished_segments(case.gang.whole)
+        has_place = fewest_domains(case.cluster, case.gang.whole, wishes) is not None
+        assert decision.placed == has_place, f"{name}: {decision}"
+        if has_place:
+            choices = (lost for number in range(len(wishes) + 1) for lost in combinations(wishes, number))
+            fewest = next(lost for lost in choices if fewest_domains(case.cluster, case.gang.whole, lost) is not None)
+            assert len(decision.relaxed) == len(fewest), f"{name}: {decision}"
+
+
+def wished_segments(group: Group) -> list[tuple[Slices, int]]:
+    """Segments that are only wished for and of which somebody waits, by layer and number."""
+    return [
+        (each, number)
+        for each in group.slices
+        if not each.required
+        for number in sorted({place_in_group(pod) // each.size for pod in group.pods})
+    ]
 
 
 def segments_broken(case: Case, decision: GangDecision) -> list[str]:
