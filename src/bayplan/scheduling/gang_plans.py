@@ -19,7 +19,7 @@ from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group
-from bayplan.scheduling.gang_kinds import ClassOf, kind_of
+from bayplan.scheduling.gang_kinds import ClassOf, Kinds
 from bayplan.scheduling.gang_numbers import Tried
 from bayplan.scheduling.gang_wishes import FOUND, Attempt, most_wishes, wishes_of, without_wishes
 
@@ -139,12 +139,13 @@ def _choices(least: Group, class_of: ClassOf) -> Iterator[Group]:
     """Every way to leave groups out, those with the most groups first; of ways that differ only in names one."""
     order = count()
     waiting = [(-_number_of_groups(least), next(order), least)]
-    known = {kind_of(least, class_of)}
+    kinds = Kinds(class_of)
+    known = {kinds.of(least)}
     while waiting:
         _, _, choice = heapq.heappop(waiting)
         yield choice
         for fewer in _one_group_less(choice):
-            kind = kind_of(fewer, class_of)
+            kind = kinds.of(fewer)
             if kind not in known:
                 known.add(kind)
                 heapq.heappush(waiting, (-_number_of_groups(fewer), next(order), fewer))

@@ -19,7 +19,7 @@ from itertools import accumulate, islice
 from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import Group, Slices
-from bayplan.scheduling.gang_kinds import ClassOf, kind_of
+from bayplan.scheduling.gang_kinds import ClassOf, Kinds
 from bayplan.scheduling.gang_numbers import Tried
 
 # Choices beyond those one by one that are thought of; of six wishes there are never more. Most of them need no attempt.
@@ -138,13 +138,14 @@ def _alike(part: Group, whole: Group, wishes: Sequence[Wish], class_of: ClassOf)
     beside = {group.name: (around.name, group) for around in part.every_group() for group in around.groups}
     numbers = Counter(wish.group for wish in wishes)
     classes: dict[Hashable, list[Wish]] = {}
+    kinds = Kinds(class_of)
     for wish in wishes:
         key: Hashable = wish
         if wish.group in beside:
             around, group = beside[wish.group]
             if sum(numbers[each.name] for each in group.every_group()) == 1:
                 original = originals[wish.group]
-                key = (around, kind_of(group, class_of), original.slices, original.required, original.apart)
+                key = (around, kinds.of(group), original.slices, original.required, original.apart)
         classes.setdefault(key, []).append(wish)
     return list(classes.values())
 

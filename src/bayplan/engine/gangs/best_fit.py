@@ -17,6 +17,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.choice import distances_to
 from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes
 from bayplan.engine.gangs.packing import in_touched_domains_first
@@ -25,14 +26,16 @@ from bayplan.engine.gangs.problem import NOWHERE, Counts, Problem, Solution, Spo
 # Domains that are tried for one group, and for all groups together.
 MOST_TRIES = 32
 MOST_FILLINGS = 2_000
+# Measured with 80 racks of 8 nodes and 312 of 16: 0.15 ms.
+SECONDS_PER_FILLING = 0.2e-3
 # How often pods are moved on from nodes that refuse a mix, before a domain counts as one that does not hold them.
 MOST_ROUNDS = 12
 
 
-def best_fit(problem: Problem) -> Solution:
+def best_fit(problem: Problem, budget: Budget) -> Solution:
     """A placement of all parts; `LIMIT_REACHED` if this way finds none."""
     for roomiest_first in (False, True):
-        attempt = _Attempt(problem, roomiest_first)
+        attempt = _Attempt(problem, budget, roomiest_first)
         if attempt.place(0, 0, problem.tree.size):
             return Solution(Status.FEASIBLE, attempt.placed())
     return Solution(Status.LIMIT_REACHED, bound="best fit: no place found")
@@ -41,8 +44,9 @@ def best_fit(problem: Problem) -> Solution:
 class _Attempt:
     """Who stands where, and what is left: `together[shape]` are the pods that this gang has put at every position."""
 
-    def __init__(self, problem: Problem, roomiest_first: bool) -> None:  # noqa: FBT001 - a setting
+    def __init__(self, problem: Problem, budget: Budget, roomiest_first: bool) -> None:  # noqa: FBT001 - a setting
         self.problem = problem
+        self.budget = budget
         self.roomiest_first = roomiest_first
         self.free = problem.free.copy()
         self.together = np.zeros((len(problem.slots), problem.tree.size), dtype=np.int64)
@@ -78,13 +82,14 @@ class _Attempt:
                     self.taken.append((part.apart, domain, len(self.put)))
                 return True
             self._take_back(before)
-            if self.fillings > MOST_FILLINGS:
+            if self.fillings > MOST_FILLINGS or (self.fillings > len(self.problem.parts) and self.budget.is_spent):
                 break
         return False
 
     def _fill(self, number: int, first: int, end: int) -> bool:
         """Put a part's pods between two positions: groups that take domains of their own first, then everybody else."""
         self.fillings += 1
+        self.budget.spend(SECONDS_PER_FILLING)
         inner = [each for each in self.inside[number] if any(self.problem.totals[each])]
         bound = sorted((each for each in inner if self.binds[each]), key=lambda each: -self._size(each))
         if not all(self.place(each, first, end) for each in bound):

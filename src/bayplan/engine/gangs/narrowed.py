@@ -76,8 +76,9 @@ def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Prob
     enough = np.logical_and.reduce([sums[shape] >= problem.totals[0][shape] for shape in problem.shapes])
     room = np.add.reduce([sums[shape] for shape in problem.shapes])
     domain_at = problem.tree.domain_at[level]
-    for position in problem.parts[0].standing:
-        enough[np.arange(len(enough)) != domain_at[position]] = False
+    if problem.parts[0].standing:
+        occupied = np.unique(domain_at[list(problem.parts[0].standing)])
+        enough &= np.arange(len(enough)) == occupied[0] if len(occupied) == 1 else False
     for domain in sorted(np.flatnonzero(enough), key=lambda domain: int(room[domain]))[:most]:
         yield _restricted(problem, domain_at == domain)
 

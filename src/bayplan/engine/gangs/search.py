@@ -135,7 +135,7 @@ def _in_few_domains(problem: Problem, budget: Budget) -> Solution:
 
 def _quickly(problem: Problem, budget: Budget) -> Solution:
     """What can be found without the exact search: by packing, which may prove that there is nothing, or where shapes mix by best fit."""
-    return pack(problem, budget) if len(problem.shapes) == 1 else best_fit(problem)
+    return pack(problem, budget) if len(problem.shapes) == 1 else best_fit(problem, budget)
 
 
 def _is_better(problem: Problem, quick: Solution, exact: Solution) -> bool:
@@ -171,10 +171,12 @@ def _shortage(problem: Problem) -> str:
         level = part.required if part.required is not None else WHOLE_TREE
         closed = problem.closed(number)
         for shape in problem.shapes:
+            wanted = problem.totals[number][shape]
+            if not wanted:
+                continue
             key = (shape, level, problem.home(number), part.apart if closed else None)
             if key not in known:
                 known[key] = _most_in_one(problem, number, shape, level)
-            wanted = problem.totals[number][shape]
             if known[key] < wanted:
                 where = _in_one(problem, level) if part.home is None else _at_home(problem, number)
                 where += " apart from those that run" if closed else ""

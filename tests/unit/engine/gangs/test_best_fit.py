@@ -62,25 +62,25 @@ def by_rack(asked: Problem, solution: Solution) -> dict[str, tuple[int, int]]:
 )
 def test_where_they_go(lines: Sequence[str], parts: list[Part], expected: dict[str, tuple[int, int]]) -> None:
     asked = problem(lines, *parts)
-    assert by_rack(asked, best_fit(asked)) == expected
+    assert by_rack(asked, best_fit(asked, Budget())) == expected
 
 
 def test_parts_that_keep_apart_take_different_racks() -> None:
     parts = [replace(part, apart=0) for part in leader_and_workers(1, RACK) * 2]
     asked = problem(("b1/r1: 9", "b1/r2: 3"), gang(), *parts)
-    assert by_rack(asked, best_fit(asked)) == {"b1/r1": (1, 1), "b1/r2": (1, 1)}
+    assert by_rack(asked, best_fit(asked, Budget())) == {"b1/r1": (1, 1), "b1/r2": (1, 1)}
 
 
 def test_a_part_stays_with_its_members_that_run() -> None:
     part = replace(leader_and_workers(1, RACK)[0], home=0, standing=(0,))
     asked = problem(("b1/r1: 9", "b1/r2: 3"), gang(), part)
-    assert by_rack(asked, best_fit(asked)) == {"b1/r1": (1, 1)}
+    assert by_rack(asked, best_fit(asked, Budget())) == {"b1/r1": (1, 1)}
 
 
 def test_what_it_does_not_find_is_not_called_impossible() -> None:
     """Two groups of 5 fit into racks of 5 and 6 units one way only; a third one has no place, which is not for this search to prove."""
     asked = problem(("b1/r1: 5", "b1/r2: 6"), gang(), *leader_and_workers(3, RACK) * 3)
-    assert best_fit(asked).status is Status.LIMIT_REACHED
+    assert best_fit(asked, Budget()).status is Status.LIMIT_REACHED
     assert search(asked, Budget()).status is Status.INFEASIBLE
 
 
@@ -95,7 +95,7 @@ class NoMixes:
 
 def test_pods_move_on_from_a_node_that_refuses_the_mix() -> None:
     asked = replace(problem(("b1/r1: 8 4",), gang(RACK), *leader_and_workers(3)), mixes=NoMixes())
-    placed = best_fit(asked).placed[1]
+    placed = best_fit(asked, Budget()).placed[1]
     assert set(placed[0].positions.tolist()).isdisjoint(placed[1].positions.tolist())
 
 
