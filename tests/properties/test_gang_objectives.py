@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Tree, build_tree
+from bayplan.cluster.tree import Tree, build_tree, distance
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.objective import Goal, Objective
@@ -92,7 +92,7 @@ class Case:
         return (largest, sum(to_members)) if wish.pods == 1 else (largest,)
 
     def _distance(self, one: int, other: int) -> int:
-        return self.tree.distance(self.tree.paths[NODE][one], self.tree.paths[NODE][other])
+        return distance(self.tree.paths[NODE][one], self.tree.paths[NODE][other])
 
 
 def _divisions(slots: Counts, pods: int) -> Iterator[Counts]:

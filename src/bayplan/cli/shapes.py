@@ -12,8 +12,10 @@ from bayplan.cli.gangs import ALL_SLOTS
 from bayplan.cli.options import Session, read_all
 from bayplan.cluster.hyper_nodes import HYPER_NODES
 from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_request import CPU, MEMORY
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.problem import Counts
+from bayplan.explain.topology_map import leading_resource
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.topology_levels import HOSTNAME
@@ -44,12 +46,10 @@ def tree_named(session: Session, name: str | None) -> Tree:
     return tree
 
 
-def level_named(tree: Tree, text: str) -> int:
-    """The number of a level by its whole label, its last part, or `node`."""
-    if text in (NODE, HOSTNAME):
-        return tree.node_level
-    label = by_last_part(text, tree.levels, "--level")
-    return tree.levels.index(label)
+def level_named(tree: Tree, text: str, below: Sequence[str] = ()) -> int:
+    """The number of a level by its whole label, its last part, or `node`; `below` are the levels below the nodes that may be meant."""
+    names = (*tree.levels, NODE, *below)
+    return names.index(NODE if text == HOSTNAME else by_last_part(text, names, "--level"))
 
 
 def by_last_part(text: str, names: Sequence[str], option: str) -> str:
@@ -82,6 +82,14 @@ def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> P
     )
     session.state.classes.of(pod)
     return pod
+
+
+def one_unit(session: Session, resources: Sequence[str]) -> Pod | None:
+    """The pod by which the largest gang is told where no shape is asked for: one device, one CPU or 1Gi of the resource that is shown; none of others."""
+    name = leading_resource(resources)
+    if name == CPU or "/" in name:
+        return shape_of(session, f"{name}=1", ())
+    return shape_of(session, f"{name}=1Gi", ()) if name == MEMORY else None
 
 
 def _amounts(text: str) -> Quantities:

@@ -12,6 +12,7 @@ from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_o
 from bayplan.cli.output import print_answer, print_document, working
 
 if TYPE_CHECKING:
+    from bayplan.cluster.tree import Tree
     from bayplan.explain.gang_outcome import GangOutcome
     from bayplan.explain.topology_map import TopologyMap
 
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
         "topology --cluster cluster.json",
         "topology network --cluster cluster.json --level block -r cpu -r nvidia.com/gpu",
         "topology --cluster cluster.json --requests cpu=8,memory=64Gi,nvidia.com/gpu=8   # how many such pods fit",
+        "topology --cluster cluster.json --level numa              # down to the NUMA zones",
+        "topology --cluster cluster.json --distance worker-3       # how far is everything from this node",
         "topology --cluster cluster.json -o svg > network.svg",
     ),
 )
 @click.argument("name", metavar="[NAME]", required=False)
 @cluster_options
 @click.option(
-    "--level", metavar="LEVEL", help="How far down: a label or its last part, or 'node' [default: the lowest]."
+    "--level",
+    metavar="LEVEL",
+    help="How far down: a label or its last part, 'node', or 'numa' for the NUMA zones below the nodes [default: the lowest label].",
 )
 @click.option(
     "-r",
@@ -38,7 +43,14 @@ if TYPE_CHECKING:
     metavar="RESOURCE",
     help="Show this resource; may be given several times [default: cpu, memory and devices].",
 )
-@click.option("--requests", metavar="AMOUNTS", help="Count how many such pods fit: cpu=8,memory=64Gi,nvidia.com/gpu=8.")
+@click.option(
+    "--requests",
+    metavar="AMOUNTS",
+    help="Count how many such pods fit: cpu=8,memory=64Gi,nvidia.com/gpu=8 [default: one of the first device shown, else of cpu].",
+)
+@click.option(
+    "--distance", "origin", metavar="NODE", help="Show how far every domain is from this node, in edges of the tree."
+)
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
 @click.option("-o", "--output", type=click.Choice(["text", "svg", "json", "yaml"]), default="text", show_default=True)
 def topology(
@@ -50,33 +62,38 @@ def topology(
     level: str | None,
     resources: tuple[str, ...],
     requests: str | None,
+    origin: str | None,
     files: tuple[Path, ...],
     output: str,
 ) -> int:
-    """Show a Topology of the dump as a tree: the nodes of every domain and what is free there.
+    """Show a Topology of the dump as a tree: the nodes of every domain, what is free there, and how large a gang fits.
 
     Volcano's HyperNodes are one too, called HyperNodes. NAME may be left out if there is only one. Free is what nodes have beside their pods; how many pods fit is what filters and
     kubelets would let in, NUMA zones included. Nodes that lack a label of the topology are listed with that label.
 
     Exit code: 0 shown, 1 no node carries the labels, 2 the input cannot be used.
     """
-    from bayplan.cli.shapes import by_last_part, level_named, shape_of, slots_for, tree_named
-    from bayplan.explain.topology_map import default_resources, topology_document, topology_map
+    from bayplan.cli.shapes import by_last_part, level_named, one_unit, shape_of, slots_for, tree_named
+    from bayplan.explain.topology_map import NUMA, default_resources, topology_document, topology_map
     from bayplan.explain.topology_svg import topology_svg
     from bayplan.explain.topology_text import topology_text
 
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
     tree = tree_named(session, name)
-    depth = level_named(tree, level) + 1 if level is not None else max(len(tree.levels), 1)
+    depth = level_named(tree, level, [NUMA]) + 1 if level is not None else max(len(tree.levels), 1)
+    with_zones = depth > tree.node_level + 1
     known = list(session.state.columns.resource_index)
     shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree)
-    pod = shape_of(session, requests, files)
+    place = _place_of(session, tree, origin) if origin is not None else ()
+    named = shape_of(session, requests, files)
+    pod = named or one_unit(session, shown)
     if pod is None:
-        drawn = topology_map(session.state, tree, shown)
+        drawn = topology_map(session.state, tree, shown, with_zones=with_zones)
     else:
         pod_class, _, _, slots = slots_for(session, tree, pod)
-        drawn = topology_map(session.state, tree, shown, pod_class, slots)
+        drawn = topology_map(session.state, tree, shown, pod_class, slots, with_zones=with_zones)
+    drawn = replace(drawn, origin=place, named=named is not None)
     if output == "svg":
         click.echo(topology_svg(drawn))
     elif output == "text":
@@ -84,6 +101,14 @@ def topology(
     else:
         print_document(topology_document(drawn), output)
     return 0 if drawn.nodes else 1
+
+
+def _place_of(session: Session, tree: Tree, node: str) -> tuple[str, ...]:
+    """The path of a node in a tree."""
+    name = session.state.names[session.row_of(node)]
+    if name in tree.outside:
+        raise click.UsageError(f"--distance: node '{name}' is outside, {tree.lead}{tree.outside[name]}")
+    return next(path for path in tree.paths[tree.node_level] if path[-1] == name)
 
 
 def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:

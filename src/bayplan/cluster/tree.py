@@ -96,14 +96,15 @@ class Tree:
         """Sums over the domains of a level of something counted per position."""
         return np.add.reduceat(counts, self.starts[level]) if self.size else counts[:0]
 
-    def distance(self, one: Path, other: Path) -> int:
-        """Edges between two places of the tree, each given by its path; a node's path ends with its name."""
-        common = 0
-        for left, right in zip(one, other, strict=False):
-            if left != right:
-                break
-            common += 1
-        return len(one) + len(other) - 2 * common
+
+def distance(one: Path, other: Path) -> int:
+    """Edges between two places of a tree, each given by its path; a node's path ends with its name."""
+    common = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        common += 1
+    return len(one) + len(other) - 2 * common
 
 
 @dataclass(frozen=True, slots=True)

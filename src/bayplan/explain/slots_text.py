@@ -115,7 +115,9 @@ def _domain_lines(domains: Sequence[DomainSlots], level: str) -> list[str]:
     header = (level, "nodes", "slots", "gangs")
     lines = table(header, rows, indent="  ", numbers=header[1:])
     left = len(domains) - len(shown)
-    return [*lines, f"  and {left} more with no slot or fewer"] if left else lines
+    some_have_slots = any(domain.slots and domain not in shown for domain in domains)
+    rest = f"no more than {min(domain.slots for domain in shown)} each" if some_have_slots else "no slot"
+    return [*lines, f"  and {left} more with {rest}"] if left else lines
 
 
 def slots_document(counted_slots: SlotCount) -> Document:

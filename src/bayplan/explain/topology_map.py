@@ -2,7 +2,7 @@
 
 In come a tree and the cluster's columns, out goes a `TopologyMap` without any layout; `topology_text.py` and `topology_svg.py` draw it,
 and `topology_document` writes it down for programs. Free is what nodes have beside the pods on them; how many pods *fit* is what
-the kubelets would admit, filters included.
+the kubelets would admit, filters included. Below a node are its NUMA zones, where a report names them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Path, Tree
+from bayplan.cluster.tree import Path, Tree, distance
 from bayplan.engine.gangs.problem import Counts
 from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
@@ -29,9 +30,10 @@ from bayplan.scheduling.rooms import rooms_of
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A domain of any level, the node being the lowest: `path` from the top, amounts, and the domains inside.
+    """A domain of any level, the NUMA zone being the lowest: `path` from the top, amounts, and the domains inside.
 
-    `slots` are how many pods of the asked shape fit now, and `slots_if_idle` how many would if nothing ran; None if no shape was asked for.
+    `slots` are how many pods of the asked shape fit now, and `slots_if_idle` how many would if nothing ran; None if no shape was asked for, and for
+    a zone, because a pod may take several.
     """
 
     path: Path
@@ -47,7 +49,9 @@ class Domain:
 class TopologyMap:
     """Everything to be drawn about a topology. `outside` has what nodes lack to be in it, `lead` what is said before that.
 
-    `parties` are a gang's pods, with the gang's own words in `title` and `facts`.
+    The shape that is counted is one unit of a resource if nobody `named` another.
+
+    `asks_for` is what pods of the asked shape want, `rooms` the largest gang of such pods per level. Distances are counted from the node at `origin`. `parties` are a gang's pods, with the gang's own words in `title` and `facts`.
     """
 
     name: str
@@ -58,7 +62,10 @@ class TopologyMap:
     outside: Mapping[str, str]
     lead: str
     nobody: str
+    zones: int | None = None
+    origin: Path = ()
     asks_for: Mapping[str, int] = field(default_factory=dict)
+    named: bool = True
     rooms: tuple[LevelRoom, ...] = ()
     parties: tuple[Party, ...] = ()
     title: str = ""
@@ -68,7 +75,9 @@ class TopologyMap:
     def answer(self) -> str:
         """`network: 2 blocks, 8 racks, 64 nodes; 3 nodes outside`."""
         words = [counted(len(self.at(depth)), level) for depth, level in enumerate(short_levels(self.levels)[:-1], 1)]
-        sentence = f"{self.name}: {', '.join([*words, counted(self.nodes, 'node')])}"
+        words.append(counted(self.nodes, "node"))
+        words += [counted(self.zones, "NUMA zone")] if self.zones is not None else []
+        sentence = f"{self.name}: {', '.join(words)}"
         if not self.nodes:
             sentence = f"{self.name}: {self.nobody}"
         if self.outside:
@@ -89,9 +98,15 @@ class TopologyMap:
 
 
 def topology_map(
-    state: ClusterState, tree: Tree, resources: Sequence[str], pod: PodClass | None = None, slots: Counts | None = None
+    state: ClusterState,
+    tree: Tree,
+    resources: Sequence[str],
+    pod: PodClass | None = None,
+    slots: Counts | None = None,
+    *,
+    with_zones: bool = False,
 ) -> TopologyMap:
-    """The map of a tree with these resources; `slots` by position in the tree for pods of one class."""
+    """The map of a tree with these resources; `slots` by position in the tree for pods of one class; `with_zones` goes below the nodes."""
     columns = state.columns
     free, total = {}, {}
     for name in resources:
@@ -101,22 +116,35 @@ def topology_map(
     if slots is not None and pod is not None:
         free[_SLOTS] = slots
         total[_SLOTS] = _slots_if_idle(state, tree, pod)
+    zones: list[tuple[Domain, ...]] = [()] * tree.size
+    if with_zones:
+        places = zip(tree.rows, tree.paths[tree.node_level], strict=True)
+        zones = [_zones(state, int(row), path, resources) for row, path in places]
     return TopologyMap(
         name=tree.name,
         levels=tree.levels,
-        domains=_domains(tree, state, free, total),
+        domains=_domains(tree, state, free, total, zones),
         nodes=tree.size,
         resources=tuple(resources),
         outside=tree.outside,
         lead=tree.lead,
         nobody="no node carries all of its labels" if tree.by_labels else tree.nobody,
+        zones=sum(map(len, zones)) if with_zones else None,
         asks_for=pod.request.total if pod is not None else {},
         rooms=rooms_of(tree, slots, 1) if slots is not None else (),
     )
 
 
+# The level below the nodes.
+NUMA = "numa"
 # Slots travel with the amounts while sums are made: they add up the same way.
 _SLOTS = ""
+
+
+def leading_resource(resources: Sequence[str]) -> str:
+    """What is looked at where one resource must do: the first device, else the first of all."""
+    devices = [name for name in resources if "/" in name]
+    return (devices or list(resources) or [CPU])[0]
 
 
 def default_resources(state: ClusterState, tree: Tree) -> list[str]:
@@ -142,25 +170,46 @@ def topology_document(drawn: TopologyMap) -> Document:
         "asksFor": amounts_document(drawn.asks_for) or None,
         "slots": drawn.slots,
         "largestGang": rooms_document(drawn.rooms) or None,
-        "domains": [_domain_document(domain, (*drawn.levels, HOSTNAME)) for domain in drawn.domains],
+        "zones": drawn.zones,
+        "distanceFrom": drawn.origin[-1] if drawn.origin else None,
+        "domains": [_domain_document(drawn, domain) for domain in drawn.domains],
         "outside": [{"node": node, "lacks": label} for node, label in drawn.outside.items()],
     }
 
 
-def _domain_document(domain: Domain, levels: Sequence[str]) -> Document:
+def _domain_document(drawn: TopologyMap, domain: Domain) -> Document:
     return {
-        "level": levels[len(domain.path) - 1],
+        "level": (*drawn.levels, HOSTNAME, NUMA)[len(domain.path) - 1],
         "path": list(domain.path),
         "nodes": len(domain.nodes),
         "free": amounts_document(domain.free),
         "allocatable": amounts_document(domain.total),
         "slots": domain.slots,
-        "domains": [_domain_document(inner, levels) for inner in domain.inside],
+        "distance": distance(drawn.origin, domain.path) if drawn.origin else None,
+        "domains": [_domain_document(drawn, inner) for inner in domain.inside],
     }
 
 
+def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) -> tuple[Domain, ...]:
+    """The NUMA zones of a node as its report has them; none if there is no usable one."""
+    columns, report = state.columns, state.reports[row]
+    if report is None or columns.topology[row] != TOPOLOGY_USABLE:
+        return ()
+    found = []
+    for position, zone in enumerate(report.zones):
+        index = {name: columns.index_of(name) for name in resources if name in zone.resources}
+        free = {name: int(columns.zone_available[each, position, row]) for name, each in index.items()}
+        total = {name: int(columns.zone_total[each, position, row]) for name, each in index.items()}
+        found.append(Domain((*path, str(zone.id)), path[-1:], free, total, None, None, ()))
+    return tuple(found)
+
+
 def _domains(
-    tree: Tree, state: ClusterState, free: Mapping[str, Counts], total: Mapping[str, Counts]
+    tree: Tree,
+    state: ClusterState,
+    free: Mapping[str, Counts],
+    total: Mapping[str, Counts],
+    zones: Sequence[tuple[Domain, ...]],
 ) -> tuple[Domain, ...]:
     """All domains, from the nodes upwards; those of a level lie in the order of the tree."""
     below: list[Domain] = []
@@ -182,7 +231,7 @@ def _domains(
                     {name: sums[number] for name, sums in sums_total.items() if name != _SLOTS},
                     sums_free[_SLOTS][number] if _SLOTS in sums_free else None,
                     sums_total[_SLOTS][number] if _SLOTS in sums_total else None,
-                    tuple(below[first_child[number] : child_end]) if below else (),
+                    tuple(below[first_child[number] : child_end]) if below else zones[number],
                 )
             )
         below, firsts_below = made, starts

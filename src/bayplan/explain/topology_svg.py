@@ -14,18 +14,20 @@ from math import ceil, sqrt
 from typing import TypeVar
 
 from bayplan.cluster.pod_request import CPU
-from bayplan.cluster.tree import Path
+from bayplan.cluster.tree import Path, distance
 from bayplan.explain.amounts import counted_in_bytes, human
 from bayplan.explain.gang_outcome import missing_labels
 from bayplan.explain.hostlist import hostlist
 from bayplan.explain.levels import counted, domain_name, short_levels
 from bayplan.explain.numa_labels import short_labels, short_listing
 from bayplan.explain.svg import INK, Canvas, cut, in_lines, width_of
-from bayplan.explain.topology_map import Domain, TopologyMap
+from bayplan.explain.topology_map import Domain, TopologyMap, leading_resource
 
 DIM, LINE, FRAME = "#5b6477", "#d9dee8", "#aab3c5"
 PAPER, BLOCK, RACK = "#ffffff", "#f3f5f9", "#ffffff"
 ALL_FREE, SOME_FREE, NONE_FREE, NEVER = "#bfe5d6", "#f6e4b8", "#f5d2c4", "#eceff4"
+# The same for the bars of NUMA zones, which lie on them.
+ZONE_SHADES = {ALL_FREE: "#3f9c7c", SOME_FREE: "#c99a2e", NONE_FREE: "#c9694a", NEVER: "#b3bac8"}
 GANG = "#0b5cad"
 # Line and fill of a gang's parties, in turn; none is like the colours above.
 PARTIES = (
@@ -40,7 +42,7 @@ TITLE, SMALL, TINY = 16, 11, 10
 
 WIDEST, WIDEST_OF_MANY, NARROWEST = 1080, 530, 640
 MARGIN, GAP, PADDING = 20, 10, 10
-CELL_WIDTH, CELL_HEIGHT, CELL_GAP = 24, 19, 3
+CELL_WIDTH, CELL_HEIGHT, CELL_GAP, ZONE_HEIGHT = 24, 19, 3, 3
 RACK_PADDING, RACK_CAPTION, NARROWEST_RACK, WIDEST_RACK_CAPTION = 7, 22, 118, 200
 CAPTION_LINE, BLOCK_CAPTION, WIDEST_BLOCK_CAPTION = 16, 28, 300
 LINE_HEIGHT, HEADING = 20, 22
@@ -71,9 +73,8 @@ class _Words:
     def __init__(self, drawn: TopologyMap) -> None:
         self.drawn = drawn
         self.labels = short_labels([*drawn.resources, *drawn.asks_for])
-        devices = [name for name in drawn.resources if "/" in name]
-        # The resource that cells show where no shape was asked for: the first device, else the first of all.
-        self.resource = (devices or list(drawn.resources) or [CPU])[0]
+        # The resource that cells show where no shape was asked for.
+        self.resource = leading_resource(drawn.resources)
         # Of the gang's pods on a node: the numbers of their parties, and their ranks.
         self._on_node: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
         for number, party in enumerate(drawn.parties):
@@ -118,6 +119,8 @@ class _Words:
         name = node.path[-1]
         pods = self.pods_on(name)
         words = f"{name}: {self.room(node)}"
+        words += "".join(f", NUMA zone {zone.path[-1]} {self.room(zone)}" for zone in node.inside)
+        words += f", distance {distance(self.drawn.origin, node.path)}" if self.drawn.origin else ""
         if pods:
             words += f", {counted(pods, 'pod')} of the gang: " + "; ".join(each for _, each in self.parties_on([name]))
         return words
@@ -276,10 +279,18 @@ class _Picture:
                 (x + 0.5, y + 0.5), (CELL_WIDTH - 1, CELL_HEIGHT - 1), fill, stroke=ink, radius=3, hint=hint
             )
         else:
-            fill = NEVER if not most else NONE_FREE if not value else ALL_FREE if value >= most else SOME_FREE
-            self.canvas.box((x, y), (CELL_WIDTH, CELL_HEIGHT), fill, radius=3, hint=hint)
+            self.canvas.box((x, y), (CELL_WIDTH, CELL_HEIGHT), _shade(value, most), radius=3, hint=hint)
+            self._zones(node, x, y + CELL_HEIGHT - ZONE_HEIGHT)
         text = str(pods) if pods else str(value) if most else "-"
         self.canvas.text(x + CELL_WIDTH / 2, y + 13.5, text, fill=ink, size=TINY, bold=bool(pods), anchor="middle")
+
+    def _zones(self, node: Domain, x: float, y: float) -> None:
+        """A bar at the foot of a cell for each NUMA zone."""
+        if node.inside:
+            width = (CELL_WIDTH - 2) / len(node.inside)
+            for place, zone in enumerate(node.inside):
+                fill = ZONE_SHADES[_shade(*self.words.figure(zone))]
+                self.canvas.box((x + 1 + place * width + 0.5, y - 1), (width - 1, ZONE_HEIGHT), fill, radius=1)
 
     def _legend(self, y: float) -> float:
         drawn, labels = self.drawn, self.words.labels
@@ -295,7 +306,8 @@ class _Picture:
             self.canvas.text(x + 20, y + 12, words, fill=DIM, size=SMALL)
             x += 34 + width_of(words, SMALL)
         where = "Numbers in other cells" if drawn.parties else "Numbers"
-        self.canvas.text(MARGIN, y + 32, cut(f"{where}: {what}.", self.sizes.width, SMALL), fill=DIM, size=SMALL)
+        told = f"{where}: {what}." + (f" Bars: {labels[self.words.resource]} of NUMA zones." if drawn.zones else "")
+        self.canvas.text(MARGIN, y + 32, cut(told, self.sizes.width, SMALL), fill=DIM, size=SMALL)
         return y + 38
 
     def _outside(self, y: float) -> float:
@@ -316,6 +328,11 @@ def _blocks(drawn: TopologyMap) -> list[_Block]:
         _Block(block.path[:-1], domain_name(level, block.path[-1]), block, block.inside)
         for block in drawn.at(depth - 1)
     ]
+
+
+def _shade(value: int, most: int) -> str:
+    """The colour of what has so much left, of so much."""
+    return NEVER if not most else NONE_FREE if not value else ALL_FREE if value >= most else SOME_FREE
 
 
 def _around(block: _Block) -> Path:

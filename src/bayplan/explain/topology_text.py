@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bayplan.cluster.tree import distance
 from bayplan.explain.amounts import human, listing
 from bayplan.explain.gang_outcome import missing_labels
 from bayplan.explain.gang_text import best_in
@@ -21,7 +22,6 @@ from bayplan.explain.levels import counted, domain_name, in_one, short_levels
 from bayplan.explain.numa_labels import short_labels
 from bayplan.explain.table import table
 from bayplan.explain.topology_map import Domain, TopologyMap
-from bayplan.scheduling.gang import LevelRoom
 
 LONGEST_HOSTLIST = 40
 INDENT = "  "
@@ -30,29 +30,30 @@ INDENT = "  "
 def topology_text(drawn: TopologyMap, depth: int) -> str:
     """The map down to so many levels, 1 being the widest."""
     lines = [drawn.answer]
-    if drawn.asks_for:
+    if drawn.asks_for and drawn.named:
         lines[0] += f"; {counted(drawn.slots or 0, 'such pod')} {'fits' if drawn.slots == 1 else 'fit'}"
         lines.append(f"  each asks for  {listing(drawn.asks_for)}")
     if drawn.domains:
         lines += ["", *_domain_lines(drawn, depth)]
     if drawn.rooms and drawn.domains:
-        lines += ["", *largest_lines(drawn.levels, drawn.rooms)]
+        lines += ["", *_largest_lines(drawn)]
     if drawn.outside:
         lines += ["", *_outside_lines(drawn)]
     return "\n".join(lines)
 
 
-def largest_lines(levels: Sequence[str], rooms: Sequence[LevelRoom]) -> list[str]:
+def _largest_lines(drawn: TopologyMap) -> list[str]:
     """The largest gang that fits into one domain of each level, and where."""
-    rows = [
-        (in_one(short), str(room.most), best_in(room)) for short, room in zip(short_levels(levels), rooms, strict=True)
-    ]
-    return table(("largest gang", "pods", "where"), rows, indent=INDENT, numbers=("pods",))
+    levels = short_levels(drawn.levels)
+    rows = [(in_one(short), str(room.most), best_in(room)) for short, room in zip(levels, drawn.rooms, strict=True)]
+    pods = "pods" if drawn.named else f"pods of {listing(drawn.asks_for)}"
+    return table(("largest gang", pods, "where"), rows, indent=INDENT, numbers=(pods,))
 
 
 def _domain_lines(drawn: TopologyMap, depth: int) -> list[str]:
     labels = short_labels(drawn.resources)
-    header = ["domain", "nodes", *(f"{labels[name]} free" for name in drawn.resources)]
+    header = ["domain", "nodes", *(["distance"] if drawn.origin else [])]
+    header += [f"{labels[name]} free" for name in drawn.resources]
     numbers = list(header[1:])
     if drawn.asks_for:
         header.append("fit")
@@ -61,9 +62,11 @@ def _domain_lines(drawn: TopologyMap, depth: int) -> list[str]:
     header += [] if by_node else ["hosts"]
     rows = []
     for domain in _down_to(drawn.domains, depth):
-        row = [_title(drawn, domain), str(len(domain.nodes))]
-        row += [f"{human(name, domain.free[name])} of {human(name, domain.total[name])}" for name in drawn.resources]
-        row += [str(domain.slots)] if drawn.asks_for else []
+        is_zone = len(domain.path) > len(drawn.levels) + 1
+        row = [_title(drawn, domain), "" if is_zone else str(len(domain.nodes))]
+        row += [str(distance(drawn.origin, domain.path))] if drawn.origin else []
+        row += [_amounts(domain, name) for name in drawn.resources]
+        row += ["" if domain.slots is None else str(domain.slots)] if drawn.asks_for else []
         if not by_node:
             row.append(hostlist(domain.nodes, LONGEST_HOSTLIST) if len(domain.path) == depth else "")
         rows.append(row)
@@ -73,8 +76,17 @@ def _domain_lines(drawn: TopologyMap, depth: int) -> list[str]:
 def _title(drawn: TopologyMap, domain: Domain) -> str:
     depth = len(domain.path)
     value = domain.path[-1]
-    name = value if depth > len(drawn.levels) else domain_name(short_levels(drawn.levels)[depth - 1], value)
+    below = depth - len(drawn.levels)
+    if below > 0:
+        name = value if below == 1 else f"zone {value}"
+    else:
+        name = domain_name(short_levels(drawn.levels)[depth - 1], value)
     return INDENT * (depth - 1) + name
+
+
+def _amounts(domain: Domain, name: str) -> str:
+    """`20 of 40`; a NUMA zone may know nothing of a resource."""
+    return f"{human(name, domain.free[name])} of {human(name, domain.total[name])}" if name in domain.free else "-"
 
 
 def _down_to(domains: Sequence[Domain], depth: int) -> Iterator[Domain]:

@@ -94,3 +94,18 @@ def test_what_cannot_be_answered(bayplan: Bayplan, options: list[str], message: 
     result = bayplan("slots", *options, cluster=CLUSTER)
     assert (result.code, result.out) == (2, "")
     assert message in result.err
+
+
+@pytest.mark.parametrize(
+    "requests, rest",
+    [
+        ("cpu=16,memory=160Gi,nvidia.com/gpu=4", "and 13 more with no slot"),
+        ("cpu=1,memory=1Gi", "and 4 more with no more than 64 each"),
+    ],
+)
+def test_domains_that_are_not_listed_are_told_apart_by_their_room(
+    bayplan: Bayplan, monkeypatch: pytest.MonkeyPatch, requests: str, rest: str
+) -> None:
+    monkeypatch.setattr("bayplan.explain.slots_text.MOST_LINES", 36)
+    out = bayplan("slots", "--requests", requests, "--pods", "1", "--level", "node", cluster=CLUSTER).out
+    assert out.splitlines()[-1].strip() == rest

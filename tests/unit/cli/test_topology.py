@@ -20,10 +20,10 @@ def test_the_first_line_counts_domains_and_nodes(bayplan: Bayplan) -> None:
 def test_every_domain_has_its_line_and_outsiders_the_label_they_lack(bayplan: Bayplan) -> None:
     lines = bayplan("topology", "network", "-r", "gpu", cluster=CLUSTER).out.splitlines()
     assert [line.split() for line in lines[2:6]] == [
-        ["domain", "nodes", "gpu", "free", "hosts"],
-        ["block", "b1", "20", "94", "of", "160"],
-        ["rack", "r1", "5", "20", "of", "40", "b1-r1-n[1-5]"],
-        ["rack", "r2", "5", "28", "of", "40", "b1-r2-n[1-5]"],
+        ["domain", "nodes", "gpu", "free", "fit", "hosts"],
+        ["block", "b1", "20", "94", "of", "160", "86"],
+        ["rack", "r1", "5", "20", "of", "40", "20", "b1-r1-n[1-5]"],
+        ["rack", "r2", "5", "28", "of", "40", "28", "b1-r2-n[1-5]"],
     ]
     assert lines[-2:] == [
         "Outside:  login-[1-2]  no label example.com/block",
@@ -32,7 +32,14 @@ def test_every_domain_has_its_line_and_outsiders_the_label_they_lack(bayplan: Ba
 
 
 @pytest.mark.parametrize(
-    "level, lines", [("block", 2), ("example.com/rack", 2 + 8), ("node", 2 + 8 + 40), ("kubernetes.io/hostname", 50)]
+    "level, lines",
+    [
+        ("block", 2),
+        ("example.com/rack", 2 + 8),
+        ("node", 2 + 8 + 40),
+        ("kubernetes.io/hostname", 50),
+        ("numa", 50 + 30),
+    ],
 )
 def test_a_level_says_how_far_down(bayplan: Bayplan, level: str, lines: int) -> None:
     text = bayplan("topology", "--level", level, cluster=CLUSTER).out
@@ -45,6 +52,56 @@ def test_counts_are_what_kubelets_would_admit(bayplan: Bayplan) -> None:
     # 28 free GPUs would be 7 pods of 4 GPUs; those of b1-r2-n2 lie in two zones.
     assert "    rack r2      5    28 of 40    6  b1-r2-n[1-5]" in result.out
     assert "  in one block    32  b2" in result.out
+
+
+@pytest.mark.parametrize(
+    "resource, unit, pods",
+    [("gpu", "nvidia.com/gpu 1", 134), ("cpu", "cpu 1", 1816), ("memory", "memory 1Gi", 2196)],
+)
+def test_without_a_shape_the_largest_gang_is_one_of_single_units(
+    bayplan: Bayplan, resource: str, unit: str, pods: int
+) -> None:
+    text = bayplan("topology", "-r", resource, cluster=CLUSTER).out
+    assert f"  largest gang  pods of {unit}  where\n" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("  in one block"))
+    assert line.split() == ["in", "one", "block", str(pods), "b2"]
+
+
+class TestNumaZones:
+    def test_they_are_the_level_below_the_nodes_where_a_report_names_them(self, bayplan: Bayplan) -> None:
+        result = bayplan("topology", "-r", "gpu", "--level", "numa", cluster=CLUSTER)
+        assert result.answer.startswith("network: 2 blocks, 8 racks, 40 nodes, 30 NUMA zones; ")
+        lines = [line.split() for line in result.out.splitlines()]
+        # Two GPUs are free in each of its zones: no pod that asks for four has a place there.
+        at = lines.index(["b1-r2-n2", "1", "4", "of", "8", "4"])
+        assert lines[at + 1 : at + 3] == [["zone", "0", "2", "of", "4"], ["zone", "1", "2", "of", "4"]]
+
+    def test_in_a_document_and_a_picture(self, bayplan: Bayplan) -> None:
+        document = json.loads(bayplan("topology", "--level", "numa", "-o", "json", cluster=CLUSTER).out)
+        node = document["domains"][0]["domains"][1]["domains"][1]
+        assert (document["zones"], node["path"][-1]) == (30, "b1-r2-n2")
+        (zone, _) = node["domains"]
+        assert (zone["level"], zone["path"][-1], zone["slots"]) == ("numa", "0", None)
+        assert (zone["free"]["nvidia.com/gpu"], zone["allocatable"]["nvidia.com/gpu"]) == ("2", "4")
+        picture = bayplan("topology", "--level", "numa", "-o", "svg", cluster=CLUSTER).out
+        hint = "b1-r2-n2: 4 gpu free · 4 fit, NUMA zone 0 2 gpu free, NUMA zone 1 2 gpu free"
+        assert (hint in picture, "Bars: gpu of NUMA zones" in picture) == (True, True)
+
+
+class TestDistance:
+    def test_every_domain_has_its_distance_from_a_node_in_edges(self, bayplan: Bayplan) -> None:
+        asked = ("topology", "--distance", "b1-r1-n2", "--level", "node")
+        lines = [line.split() for line in bayplan(*asked, "-r", "gpu", cluster=CLUSTER).out.splitlines()]
+        distance = {line[0] if "-" in line[0] else line[1]: line for line in lines if len(line) > 3}
+        assert [distance[name][2] for name in ("b1-r1-n2", "b1-r1-n1", "b1-r2-n1", "b2-r1-n1")] == ["0", "2", "4", "6"]
+        assert [distance[name][3] for name in ("b1", "b2")] == ["2", "4"]
+        document = json.loads(bayplan(*asked, "-o", "json", cluster=CLUSTER).out)
+        assert (document["distanceFrom"], document["domains"][1]["distance"]) == ("b1-r1-n2", 4)
+
+    def test_a_node_that_is_in_no_domain_has_none(self, bayplan: Bayplan) -> None:
+        result = bayplan("topology", "--distance", "spare-1", cluster=CLUSTER)
+        assert result.code == 2
+        assert "--distance: node 'spare-1' is outside, no label example.com/rack" in result.err
 
 
 def test_as_a_document(bayplan: Bayplan) -> None:
@@ -61,7 +118,7 @@ def test_as_a_picture(bayplan: Bayplan) -> None:
     picture = ET.fromstring(bayplan("topology", "-o", "svg", cluster=CLUSTER).out)
     hints = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}title")][1:]
     assert len(hints) == 40
-    assert hints[3] == "b1-r1-n4: 4 gpu free"
+    assert hints[3] == "b1-r1-n4: 4 gpu free · 4 fit"
 
 
 def test_labels_that_no_node_carries(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -80,7 +137,7 @@ def test_labels_that_no_node_carries(bayplan: Bayplan, tmp_path: Path) -> None:
     "arguments, message",
     [
         (["netwrk"], "there is no Topology 'netwrk' in the dump; there are network"),
-        (["--level", "row"], "--level: 'row' is not known; there are example.com/block, example.com/rack"),
+        (["--level", "row"], "--level: 'row' is not known; there are example.com/block, example.com/rack, node, numa"),
         (["-r", "tpu"], "-r: 'tpu' is not known; there are cpu, memory, pods"),
         (["--requests", "cpu"], "--requests: 'cpu' is not an amount; expected such as cpu=8"),
         (["--requests", "cpu=1,cpu=2"], "--requests: 'cpu' appears twice"),

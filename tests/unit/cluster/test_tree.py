@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Distances, Path, Tree, build_tree, distances_among, natural_key
+from bayplan.cluster.tree import Distances, Path, Tree, build_tree, distance, distances_among, natural_key
 from bayplan.kube.topology_levels import HOSTNAME
 from tests.helpers import node
 
@@ -130,8 +130,7 @@ def test_removed_nodes_leave_the_next_tree() -> None:
     ],
 )
 def test_distance_counts_edges(one: Path, other: Path, edges: int) -> None:
-    tree = build_tree(ClusterState(), "network", LEVELS)
-    assert tree.distance(one, other) == tree.distance(other, one) == edges
+    assert distance(one, other) == distance(other, one) == edges
 
 
 @pytest.mark.parametrize(
