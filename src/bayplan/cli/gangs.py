@@ -156,7 +156,7 @@ class GangPlacer:
                 for each, pods in classes.items()
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
-            distances=_distances(tree, gang, decision) if decision.seats else None,
+            distances=_distances(tree, gang, decision) if decision.seats and tree.levels else None,
             waited=waited,
         )
 

@@ -111,10 +111,15 @@ class Trees:
         return {name: levels for name, levels in self._levels.items() if name != NO_LEVELS}
 
     def name_for(self, gang: Gang) -> str:
-        """The Topology that a gang means: the one it names, or the only one there is if it speaks of levels."""
-        if gang.topology or not gang.names_levels or len(self.names) != 1:
+        """The Topology that a gang means: the one it names, or the only one there is.
+
+        A gang that speaks of no level may use every node: it is placed by the only tree if that has all of them, so that it stands close together.
+        """
+        if gang.topology or len(self.names) != 1:
             return gang.topology
-        return self.names[0]
+        only = self.names[0]
+        tree = self.get(only)
+        return only if gang.names_levels or (tree is not None and not tree.outside) else NO_LEVELS
 
     def get(self, name: str) -> Tree | None:
         """The current tree of a Topology, or of the HyperNodes; None if there is no such one."""

@@ -8,6 +8,7 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.trees import Trees
 from tests.helpers import node, simple_pod
 
@@ -40,6 +41,20 @@ def test_several_topologies_over_the_same_nodes() -> None:
     assert domains(trees, "power") == {("a",): ["n1", "n2"]}
     assert domains(trees, "") == {(): ["n1", "n2"]}
     assert trees.get("storage") is None
+
+
+@pytest.mark.parametrize(
+    "third, named", [({"rack": "r2"}, "network"), ({}, "")], ids=["all nodes are in it", "a node is not"]
+)
+def test_a_gang_that_asks_for_no_level_means_the_only_topology_if_that_has_every_node(
+    third: dict[str, str], named: str
+) -> None:
+    state = two_racks()
+    state.set_node(node("n3", {"cpu": 4}, labels=third))
+    trees = Trees(state)
+    trees.set("network", ("rack",))
+    assert trees.name_for(Gang("ml/any", Group(pods=()))) == named
+    assert trees.name_for(Gang("ml/rack", Group(pods=(), required="rack"))) == "network"
 
 
 def test_a_topology_may_change_and_go() -> None:
