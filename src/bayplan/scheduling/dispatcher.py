@@ -5,7 +5,7 @@
                 -> Refusal   no place now; the unit waits until something happens that can help
                 -> Complete  a gang all of whose pods have nodes: somebody may write that down
                 -> Release   a gang that began and cannot be completed: its pods are to make room
-    bound / not_bound        what came of a Bind
+    bound / not_bound        what came of a Bind; of a Release `gangs.released`
 
 A *unit* is what is decided at once: a pod that stands alone, or a gang. `services/scheduler/` runs this against an API server; tests
 run it by virtual time. Whatever is wrong with an object is said about that object, and everybody else goes on.
@@ -234,9 +234,9 @@ class Dispatcher:
     def decide(self, now: float) -> Todo | None:
         """Decide about the next unit; None if nobody is waiting that has something to hope for."""
         self.gangs.queue_touched(now)
-        told_again = self.gangs.told_again(now)
-        if told_again is not None:
-            return told_again
+        to_tell = self.gangs.to_tell(now)
+        if to_tell is not None:
+            return to_tell
         unit = self.queue.pop(now)
         while unit is not None:
             try:
@@ -325,12 +325,12 @@ class Dispatcher:
     # -- what came of a Bind --------------------------------------------------------------------------------------
 
     def bound(self, todo: Bind, now: float) -> None:
-        """Every bind of a unit is done. A gang is looked at once more: others may have arrived, or it is complete now."""
+        """Every bind of a unit is done. A gang is complete, and looked at once more: others may have arrived."""
         for assignment in todo.assignments:
             self.reports.bound(assignment.node, assignment.pod)
         if todo.unit.startswith(GANG):
             self.queue.done(todo.unit)
-            self.gangs.touch(todo.unit.removeprefix(GANG), now)
+            self.gangs.bound(todo.unit.removeprefix(GANG), now)
         elif self._still_waits(todo.assignments[0].pod):
             self.queue.done(todo.unit)
 

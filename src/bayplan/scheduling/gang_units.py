@@ -7,13 +7,15 @@ is held back, that a gang which is whole is told so until its PodGroup says it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from bayplan.cluster.report_intake import ReportIntake
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.dialects import own
+from bayplan.scheduling.dialects.members import has_begun
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, key_of
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
@@ -21,7 +23,7 @@ from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_patience import waited_for
 from bayplan.scheduling.gang_relations import may_concern
 from bayplan.scheduling.gang_roster import GangRoster
-from bayplan.scheduling.half_bound import HalfBound
+from bayplan.scheduling.half_bound import HalfBound, all_are_here
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.scheduling.waking import (
@@ -69,6 +71,8 @@ class GangUnits:
         self._all_touched = False
         # Gangs for whom there is nothing to decide, but whose pods may be other ones than before.
         self._to_count: dict[str, None] = {}
+        # Gangs that were complete for so short a time that nobody could say so.
+        self._ended_untold: dict[str, None] = {}
 
     def touch(self, name: str, now: float) -> None:
         """Something happened to a gang or to one of its pods."""
@@ -83,7 +87,7 @@ class GangUnits:
         known = self.roster.groups.get(key_of(written))
         name = self.roster.set_group(written)
         if dialect_of(written).was_complete(written):
-            self._half_bound.was_complete(name, own.complete_since(written))
+            self._half_bound.was_complete(name, written.metadata.uid, own.complete_since(written))
         if known is None or not _asks_for_the_same(known, written):
             self.touch(name, now)
 
@@ -99,15 +103,17 @@ class GangUnits:
             self._all_touched = False
             for name in self.roster.names():
                 self.touch(name, now)
-        for name in list(self._touched):
+        for name in [each for each in self._touched if not self._half_bound.is_releasing(each)]:
             # Taken out first: one that brings a bug of ours to light does not do so again at every decision.
             since = self._touched.pop(name)
             waiting, running = self.roster.waiting(name), self.roster.running(name)
             if not waiting and not running:
+                if self._half_bound.is_complete(name) and self._is_news(name, now):
+                    self._ended_untold[name] = None
                 self._half_bound.forget(name)
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
-            elif not waiting and self._half_bound.is_complete(name):
+            elif not waiting and self._half_bound.is_told(name, self._uid(name)):
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
             else:
@@ -124,20 +130,37 @@ class GangUnits:
             del self._to_count[name]
             yield name
 
-    def told_again(self, now: float) -> Complete | None:
+    def to_tell(self, now: float) -> Complete | None:
         """A complete gang whose PodGroup still does not say so: the write may have failed, and the next scheduler would not know."""
+        name = next(iter(self._ended_untold), None)
+        if name is not None:
+            del self._ended_untold[name]
+            return Complete(name)
         name = self._half_bound.to_tell_again(now)
         return None if name is None else Complete(name)
+
+    def bound(self, name: str, now: float) -> None:
+        """Every bind of a gang's plan is done, so it is complete, whatever of it has ended meanwhile."""
+        self._half_bound.all_bound(name)
+        self.touch(name, now)
+
+    def released(self, todo: Release, deleted: Collection[Pod], now: float, *, refused: bool) -> None:
+        """What came of a Release: pods that were deleted, and whether deleting the others was refused."""
+        self._half_bound.released(todo.gang, deleted, now, refused=refused)
+        self.touch(todo.gang, now)
 
     def decide(self, unit: str, now: float) -> Todo | None:
         """Decide about the gang whose turn it is."""
         name = unit.removeprefix(GANG)
         waiting, running = tuple(self.roster.waiting(name)), tuple(self.roster.running(name))
         self._half_bound.look_at(name, (*waiting, *running))
-        if any(pod_key(pod) in self.state.pods for pod in waiting):
-            # Some are bound, and the news has not come yet: it brings the gang back here.
+        is_bound = any(pod_key(pod) in self.state.pods for pod in waiting)
+        if is_bound or self._half_bound.leaves_unseen(name, running):
+            # Some are bound or deleted, and the news has not come yet: it brings the gang back here.
             self.queue.done(unit)
             return None
+        if self._half_bound.is_complete(name) and has_begun(running, was_complete=True) and self._is_news(name, now):
+            return self._complete(unit, now)
         written = self.roster.groups.get(name)
         why = self._why_gang_waits(written) if waiting and written is not None else ""
         if why:
@@ -146,18 +169,28 @@ class GangUnits:
             gang = self.roster.gang(name)
             if isinstance(gang, Incomplete):
                 return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
-            if not _lacks_somebody(gang) and self._half_bound.completed(name, now):
-                if not self._is_ours(name):
-                    self._half_bound.has_no_group(name)
-                self.queue.done(unit)
-                self.touch(name, now)
-                return Complete(name)
+            if not _lacks_somebody(gang) and self._is_news(name, now):
+                return self._complete(unit, now)
             if not gang.pods:
                 self.queue.done(unit)
                 return None
             return self._place(unit, gang, running, now)
         except InvalidObject as error:
             return self._wait(unit, running, now, Refusal(unit, waiting, str(error), invalid=True))
+
+    def _is_news(self, name: str, now: float) -> bool:
+        """A gang is complete; True if its PodGroup has not been told yet."""
+        is_news = self._half_bound.completed(name, self._uid(name), now)
+        if is_news and not self._is_ours(name):
+            self._half_bound.need_not_show(name)
+        return is_news
+
+    def _complete(self, unit: str, now: float) -> Complete:
+        """Others of the gang may wait still."""
+        name = unit.removeprefix(GANG)
+        self.queue.done(unit)
+        self.touch(name, now)
+        return Complete(name)
 
     def _place(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Todo:
         pods = {pod_key(pod): pod for pod in gang.pods}
@@ -198,11 +231,11 @@ class GangUnits:
         took: float = 0.0,
         again_at: float | None = None,
     ) -> Todo:
-        """A gang has no place. One that began long ago and was never whole gives up what it has."""
+        """A gang has no place. One that began long ago and was never whole gives up what it has, and is left alone until it has."""
         name = unit.removeprefix(GANG)
-        ours = self._half_bound.to_release(name, running, now) if self._is_ours(name) else ()
+        ours = self._half_bound.to_release(name, running, now, in_doubt=not self._was_never_whole(name))
         if ours:
-            self.queue.retry(unit, now)
+            self.queue.done(unit)
             return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
         looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
         waits_for = waits_for or ForItself(unit)
@@ -220,6 +253,17 @@ class GangUnits:
                     return None
                 found |= of_member
         return found
+
+    def _was_never_whole(self, name: str) -> bool:
+        """True if there can be no doubt about it."""
+        written = self.roster.groups.get(name)
+        members = (*self.roster.waiting(name), *self.roster.running(name))
+        return isinstance(written, PodGroup) and all_are_here(written.spec, members)
+
+    def _uid(self, name: str) -> str:
+        """The uid of a gang's PodGroup; empty if there is none."""
+        written = self.roster.groups.get(name)
+        return "" if written is None else written.metadata.uid
 
     def _is_ours(self, name: str) -> bool:
         """Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.

@@ -495,8 +495,9 @@ class TestGangs:
         for key in ("ml/a", "ml/b"):
             scheduler.remove_pod(key, 1)
         assert scheduler.decide(1) is None
-        # Of the second generation one has a node, and the other never comes.
+        # Of the second generation one has a node, and for the other there is no room.
         scheduler.set_pod(on_node(pod("a", gang="train", uid="second"), "n1"), 2)
+        scheduler.set_pod(pod("b", 9, gang="train", uid="second-too"), 2)
         assert isinstance(scheduler.decide(2), Refusal)
         assert isinstance(scheduler.decide(63), Release)
 

@@ -1,6 +1,6 @@
 """Pods into groups: what all dialects do with the pods that name a group.
 
-Pods that failed do not count: somebody replaces them. The others are put in the order of their ranks and divided into those that wait, those that have a
+Pods that failed do not count, nor do those that are being deleted on their nodes: somebody replaces them. The others are put in the order of their ranks and divided into those that wait, those that have a
 node and those that have done their work; so many that a group needs more and are not there yet make it incomplete, unless it `has_begun`.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group, Slices
-from bayplan.scheduling.ranks import rank_key
+from bayplan.scheduling.ranks import RANK, rank_key
 
 
 def counted(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods that count as arrived, in the order of their ranks: all but those that failed."""
-    return sorted((pod for pod in pods if _phase(pod) != "Failed"), key=rank_key)
+    """Pods that count as arrived, in the order of their ranks: all but those that failed or are about to leave their nodes."""
+    return sorted((pod for pod in pods if _phase(pod) != "Failed" and not _leaves(pod)), key=rank_key)
 
 
 def succeeded(pod: Pod) -> bool:
@@ -27,12 +27,22 @@ def _phase(pod: Pod) -> str:
     return (pod.status.phase or "") if pod.status is not None else ""
 
 
+def _leaves(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is not None
+
+
+def bound_with_its_gang(pod: Pod) -> bool:
+    """True if bayplan bound a pod as a member of a gang, which it does only when all that the gang needs have arrived."""
+    return bool(pod.spec.node_name) and RANK in (pod.metadata.annotations or {})
+
+
 def has_begun(pods: Iterable[Pod], *, was_complete: bool) -> bool:
     """True if nobody is waited for any more: all were there once, and one of them still is, so those that are missing have ended.
 
-    Pods that are being deleted do not tell: where all of them are, the gang starts anew, together.
+    That all were there is known of a gang that `was_complete`, and where a member was bound with it. Pods that are being deleted do not tell: where
+    all of them are, the gang starts anew, together.
     """
-    return was_complete and any(pod.spec.node_name and pod.metadata.deletion_timestamp is None for pod in pods)
+    return any(pod.spec.node_name and not _leaves(pod) and (was_complete or bound_with_its_gang(pod)) for pod in pods)
 
 
 def group_of(

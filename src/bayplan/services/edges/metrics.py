@@ -19,7 +19,7 @@ import bayplan
 from bayplan.services.edges.outbox import Outbox
 
 AttemptResult = Literal["scheduled", "unschedulable", "error"]
-BindResult = Literal["bound", "gone", "conflict", "refused", "unsent"]
+BindResult = Literal["bound", "gone", "conflict", "refused", "unsent", "bug"]
 Queue = Literal["active", "backoff", "unschedulable", "gated"]
 
 MOST_ATTEMPTS_TOLD = 15
@@ -170,9 +170,9 @@ class SchedulerMetrics:
         self._gang_attempts.labels(result).inc()
         self._gang_seconds.observe(seconds)
 
-    def gang_pods_released(self, count: int) -> None:
-        """Bound members that were given up."""
-        self._released.inc(count)
+    def gang_pod_released(self) -> None:
+        """A bound member was deleted."""
+        self._released.inc()
 
     def nodes(self, by_standing: Mapping[str, int]) -> None:
         """How many nodes are in which standing; a standing that nobody has any more is left out."""

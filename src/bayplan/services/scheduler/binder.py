@@ -52,6 +52,8 @@ class Ending(Enum):
     ELSEWHERE = "conflict"
     REFUSED = "refused"
     UNSENT = "unsent"
+    # A bug of ours, which has been logged, kept it from being sent or its answer from being understood.
+    BUG = "bug"
 
 
 @dataclass(frozen=True, slots=True)

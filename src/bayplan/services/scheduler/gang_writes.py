@@ -1,4 +1,4 @@
-"""What is written about gangs beside binds: how far one has come, and that one which cannot be completed makes room.
+"""What is written about gangs beside binds: how far one has come.
 
 `GangStatusWriter` applies the status of PodGroups server-side, so that fields of others stay as they are, and only if it says something new. Nothing depends
 on these writes while this instance runs: one that fails is told in the log and tried again when there is news of the gang.
@@ -16,13 +16,10 @@ from typing import Self
 
 import msgspec
 
-from bayplan.cluster.state import pod_key
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.resources import ALL_POD_GROUPS, PODS
+from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, key_of
 from bayplan.scheduling.gang_roster import Tally
-from bayplan.scheduling.todo import Release
-from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.edges.outbox import Outbox
 from bayplan.services.scheduler.gang_status import Document, Progress, Stage, says, status_of, with_times
 
@@ -135,21 +132,3 @@ class GangStatusWriter:
 
 def _in_words(tally: Tally) -> str:
     return f"{tally.scheduled} pods have nodes, {tally.running} run"
-
-
-async def release(client: KubeClient, events: EventRecorder, todo: Release, holds_lease: Callable[[], bool]) -> None:
-    """Delete the bound pods of a gang that cannot be completed; whoever owns them creates new ones, which wait together.
-
-    Each only while the lease is ours: another leader may be completing the gang.
-    """
-    for pod in todo.pods:
-        if not holds_lease():
-            return
-        metadata = pod.metadata
-        note = f"gang {todo.gang} cannot be completed, its pods make room: {todo.reason}"
-        events.record(Subject.pod(pod), "Warning", "GangReleased", "Releasing", note)
-        try:
-            await client.delete(PODS, metadata.name, metadata.namespace or "default", uid=metadata.uid)
-        except (ApiError, Unreachable) as error:
-            # It is tried again: the gang is still half bound.
-            logger.warning("cannot release a pod", extra={"pod": pod_key(pod), "problem": str(error)})

@@ -27,9 +27,10 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, Ending, Outcome, Together
-from bayplan.services.scheduler.gang_writes import GangStatusWriter, release
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake, News
+from bayplan.services.scheduler.releasing import Released, Releaser
 from bayplan.services.scheduler.words import annotations_of, numa_amounts_of, topology_decision_of
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class SchedulerService:
         self._clock = clock or steady_clock()
         self._something_happened = asyncio.Event()
         self._binder = Binder(client, still_wanted=self._still_wanted, on_rest=self._something_happened.set)
+        self._releaser = Releaser(client, events, on_deleted=metrics.gang_pod_released)
         self._listed = asyncio.Event()
         self._followers = asyncio.TaskGroup()
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
@@ -250,9 +252,7 @@ class SchedulerService:
             case Complete():
                 self.announcer.complete(todo)
             case Release():
-                logger.warning("releasing a gang", extra={"gang": todo.gang, "problem": todo.reason})
-                self._metrics.gang_pods_released(len(todo.pods))
-                self._start(release(self.client, self.announcer.events, todo, self._holds_lease))
+                self._start(self._release(todo))
 
     async def _rest(self) -> None:
         """Until something happens: news, the end of a bind or of somebody's backoff, an explanation that is due."""
@@ -298,7 +298,8 @@ class SchedulerService:
         for position, outcome in failed.items():
             pod = todo.assignments[position].pod
             if outcome.ending is not Ending.GONE:
-                logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})
+                if outcome.ending is not Ending.BUG:
+                    logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})
                 if not together.ended.is_set():  # Else all of them have been told.
                     self.announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
 
@@ -320,17 +321,34 @@ class SchedulerService:
 
     async def _bind_one(self, assignment: Assignment, together: Together) -> Outcome:
         began = time.perf_counter()
-        state = self.dispatcher.state
-        written = {
-            **annotations_of(assignment),
-            **numa_amounts_of(assignment, state),
-            **topology_decision_of(assignment, state),
-        }
-        outcome = await self._binder.bind(assignment.pod, assignment.node, written, together)
+        pod, state = assignment.pod, self.dispatcher.state
+        try:
+            written = {
+                **annotations_of(assignment),
+                **numa_amounts_of(assignment, state),
+                **topology_decision_of(assignment, state),
+            }
+            outcome = await self._binder.bind(pod, assignment.node, written, together)
+        except Exception as error:
+            # What came of its unit must be told in any case, or its room would stay taken. If it was bound after all, the watch shows it.
+            logger.exception("a bug of ours in a bind", extra={"pod": pod_key(pod)})
+            outcome = Outcome(Ending.BUG, f"internal error: {type(error).__name__}: {error} (please report)")
+            together.end(pod, outcome.message)
         self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
         if outcome.ending is Ending.BOUND:
             self.announcer.events.scheduled(assignment.pod, assignment.node)
         return outcome
 
     def _still_wanted(self, pod: Pod, node: str) -> bool:
-        return self.leading and self._holds_lease() and self.dispatcher.is_assumed(pod, node)
+        return self._may_write() and self.dispatcher.is_assumed(pod, node)
+
+    def _may_write(self) -> bool:
+        return self.leading and self._holds_lease()
+
+    async def _release(self, todo: Release) -> None:
+        outcome = Released(refused=True)
+        try:
+            outcome = await self._releaser.release(todo, self._may_write)
+        finally:
+            # Also after a bug of ours: nobody decides about the gang before.
+            self.dispatcher.gangs.released(todo, outcome.left, self.now, refused=outcome.refused)

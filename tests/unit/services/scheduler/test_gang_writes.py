@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
 from bayplan.kube import podgroup_v1alpha1, volcano_scheduling_v1beta1
-from bayplan.kube.client import KubeClient
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.gang_roster import Tally
-from bayplan.scheduling.todo import Release
-from bayplan.services.edges.events import EventRecorder
-from bayplan.services.scheduler.gang_writes import GangStatusWriter, release
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, pod_named, refusal
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, refusal
 
 Story = Callable[[GangStatusWriter], Awaitable[None]]
 
@@ -177,24 +174,3 @@ def test_what_was_not_written_is_logged_and_tried_with_the_next_news(caplog: pyt
 
     assert len(written(story, client)) == 2
     assert [record.message for record in caplog.records] == ["cannot write the status of a gang"]
-
-
-def test_who_loses_the_lease_while_releasing_a_gang_deletes_nobody_more() -> None:
-    deleted: list[str] = []
-
-    class Deleting:
-        async def delete(self, resource: object, name: str, namespace: str, *, uid: str) -> None:
-            deleted.append(name)
-
-    class Silent:
-        def record(self, *what: object) -> None:
-            """Events do not matter here."""
-
-    async def story() -> None:
-        todo = Release("ml/train", tuple(pod_named(name) for name in "abc"), "no room")
-        await release(
-            cast("KubeClient", Deleting()), cast("EventRecorder", Silent()), todo, holds_lease=lambda: len(deleted) < 2
-        )
-
-    in_virtual_time(story())
-    assert deleted == ["a", "b"]

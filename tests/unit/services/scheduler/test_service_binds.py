@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
+import msgspec
 import pytest
 
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.todo import Assignment
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import SchedulerMetrics
@@ -126,6 +128,53 @@ def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pyt
         assert client.sent == ["a", "b"]
 
     in_virtual_time(story())
+
+
+def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    decides, heard = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}), Listening()
+
+    def annotations_of(assignment: Assignment) -> dict[str, str]:
+        if assignment.pod.metadata.name == "b":
+            raise ValueError("nobody thought of this")
+        return {}
+
+    monkeypatch.setattr(module, "annotations_of", annotations_of)
+
+    async def story() -> None:
+        service = service_of(decides, Refusing(), heard)
+        gang_of(decides, "a", "b")
+        service._decide_for(1.0)
+        await asyncio.sleep(30)
+        assert service._in_flight == 0
+
+    in_virtual_time(story())
+    assert list(decides.state.pods) == ["ml/a"]
+    assert [record.message for record in caplog.records] == ["a bug of ours in a bind"]
+    assert any("binding of pod b failed: internal error: ValueError: nobody thought" in line for line in heard.lines)
+
+
+def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_again() -> None:
+    class Garbled(Refusing):
+        async def get(self, resource: object, name: str, namespace: str) -> Pod:
+            raise msgspec.ValidationError("nobody thought of this")
+
+    decides, client = dispatcher("n1"), Garbled({"a": refusal(403)})
+
+    async def story() -> None:
+        service = service_of(decides, client, Listening())
+        decides.set_pod(pod("a", 5), 0)
+        service._decide_for(1.0)
+        await asyncio.sleep(2)
+        assert not decides.state.pods
+        client.refused.clear()
+        service._decide_for(1.0)
+        await asyncio.sleep(2)
+
+    in_virtual_time(story())
+    assert client.sent == ["a", "a"]
+    assert list(decides.state.pods) == ["ml/a"]
 
 
 def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the_answer() -> None:

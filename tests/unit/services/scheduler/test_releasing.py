@@ -1,0 +1,99 @@
+"""Pods of a gang that makes room: only what happened is told and counted, and a right that is missing is said once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from bayplan.kube.client import KubeClient, Unreachable
+from bayplan.scheduling.todo import Release
+from bayplan.services.edges.events import EventRecorder
+from bayplan.services.scheduler.releasing import Released, Releaser
+from tests.unit.services.edges.small_server import in_virtual_time, pod_named, refusal
+from tests.unit.services.scheduler.test_announcer import Heard
+
+A, B, C = (pod_named(name) for name in "abc")
+GANG = Release("ml/train", (A, B, C), "no room")
+
+
+@dataclass
+class Deleting:
+    """Deletes pods, but first gives the answers that it has for them."""
+
+    answers: dict[str, list[Exception]] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+
+    async def delete(self, resource: object, name: str, namespace: str, *, uid: str) -> None:
+        if self.answers.get(name):
+            raise self.answers[name].pop(0)
+        self.deleted.append(name)
+
+
+class Releasing:
+    """A releaser, and what comes of it."""
+
+    def __init__(self, **answers: list[Exception]) -> None:
+        self.client = Deleting(answers)
+        self.heard = Heard()
+        self.counted = 0
+        self._releaser = Releaser(cast("KubeClient", self.client), cast("EventRecorder", self.heard), self._count)
+
+    def _count(self) -> None:
+        self.counted += 1
+
+    def release(self, holds_lease: Callable[[], bool] = lambda: True) -> Released:
+        return in_virtual_time(self._releaser.release(GANG, holds_lease))
+
+
+def made_room(*names: str) -> list[str]:
+    text = "gang ml/train cannot be completed, its pods make room: no room"
+    return [f"event Pod {name}, GangReleased: {text}" for name in names]
+
+
+def test_pods_that_were_deleted_are_told_and_counted() -> None:
+    gang = Releasing()
+    assert gang.release() == Released((A, B, C))
+    assert gang.heard.lines == made_room("a", "b", "c")
+    assert gang.counted == 3
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_one_that_has_left_before_is_nothing_to_talk_about(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    gang = Releasing(b=[refusal(status)])
+    assert gang.release() == Released((A, B, C))
+    assert gang.heard.lines == made_room("a", "c")
+    assert gang.counted == 2
+    assert [record.message for record in caplog.records] == ["released a gang"]
+
+
+@pytest.mark.parametrize("trouble", [refusal(503), refusal(429), Unreachable("nobody answers")])
+def test_trouble_that_time_heals_is_waited_for_and_logged_once(
+    trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    gang = Releasing(b=[trouble] * 5)
+    assert gang.release() == Released((A, B, C))
+    assert gang.client.deleted == ["a", "b", "c"]
+    messages = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    assert messages == ["tried again until it is deleted", "released a gang"]
+
+
+def test_without_the_right_to_delete_all_keep_their_nodes_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gang = Releasing(a=[refusal(403)] * 2)
+    assert gang.release() == gang.release() == Released(refused=True)
+    text = "gang ml/train cannot be completed (no room), but its pods keep their nodes: no"
+    assert gang.heard.lines == [f"event Pod {name}, GangNotReleased: {text}" for name in "abc"]
+    assert gang.client.deleted == []
+    assert gang.counted == 0
+    assert [record.message for record in caplog.records] == ["a gang cannot be completed, but keeps its nodes"]
+
+
+def test_who_loses_the_lease_deletes_nobody_more() -> None:
+    gang = Releasing()
+    assert gang.release(lambda: len(gang.client.deleted) < 2) == Released((A, B))
+    assert gang.client.deleted == ["a", "b"]
