@@ -10,6 +10,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+from bayplan.cluster.loading import load_state
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.files import read_objects
 from benchmarks.clusters import node, topology
@@ -36,7 +37,7 @@ def run() -> None:
 
 
 def _load(file: Path) -> ClusterState:
-    return ClusterState.load(read_objects(file))
+    return load_state(read_objects(file))
 
 
 def _wall_seconds(command: list[str]) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.running_scheduler import PROGRAM, running_scheduler
 from tests.kubernetes.workloads import RACK, create_all, gang_body, node_body, pod_body, wait_until_told
 
 SMALL: dict[str, str | int] = {"cpu": 1, "memory": "1Gi"}
@@ -70,6 +72,28 @@ def test_an_object_that_is_mended_is_taken_up(plane: ControlPlane, namespace: st
         wait_until_told(plane, namespace, "member", "example.com/nowhere")
         plane.apply(gang_body("gang", namespace, 1, topology="network", required=RACK))
         wait_until(lambda: has_node(plane, namespace)["member"], "the gang has its node")
+
+
+def test_a_report_that_cannot_be_read_closes_its_node_and_breaks_no_command(
+    plane: ControlPlane, namespace: str
+) -> None:
+    create_all(plane.kubeconfig, [node_body(name, {"cpu": "8", "memory": "32Gi"}) for name in ("n0", "n1")])
+    report = bad_report("n0")
+    report["zones"] = report["zones"][:1]
+    report["zones"][0]["resources"][0]["available"] = "-1"
+    plane.apply(report)
+    whole: dict[str, str | int] = {"cpu": 5, "memory": "1Gi"}
+    with running_scheduler(plane):
+        create_all(plane.kubeconfig, [pod_body(f"aligned-{number}", namespace, whole) for number in range(2)])
+        wait_until(lambda: sum(has_node(plane, namespace).values()) == 1, "one has the node without a report")
+        wait_until(lambda: '"-1" is negative' in told_about_node(plane, "n0"), "the node is told")
+        waits = next(name for name, placed in has_node(plane, namespace).items() if not placed)
+        wait_until_told(plane, namespace, waits, "invalid node topology data")
+    program = [sys.executable, "-c", PROGRAM, "why", f"{namespace}/{waits}", "--kubeconfig", str(plane.kubeconfig)]
+    answer = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert answer.returncode == 1
+    assert "invalid topology data: n0" in answer.stdout
+    assert '"-1" is negative' in answer.stderr
 
 
 def has_node(plane: ControlPlane, namespace: str) -> dict[str, bool]:

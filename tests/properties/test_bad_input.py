@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from bayplan.cluster.loading import load_state
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import read_objects
@@ -273,7 +274,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def state_from(objects: list[Json], folder: Path) -> ClusterState:
     file = folder / "dump.json"
     file.write_bytes(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": objects}))
-    return ClusterState.load(read_objects(file))
+    return load_state(read_objects(file))
 
 
 def read_everything(objects: list[Json], folder: Path) -> None:

@@ -17,7 +17,6 @@ from bayplan.cli.output import warn
 
 if TYPE_CHECKING:
     from bayplan.cluster.kubelet_settings import Assumptions
-    from bayplan.cluster.state import ClusterState
     from bayplan.kube.core_v1 import Pod
     from bayplan.kube.files import ObjectSet
     from bayplan.scheduling.profile import Profile
@@ -29,6 +28,8 @@ STDIN = Path("/dev/stdin")
 STANDARD_INPUT = Path("-")
 # What the API server writes into pods that name no scheduler.
 DEFAULT_SCHEDULER = "default-scheduler"
+# Where objects come from that are not read from files.
+LIVE = "cluster"
 
 
 class _FileOrFolder(click.Path):
@@ -136,12 +137,12 @@ class Session:
     def __init__(
         self, objects: ObjectSet, configuration: Any, profiles: dict[str, Profile], source: str = "dump"
     ) -> None:
-        from bayplan.cluster.state import ClusterState
+        from bayplan.cluster.loading import load_state
 
         self.objects = objects
         self.source = source
         self.configuration = configuration
-        self.state: ClusterState = ClusterState.load(self.objects)
+        self.state = load_state(self.objects, tolerant=self._runs)
         self._profiles = profiles
         ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
         problems = [str(problem) for problem in self.state.problems]
@@ -155,7 +156,7 @@ class Session:
             raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
         configuration = None if config is None else _read_configuration(config)
         profiles = profiles_in(configuration, str(config))
-        source = "dump" if cluster else "cluster"
+        source = "dump" if cluster else LIVE
         if scheduler_name is None:
             return cls(objects, configuration, profiles, source)
         if scheduler_name not in profiles:
@@ -163,6 +164,11 @@ class Session:
                 f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}"
             )
         return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]}, source)
+
+    @property
+    def _runs(self) -> bool:
+        """Whether this is a cluster that runs: then one bad object is a warning, and nobody can mend it in a file."""
+        return self.source == LIVE
 
     @cached_property
     def trees(self) -> Trees:
@@ -181,7 +187,10 @@ class Session:
             try:
                 levels = levels_of(topology)
             except InvalidObject as error:
-                raise self.objects.naming_the_file(error, topology) from None
+                if not self._runs:
+                    raise self.objects.naming_the_file(error, topology) from None
+                warn([f"{error}: the object is left out"])
+                continue
             if known.setdefault(name, levels) != levels:
                 warn(
                     [f"Topology {name}: there are two with different levels; {', '.join(levels)} counts, the last one"]

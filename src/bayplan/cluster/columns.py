@@ -23,6 +23,8 @@ NO_TOPOLOGY = 0
 TOPOLOGY_USABLE = 1
 TOPOLOGY_INVALID = 2
 TOPOLOGY_STALE = 3
+# The report contradicts nothing, but does not say by what its kubelet refuses pods.
+TOPOLOGY_UNCLEAR = 4
 UNKNOWN = -1
 
 # These have the same index in every cluster.

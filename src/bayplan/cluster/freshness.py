@@ -1,6 +1,6 @@
 """Can a node's report be judged by at this moment? Per row, what speaks against it.
 
-A report may be unusable for ever (its zones contradict each other), or until something happens: somebody said that it is stale;
+A report may be unusable for ever (its zones contradict each other, it could not be read, or it does not say what its kubelet refuses), or until something happens: somebody said that it is stale;
 a pod stands in zones that nobody knows; or the kubelet's books are about to change in a way that amounts do not foretell. Such a
 *restless* node has a pod whose zones had to be replayed or are somebody else's decision and that no report lists yet (even if it
 has ended meanwhile: what it gave back, and where, nobody has said), one whose init containers still hold memory, or one that
@@ -14,15 +14,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
+from bayplan.cluster.columns import (
+    NO_TOPOLOGY,
+    TOPOLOGY_INVALID,
+    TOPOLOGY_STALE,
+    TOPOLOGY_UNCLEAR,
+    TOPOLOGY_USABLE,
+)
 from bayplan.cluster.inventory import PodHoldings
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.kubelet_settings import REFUSING_POLICIES
 from bayplan.cluster.ledger import PlacedPod
 from bayplan.cluster.pod_request import PodRequest, Role, is_memory
 from bayplan.cluster.topology_report import TopologyReport
-
-# Policies under which a kubelet refuses pods for what stands in which zone.
-REFUSING_POLICIES = (Policy.RESTRICTED, Policy.SINGLE_NUMA_NODE)
 
 
 class Freshness:
@@ -43,6 +46,8 @@ class Freshness:
         lost = self.in_unknown_zones.get(row) and report.settings.policy in REFUSING_POLICIES
         if not report.usable or lost:
             return TOPOLOGY_INVALID
+        if not report.tells_enough:
+            return TOPOLOGY_UNCLEAR
         waits = self.waits_for_reports and self._restless.get(row)
         return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
 

@@ -46,6 +46,8 @@ _POLICY_TEXT = {
     Policy.RESTRICTED: "restricted",
     Policy.SINGLE_NUMA_NODE: "single-numa-node",
 }
+# Policies under which a kubelet refuses pods for what stands in which zone.
+REFUSING_POLICIES = (Policy.RESTRICTED, Policy.SINGLE_NUMA_NODE)
 POLICY_BY_TEXT = {text: policy for policy, text in _POLICY_TEXT.items()}
 SCOPE_BY_TEXT = {scope.text: scope for scope in Scope}
 
@@ -78,6 +80,8 @@ class KubeletSettings:
     memory_static: bool | None = None
     threads_per_core: int | None = None
     pod_level_managers: bool = False
+    understood: bool = True
+    """False if the node names a policy or scope that no kubelet has, so that nobody knows what its kubelet refuses."""
 
     @property
     def believed_threads_per_core(self) -> int:

@@ -88,6 +88,7 @@ class _Reading:
         if policy in _POLICIES:
             settings = replace(settings, policy=_POLICIES[policy])
         else:
+            settings = replace(settings, understood=False)
             text = f'"{policy}" is ignored: expected {", ".join(POLICY_BY_TEXT)}'
             self.problems.append(Problem(at.key(TOPOLOGY_MANAGER_POLICY), text))
         if cpu_manager in _CPU_STATIC:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bayplan.cluster.left_aside import LeftAside
 from bayplan.cluster.numatopology import read_numatopology
-from bayplan.cluster.topology_report import Problem, TopologyReport, read_report
+from bayplan.cluster.topology_report import Problem, TopologyReport, read_report, unreadable
 from bayplan.cluster.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
 from bayplan.cluster.unnamed_pods import UnnamedPods
 from bayplan.kube.core_v1 import Pod
@@ -34,6 +34,15 @@ class ReportDesk:
     def topology_came(self, topology: NodeResourceTopology, at: float | None) -> None:
         """A node's NodeResourceTopology, which came at a moment if that is known."""
         self._came(NODE_RESOURCE_TOPOLOGY, read_report(topology), ObjectPath.of(topology), at)
+
+    def topology_unreadable(self, node: str, at: float | None) -> None:
+        """A node has a NodeResourceTopology that cannot be read: no verdict can be built on it."""
+        self._hear(NODE_RESOURCE_TOPOLOGY, unreadable(node), at)
+
+    def numatopology_unreadable(self, node: str, at: float | None) -> None:
+        """The same for Volcano's object."""
+        self._unnamed_pods.forget(node)
+        self._hear(NUMATOPOLOGY, unreadable(node), at)
 
     def numatopology_came(self, topology: Numatopology, at: float | None) -> None:
         """The same for Volcano's object."""
@@ -62,11 +71,13 @@ class ReportDesk:
     def _came(self, kind: str, report: TopologyReport, where: ObjectPath, at: float | None) -> None:
         for problem in report.problems:
             self._state.note(problem)
-        counts = self._two_reports.heard(kind, report, at)
-        row = self._state.rows.get(report.node)
-        if row is None:
+        if report.node not in self._state.rows:
             text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
             self._state.note(Problem(where, text))
+        self._hear(kind, report, at)
+
+    def _hear(self, kind: str, report: TopologyReport, at: float | None) -> None:
+        counts = self._two_reports.heard(kind, report, at)
         if counts is not None:
             self._hand_over(report.node, counts, at)
 

@@ -1,6 +1,7 @@
 """How a running scheduler takes in topology reports: one interface, whoever keeps the books.
 
     topology / topology_gone          a node's report came, changed, vanished; numatopology / numatopology_gone: in Volcano's form
+    topology_unreadable               one came that makes no sense
     reserved / unreserved / bound     what became of a decision
     pod_changed                       a pod on a node came, changed or ended, whoever bound it
     refused                           the filter refused a node for what its report says
@@ -59,6 +60,10 @@ class ReportIntake:
         """A node's report came; raises `InvalidObject` if it cannot be read."""
         self.state.set_topology(topology, at=now)
 
+    def topology_unreadable(self, node: str, now: float) -> None:
+        """A node's report came, and cannot be read."""
+        self.state.set_unreadable_topology(node, at=now)
+
     def topology_gone(self, node: str) -> None:
         """A node's report was deleted."""
         self.state.remove_topology(node)
@@ -66,6 +71,10 @@ class ReportIntake:
     def numatopology(self, topology: Numatopology, now: float) -> None:
         """A node's report came in Volcano's form."""
         self.state.set_numatopology(topology, at=now)
+
+    def numatopology_unreadable(self, node: str, now: float) -> None:
+        """One in Volcano's form cannot be read."""
+        self.state.set_unreadable_numatopology(node, at=now)
 
     def numatopology_gone(self, node: str) -> None:
         """Volcano's object was deleted."""
@@ -108,6 +117,7 @@ class CachedIntake(ReportIntake):
         self._profiles = frozenset(profiles)
         self._reports: dict[str, NodeResourceTopology] = {}
         self._hidden: set[str] = set()
+        self._unreadable: set[str] = set()
         self.cache = self._new_cache()
         state.promises.keeps_ledger = False
 
@@ -126,20 +136,31 @@ class CachedIntake(ReportIntake):
         """The first report of a node is taken in at once, later ones when the cache says so."""
         read_report(topology)
         node = topology.metadata.name
+        self._unreadable.discard(node)
         self._reports[node] = topology
         self.cache.learn(topology)
         if self._settings.follows_configuration:
             self.cache.modified(topology)
         self._show(node)
 
+    def topology_unreadable(self, node: str, now: float) -> None:  # noqa: ARG002 - this cache knows no age
+        """Nothing is known of the node until a better report comes."""
+        self.topology_gone(node)
+        self._unreadable.add(node)
+        self._show(node)
+
     def topology_gone(self, node: str) -> None:
         """Forget the report and everything that was kept about it."""
+        self._unreadable.discard(node)
         self._reports.pop(node, None)
         self.cache.forget(node)
         self._show(node)
 
     def numatopology(self, topology: Numatopology, now: float) -> None:
         """scheduler-plugins knows nothing of these."""
+
+    def numatopology_unreadable(self, node: str, now: float) -> None:
+        """Nor of these."""
 
     def numatopology_gone(self, node: str) -> None:
         """Nor did it ever."""
@@ -197,6 +218,8 @@ class CachedIntake(ReportIntake):
             self.state.set_fresh(node, fresh=True)
         if view.topology is not None:
             self.state.set_topology(view.topology)
+        elif node in self._unreadable:
+            self.state.set_unreadable_topology(node)
         else:
             self.state.remove_topology(node)
 

@@ -1,6 +1,6 @@
 """The cluster as the scheduler knows it: columns, the pods on the nodes, and the promises not yet confirmed.
 
-Events come in (`set_node`, `set_topology`, `set_pod`, ... or a whole `ObjectSet` through `load`), columns change, and the
+Events come in (`set_node`, `set_topology`, `set_pod`, ... or a whole `ObjectSet` through `cluster/loading.py`), columns change, and the
 change log says which rows did. A decision is first *assumed* (its amounts are taken at once, so that the next decision sees
 them), then *confirmed* when the cluster shows the pod as bound, or *forgotten* if binding failed.
 
@@ -35,7 +35,6 @@ from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_u
 from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.files import ObjectSet
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
@@ -81,30 +80,6 @@ class ClusterState:
         self.promises = Promises(self)
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
-
-    @classmethod
-    def load(cls, objects: ObjectSet) -> ClusterState:
-        """Build the state from a dump. Pods without a node become `waiting`."""
-        state = cls()
-        reported: set[str] = set()
-        thing: Node | Pod | NodeResourceTopology | Numatopology
-        for namespace in objects.namespaces:
-            state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
-        try:
-            for thing in objects.nodes:
-                state._set_new_node(thing)
-            for thing in objects.topologies:
-                if thing.metadata.name in reported:
-                    state.note(Problem(ObjectPath.of(thing), "appears twice: the last one counts"))
-                reported.add(thing.metadata.name)
-                state.set_topology(thing)
-            for thing in objects.pods:
-                state.set_pod(thing)
-            for thing in objects.numatopologies:
-                state.set_numatopology(thing)  # after the pods, which it may list by uid alone
-        except InvalidObject as error:
-            raise objects.naming_the_file(error, thing) from None
-        return state
 
     def copy(self) -> ClusterState:
         """A state of its own to try things out on; objects that never change are shared."""
@@ -156,11 +131,6 @@ class ClusterState:
             self.set_pod(pod)
         return row
 
-    def _set_new_node(self, node: Node) -> None:
-        if node.metadata.name in self.rows:
-            raise InvalidObject(ObjectPath.of(node), "appears twice")
-        self.set_node(node)
-
     def remove_node(self, name: str) -> None:
         """A node is gone; its row is used again later. Its report and the pods bound to it are kept in case it returns."""
         row = self.rows.get(name)
@@ -196,6 +166,14 @@ class ClusterState:
     def set_numatopology(self, topology: Numatopology, at: float | None = None) -> None:
         """The same for Volcano's object. Where a node has both, `cluster/two_reports.py` says which counts."""
         self._desk.numatopology_came(topology, at)
+
+    def set_unreadable_topology(self, node: str, at: float | None = None) -> None:
+        """The node's NodeResourceTopology cannot be read: pods that its kubelet would align do not go there by it."""
+        self._desk.topology_unreadable(node, at)
+
+    def set_unreadable_numatopology(self, node: str, at: float | None = None) -> None:
+        """The same for Volcano's object."""
+        self._desk.numatopology_unreadable(node, at)
 
     def remove_topology(self, node: str) -> None:
         """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node that never had a report."""

@@ -34,7 +34,14 @@ from bayplan.cluster.inventory import (
     read_moment,
     read_pods,
 )
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
+from bayplan.cluster.kubelet_settings import (
+    POLICY_BY_TEXT,
+    REFUSING_POLICIES,
+    SCOPE_BY_TEXT,
+    KubeletSettings,
+    Policy,
+    Scope,
+)
 from bayplan.cluster.pod_request import AmountError, amount_of, is_memory
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_v1alpha2 import (
@@ -133,11 +140,23 @@ class TopologyReport:
     """Which pods it shows, as `cluster/fingerprint.py` writes it; empty if the node does not say so."""
     only_exclusive: bool = False
     """Whether the fingerprint is only over pods that hold something in zones."""
+    readable: bool = True
+    """False if the object could not be read at all, so that nothing else here means anything."""
 
     @property
     def usable(self) -> bool:
-        """False if the zones contradict each other, so that no verdict can be built on them."""
-        return len({zone.id for zone in self.zones}) == len(self.zones)
+        """False if it could not be read or its zones contradict each other, so that no verdict can be built on them."""
+        return self.readable and len({zone.id for zone in self.zones}) == len(self.zones)
+
+    @property
+    def tells_enough(self) -> bool:
+        """False if the kubelet refuses pods for what stands in which zone and names none, or what it refuses is unknown."""
+        return self.settings.understood and (bool(self.zones) or self.settings.policy not in REFUSING_POLICIES)
+
+
+def unreadable(node: str) -> TopologyReport:
+    """The report of a node whose object could not be read: it has one, and nobody knows what it says."""
+    return TopologyReport(node, KubeletSettings(), (), readable=False)
 
 
 def read_report(topology: NodeResourceTopology) -> TopologyReport:
@@ -243,7 +262,17 @@ def settings_of(topology: NodeResourceTopology, problems: list[Problem] | None =
     if policies and policies[0] not in {*_LEGACY_POLICIES, "None"} and not overridden:
         text = f'"{policies[0]}" has no effect; these have: {", ".join(_LEGACY_POLICIES)}'
         ignored.append(Problem(at.child("topologyPolicies").item(0), text))
-    return apply_attributes(settings, attributes, at.child("attributes"), ignored)
+    settings = apply_attributes(settings, attributes, at.child("attributes"), ignored)
+    return replace(settings, understood=_is_understood(settings.policy, policies, attributes))
+
+
+def _is_understood(policy: Policy, policies: list[str], attributes: list[Attribute]) -> bool:
+    """Whether the policy, and the scope where that matters, come from a word that some kubelet knows, or from its defaults."""
+    known = [each.value in POLICY_BY_TEXT for each in attributes if each.name == "topologyManagerPolicy"]
+    known += [each in {*_LEGACY_POLICIES, "None"} for each in policies[:1]]
+    scopes = [each.value in SCOPE_BY_TEXT for each in attributes if each.name == "topologyManagerScope"]
+    scope_matters = policy in REFUSING_POLICIES
+    return (any(known) or not known) and (any(scopes) or not scopes or not scope_matters)
 
 
 def apply_policies(settings: KubeletSettings, policies: list[str]) -> KubeletSettings:

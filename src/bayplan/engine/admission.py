@@ -21,7 +21,15 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, UNKNOWN, Columns
+from bayplan.cluster.columns import (
+    NO_TOPOLOGY,
+    TOPOLOGY_INVALID,
+    TOPOLOGY_STALE,
+    TOPOLOGY_UNCLEAR,
+    TOPOLOGY_USABLE,
+    UNKNOWN,
+    Columns,
+)
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_request import CPU, Role, is_memory
 from bayplan.engine.demand import Demand, Step
@@ -78,7 +86,7 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
                 codes[chosen] = part
     _judge_whole_cores(columns, demand, rows, assumptions, codes)
     codes[topology == TOPOLOGY_STALE] = Verdict.DATA_STALE
-    codes[topology == TOPOLOGY_INVALID] = Verdict.DATA_INVALID
+    codes[(topology == TOPOLOGY_INVALID) | (topology == TOPOLOGY_UNCLEAR)] = Verdict.DATA_INVALID
     codes[topology == NO_TOPOLOGY] = Verdict.ADMITTED
     return codes
 

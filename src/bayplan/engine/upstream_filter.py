@@ -15,7 +15,13 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
+from bayplan.cluster.columns import (
+    TOPOLOGY_INVALID,
+    TOPOLOGY_STALE,
+    TOPOLOGY_UNCLEAR,
+    TOPOLOGY_USABLE,
+    Columns,
+)
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS, PodRequest, QoS, Role
 from bayplan.cluster.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
@@ -57,7 +63,9 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
     if request.qos is QoS.BEST_EFFORT and not asks_for_devices(request):
         return codes
     topology = columns.topology[rows]
-    judged = (topology == TOPOLOGY_USABLE) & (columns.policy[rows] == Policy.SINGLE_NUMA_NODE)
+    # What is unclear to a kubelet's judge is clear to scheduler-plugins: a policy that it does not know means none.
+    reported = (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
+    judged = reported & (columns.policy[rows] == Policy.SINGLE_NUMA_NODE)
     by_pod = columns.scope[rows] == Scope.POD
     for chosen, align in ((judged & by_pod, align_pod), (judged & ~by_pod, align_containers)):
         if chosen.all():

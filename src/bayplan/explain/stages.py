@@ -83,7 +83,7 @@ _BY_PLUGIN = {
     "NodePorts": (PORTS, "host port taken"),
 }
 _BY_VERDICT = {
-    Verdict.DATA_INVALID: (DATA, "contradictory topology data"),
+    Verdict.DATA_INVALID: (DATA, "invalid topology data"),
     Verdict.DATA_STALE: (DATA, "topology data not fresh"),
     Verdict.ZONES_SHORT: (ZONES_HOLD_IT, "zones hold too little in sum"),
     Verdict.NOT_WHOLE_CORES: (WHOLE_CORES, "CPUs that are not whole cores (full-pcpus-only)"),

@@ -86,6 +86,8 @@ class ObjectSet:
     namespaces: list[Namespace] = field(default_factory=list)
     topologies: list[NodeResourceTopology] = field(default_factory=list)
     numatopologies: list[Numatopology] = field(default_factory=list)
+    unreadable_topologies: list[str] = field(default_factory=list)
+    """Nodes of a cluster that runs whose NodeResourceTopology has a wrong shape."""
     levels: list[topology_levels.Topology] = field(default_factory=list)
     hyper_nodes: list[hypernode_v1alpha1.HyperNode] = field(default_factory=list)
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)

@@ -22,6 +22,7 @@ from bayplan.kube.resources import (
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
+    NUMATOPOLOGIES,
     POD_GROUPS,
     PODS,
     Resource,
@@ -33,6 +34,7 @@ READ: tuple[Resource[Any], ...] = (
     NODES,
     PODS,
     NODE_RESOURCE_TOPOLOGIES,
+    NUMATOPOLOGIES,
     POD_GROUPS,
     *OTHER_POD_GROUPS,
     KAI_TOPOLOGIES,
@@ -52,13 +54,17 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         pods=listed[PODS].items,
         namespaces=listed[NAMESPACES].items,
         topologies=listed[NODE_RESOURCE_TOPOLOGIES].items,
+        numatopologies=listed[NUMATOPOLOGIES].items,
+        unreadable_topologies=[broken.name for broken in listed[NODE_RESOURCE_TOPOLOGIES].broken],
         levels=[*kueue, *listed[KAI_TOPOLOGIES].items],
         hyper_nodes=listed[HYPER_NODES].items,
         gangs=listed[POD_GROUPS].items,
         other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
     )
     problems = [
-        f"{broken.namespace}/{broken.name}: {broken.problem}" for each in listed.values() for broken in each.broken
+        f"{resource.kind} {f'{broken.namespace}/' if broken.namespace else ''}{broken.name}: {broken.problem}"
+        for resource, each in listed.items()
+        for broken in each.broken
     ]
     return found, problems
 

@@ -166,10 +166,10 @@ def test_a_pod_that_is_there_already_is_not_placed_twice(bayplan: Bayplan, pods:
 def test_a_bug_of_ours_is_no_answer(bayplan: Bayplan, pods: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python would end with code 1, which means "no"."""
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise IndexError("index 8 is\nout of bounds")
 
-    monkeypatch.setattr("bayplan.cluster.state.ClusterState.load", broken)
+    monkeypatch.setattr("bayplan.cluster.loading.load_state", broken)
     result = bayplan("place", "-f", pods / "web.yaml")
     assert (result.code, result.out) == (2, "")
     assert result.err == (

@@ -8,9 +8,9 @@ import pytest
 
 from bayplan.cluster import neighbours as module
 from bayplan.cluster.label_selectors import EVERYTHING, NOTHING, Requirement, Selector
+from bayplan.cluster.loading import load_state
 from bayplan.cluster.neighbours import Neighbours
 from bayplan.cluster.pod_terms import PodSelector, terms_of
-from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.files import ObjectSet
 from tests.neighbourhoods import apart, drawn, on, racks, somebody, together
@@ -138,7 +138,7 @@ def test_a_copy_goes_its_own_way() -> None:
 class TestInTheState:
     def test_namespaces_of_a_dump_are_known_by_their_labels(self) -> None:
         shop = Namespace(metadata=Metadata(name="shop", labels={"team": "blue"}))
-        state = ClusterState.load(ObjectSet(namespaces=[shop]))
+        state = load_state(ObjectSet(namespaces=[shop]))
         assert state.neighbours.labels_of_namespace("shop") == {"team": "blue"}
         assert state.neighbours.labels_of_namespace("lab") == {"kubernetes.io/metadata.name": "lab"}
 

@@ -11,6 +11,7 @@ import pytest
 
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.loading import load_state
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
@@ -103,7 +104,7 @@ class TestNodes:
 
     def test_a_dump_with_the_same_node_twice_is_refused(self) -> None:
         with pytest.raises(InvalidObject, match="Node n1: appears twice"):
-            ClusterState.load(ObjectSet(nodes=[node("n1"), node("n1")]))
+            load_state(ObjectSet(nodes=[node("n1"), node("n1")]))
 
 
 class TestManyResources:
@@ -471,7 +472,7 @@ class TestProblems:
         assert [problem.at.subject[-7:] for problem in state.problems] == [f"ghost-{number}" for number in range(3, 8)]
 
     def test_a_second_report_of_a_node_in_one_dump(self) -> None:
-        state = ClusterState.load(ObjectSet(nodes=[node("n1")], topologies=[two_zones(8), two_zones(3)]))
+        state = load_state(ObjectSet(nodes=[node("n1")], topologies=[two_zones(8), two_zones(3)]))
         assert free_in_zones(state, "n1", "cpu") == [3000, 8000]
         assert [str(problem) for problem in state.problems] == [
             "NodeResourceTopology n1: appears twice: the last one counts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -109,8 +110,27 @@ class TestSettings:
         self, name: str, value: str, problem: str
     ) -> None:
         report = read(attributes=attributes(**{name: value}))
-        assert report.settings == KubeletSettings()
+        assert replace(report.settings, understood=True) == KubeletSettings()
         assert problems(report) == [f'attributes.{name}: "{value}" is ignored: {problem}']
+
+    @pytest.mark.parametrize(
+        "policies, given, understood",
+        [
+            ([], {}, True),
+            (["None"], {}, True),
+            ([], {"topologyManagerPolicy": "strict"}, False),
+            (["SingleNUMANode"], {}, False),
+            (["SingleNUMANode"], {"topologyManagerPolicy": "single-numa-node"}, True),
+            (["RestrictedPodLevel"], {"topologyManagerPolicy": "strict"}, True),
+            ([], {"topologyManagerPolicy": "restricted", "topologyManagerScope": "machine"}, False),
+            ([], {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "machine"}, True),
+        ],
+    )
+    def test_what_the_kubelet_refuses_is_unknown_without_a_word_that_it_knows(
+        self, policies: list[str], given: dict[str, str], understood: bool
+    ) -> None:
+        report = read(topologyPolicies=policies, attributes=attributes(**given))
+        assert report.settings.understood is understood
 
     def test_other_attributes_are_nobodys_business_here(self) -> None:
         report = read(attributes=attributes(cpu_core="0-7", nodeTopologyPodsFingerprint="pfp0v001ef46db3751d8e999"))

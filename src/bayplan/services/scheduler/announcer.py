@@ -30,7 +30,8 @@ from bayplan.services.scheduler.words import Sentences
 
 logger = logging.getLogger(__name__)
 
-NODE_REPORTS = (NODE_RESOURCE_TOPOLOGIES.kind, NUMATOPOLOGIES.kind)
+# A node's reports, as problems with objects name them and as problems with fields do.
+NODE_REPORTS = {name for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES) for name in (str(each), each.kind)}
 # So long a refusal stands before it is told, and one of a gang that nobody has looked for a place for.
 STANDS_FOR = 0.3
 ARRIVES_FOR = 2.0
@@ -293,9 +294,15 @@ class Announcer:
         for where, text in now.items():
             if self._told.get(where) != text:
                 logger.warning("an object cannot be taken at its word", extra={"object": where, "problem": text})
+        for where, text in by_object.items():
+            resource, _, name = where.partition(" ")
+            if self._told.get(where) != text and resource in NODE_REPORTS:
+                self._tell_node(name, text)
         for problem in noted:
             if self._told.get(str(problem.at)) != problem.text:
-                self._tell_node(problem)
+                kind, _, name = problem.at.subject.partition(" ")
+                if kind in NODE_REPORTS:
+                    self._tell_node(name, str(problem))
                 self._tell_pod(problem)
         self._told = now
 
@@ -307,13 +314,12 @@ class Announcer:
             subject = Subject(PODS.api_version, PODS.kind, metadata.namespace or "default", metadata.name, metadata.uid)
             self.events.record(subject, "Warning", "NotSupported", "Reading", f"{problem.at.field}: {problem.text}")
 
-    def _tell_node(self, problem: Problem) -> None:
-        kind, _, name = problem.at.subject.partition(" ")
-        row = self._dispatcher.state.rows.get(name) if kind in NODE_REPORTS else None
+    def _tell_node(self, name: str, text: str) -> None:
+        row = self._dispatcher.state.rows.get(name)
         node = None if row is None else self._dispatcher.state.nodes[row]
         if node is not None:
             subject = Subject(NODES.api_version, NODES.kind, "default", name, node.metadata.uid)
-            self.events.record(subject, "Warning", "InvalidTopology", "Reading", f"{problem.at}: {problem.text}")
+            self.events.record(subject, "Warning", "InvalidTopology", "Reading", text)
 
 
 def _of_member(written: AnyPodGroup | None, text: str) -> str:

@@ -55,12 +55,14 @@ ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 class Entry:
     """How objects of one resource are taken over and dropped; `required` resources must be listed before anything is decided.
 
+    `unreadable` is for objects whose being there means something even if they cannot be read; others are then dropped.
     `foreign` ones are kinds of other systems: where bayplan has no right to read them, it is as if they were not installed.
     """
 
     resource: Resource[Any]
     put: Callable[[Any], object]
     drop: Callable[[str], None]
+    unreadable: Callable[[str], None] | None = None
     required: bool = False
     foreign: bool = False
     field_selector: str = ""
@@ -128,8 +130,7 @@ class Intake:
             entry.put(thing)
         except InvalidObject as error:
             self.problems[f"{entry.resource} {key}"] = str(error)
-            # What it said before counts no more.
-            self._forget(entry, key)
+            self._cannot_read(entry, key)
         except Exception as error:
             # A bug of ours that one object brings to light must not stop the scheduler for all others.
             logger.exception("cannot take an object over", extra={"object": f"{entry.resource} {key}"})
@@ -139,23 +140,30 @@ class Intake:
 
     def _drop(self, entry: Entry, key: str) -> None:
         self.problems.pop(f"{entry.resource} {key}", None)
-        if self._forget(entry, key):
+        if self._safely(entry.drop, entry, key):
             self._known.get(entry.resource, {}).pop(key, None)
 
-    def _forget(self, entry: Entry, key: str) -> bool:
+    @staticmethod
+    def _safely(drop: Callable[[str], None], entry: Entry, key: str) -> bool:
         """Give back what an object stood for. False if a bug of ours prevents it: it stays known, so that the next list tries again."""
         try:
-            entry.drop(key)
+            drop(key)
         except Exception:
             logger.exception("cannot drop an object", extra={"object": f"{entry.resource} {key}"})
             return False
         return True
 
+    def _cannot_read(self, entry: Entry, key: str) -> None:
+        """What an object said before counts no more, and what it says now nobody knows."""
+        self._safely(entry.unreadable or entry.drop, entry, key)
+
     def _note_broken(self, entry: Entry, broken: list[Broken]) -> None:
         for each in broken:
             key = _key_of(each)
-            self._drop(entry, key)
-            if not each.deleted:
+            if each.deleted:
+                self._drop(entry, key)
+            else:
+                self._cannot_read(entry, key)
                 self._known.setdefault(entry.resource, {})[key] = ("", 0)
                 self.problems[f"{entry.resource} {key}"] = f"{entry.resource.kind} {key}: {each.problem}"
 
@@ -163,13 +171,19 @@ class Intake:
 
     def _entries(self) -> tuple[Entry, ...]:
         """In the order in which they are listed: pods and reports that come before their node would be strays for a while."""
-        state = self._dispatcher.state
+        state, reports = self._dispatcher.state, self._dispatcher.reports
         return (
             Entry(NODES, state.set_node, state.remove_node, required=True),
             Entry(NAMESPACES, self._put_namespace, self._dispatcher.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
-            Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, self._dispatcher.reports.topology_gone),
-            Entry(NUMATOPOLOGIES, self._put_numatopology, self._dispatcher.reports.numatopology_gone, foreign=True),
+            Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, reports.topology_gone, self._report_unreadable),
+            Entry(
+                NUMATOPOLOGIES,
+                self._put_numatopology,
+                reports.numatopology_gone,
+                self._numatopology_unreadable,
+                foreign=True,
+            ),
             *(
                 Entry(
                     resource, self._put_group, partial(self._drop_group, resource), foreign=resource is not POD_GROUPS
@@ -196,6 +210,12 @@ class Intake:
 
     def _put_report(self, report: NodeResourceTopology) -> None:
         self._dispatcher.set_report(report, self._now)
+
+    def _report_unreadable(self, node: str) -> None:
+        self._dispatcher.reports.topology_unreadable(node, self._now)
+
+    def _numatopology_unreadable(self, node: str) -> None:
+        self._dispatcher.reports.numatopology_unreadable(node, self._now)
 
     def _put_numatopology(self, report: Numatopology) -> None:
         self._dispatcher.reports.numatopology(report, self._now)

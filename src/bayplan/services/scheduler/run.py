@@ -14,7 +14,13 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
+from bayplan.cluster.columns import (
+    NO_TOPOLOGY,
+    TOPOLOGY_INVALID,
+    TOPOLOGY_STALE,
+    TOPOLOGY_UNCLEAR,
+    TOPOLOGY_USABLE,
+)
 from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.lease import unique_identity
@@ -44,6 +50,7 @@ STANDINGS = {
     NO_TOPOLOGY: "no report",
     TOPOLOGY_USABLE: "usable",
     TOPOLOGY_INVALID: "invalid",
+    TOPOLOGY_UNCLEAR: "invalid",
     TOPOLOGY_STALE: "stale",
 }
 

@@ -15,6 +15,7 @@ from bayplan.kube import scheduling_v1alpha2, volcano_scheduling_v1beta1
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision
@@ -380,6 +381,19 @@ class TestProblemsWithObjects:
         announces.tell_problems({}, [Problem(at, "no zones")])
         assert heard.lines == [
             "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: no zones",
+        ]
+
+    def test_so_is_that_it_cannot_be_read(self) -> None:
+        announces, heard, dispatcher = announcer()
+        dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
+        problems = {
+            f"{NODE_RESOURCE_TOPOLOGIES} n1": "NodeResourceTopology n1: zones: expected an array",
+            "pods n1": "x",
+        }
+        announces.tell_problems(problems, [])
+        announces.tell_problems({**problems, "nodes n2": "wrong"}, [])
+        assert heard.lines == [
+            "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: expected an array",
         ]
 
     def test_a_report_without_a_node_is_only_logged(self, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bayplan.cluster.report_intake import OVER_RESERVE, ReportSettings, intake_for
 from bayplan.kube.core_v1 import Namespace, Node, Pod
 from bayplan.kube.decoding import Broken, Changes, Listed
 from bayplan.kube.meta_v1 import Change
@@ -27,7 +28,7 @@ from bayplan.kube.watch import Absent
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake
-from tests.helpers import topology, zone
+from tests.helpers import decide, simple_pod, topology, zone
 from tests.numatopologies import machine, numatopology
 
 
@@ -38,7 +39,9 @@ def new_intake() -> tuple[Intake, Dispatcher]:
 
 def node(name: str, *, cpus: str = "8", version: str = "1") -> Node:
     metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": version}
-    return msgspec.convert({"metadata": metadata, "status": {"allocatable": {"cpu": cpus, "pods": "110"}}}, Node)
+    return msgspec.convert(
+        {"metadata": metadata, "status": {"allocatable": {"cpu": cpus, "memory": "32Gi", "pods": "110"}}}, Node
+    )
 
 
 def pod(name: str, *, on: str | None = None, version: str = "1", uid: str = "", cpus: str = "1", gang: str = "") -> Pod:
@@ -223,6 +226,71 @@ class TestBrokenObjects:
         assert where == "nodes n1"
         assert "status.allocatable" in text
         assert "a lot" in text
+
+
+class TestReportsThatMakeNoSense:
+    """A node that has such a report is not one that has none: pods that its kubelet would align stay away from it."""
+
+    @pytest.mark.parametrize(
+        "report",
+        [
+            pytest.param(topology(zone(0, {"cpu": (8, 8, "-1")})), id="a negative amount"),
+            pytest.param(topology(zone(0, {"cpu": (8, 8, "99999999999Ei")})), id="more than there is in the world"),
+            pytest.param(topology(zone(0, {"cpu": 8}), zone(0, {"cpu": 8})), id="a zone twice"),
+            pytest.param(topology(), id="no zones under single-numa-node"),
+            pytest.param(topology(zone(0, {"cpu": 8}), policy="strictest"), id="a policy that no kubelet has"),
+            pytest.param(topology(zone(0, {"cpu": 8}), scope="machine"), id="a scope that no kubelet has"),
+            pytest.param(Broken("", "n1", "zones: expected an array"), id="a wrong shape"),
+        ],
+    )
+    def test_only_pods_that_nobody_aligns_go_to_the_node(self, report: Any) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        news = Changes([], [report]) if isinstance(report, Broken) else added(report)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, news, 1)
+        aligned = simple_pod({"cpu": 2, "memory": "1Gi"}, "aligned")
+        decision = decide(dispatcher.state, aligned)
+        assert not decision.placed
+        assert decision.shortfall is not None
+        assert [cause.cause for cause in decision.shortfall.causes] == ["invalid node topology data"]
+        assert decide(dispatcher.state, simple_pod({}, "best-effort")).placed
+
+    def test_a_better_report_ends_that(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 1)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, modified(topology(zone(0, {"cpu": 8}))), 2)
+        assert decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
+        assert intake.problems == {}
+
+    def test_so_does_its_deletion(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 1)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, listed(), 2)
+        assert decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
+
+    def test_a_report_of_the_other_kind_that_makes_sense_counts(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NUMATOPOLOGIES, added(numatopology("n1", machine(2, 4))), 1)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 2)
+        assert dispatcher.state.columns.zone_count[0] == 2
+
+    def test_no_zones_are_no_harm_where_the_kubelet_refuses_nobody_for_them(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(policy="best-effort")), 1)
+        assert decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
+
+    def test_a_scheduler_that_keeps_books_like_scheduler_plugins_stays_away_too(self) -> None:
+        intake, dispatcher = new_intake()
+        dispatcher.reports = intake_for(dispatcher.state, ReportSettings(books=OVER_RESERVE))
+        intake = Intake(dispatcher)
+        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 1)
+        dispatcher.reports.resync(2)
+        assert not decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
 
 
 class TestBugsOfOurs:

@@ -1,0 +1,76 @@
+"""A whole set of objects at once, as a state: from a dump, or from a cluster that runs.
+
+In comes an `ObjectSet`, out goes a `ClusterState`; pods without a node become `waiting`. An object of a dump that makes no sense is an error that names its
+file. For a cluster that runs (`tolerant`), where one bad object must not hide all others, it is noted and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from bayplan.cluster.state import ClusterState
+from bayplan.cluster.topology_report import Problem
+from bayplan.kube.core_v1 import Node, Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.files import ObjectSet
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+
+_Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
+
+
+def load_state(objects: ObjectSet, *, tolerant: bool = False) -> ClusterState:
+    """Build the state of the objects."""
+    return _Loading(objects, tolerant=tolerant).state()
+
+
+class _Loading:
+    """One set of objects on its way into a state."""
+
+    def __init__(self, objects: ObjectSet, *, tolerant: bool) -> None:
+        self._objects = objects
+        self._tolerant = tolerant
+        self._state = ClusterState()
+
+    def state(self) -> ClusterState:
+        objects, state = self._objects, self._state
+        for namespace in objects.namespaces:
+            state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
+        for node in objects.nodes:
+            self._take(self._set_new_node, node)
+        self._take_reports()
+        for pod in objects.pods:
+            self._take(state.set_pod, pod)
+        for numatopology in objects.numatopologies:  # after the pods, which it may list by uid alone
+            if not self._take(state.set_numatopology, numatopology):
+                state.set_unreadable_numatopology(numatopology.metadata.name)
+        return state
+
+    def _take_reports(self) -> None:
+        objects, state = self._objects, self._state
+        reported: set[str] = set()
+        for topology in objects.topologies:
+            if topology.metadata.name in reported:
+                state.note(Problem(ObjectPath.of(topology), "appears twice: the last one counts"))
+            reported.add(topology.metadata.name)
+            if not self._take(state.set_topology, topology):
+                state.set_unreadable_topology(topology.metadata.name)
+        for name in objects.unreadable_topologies:
+            state.set_unreadable_topology(name)
+
+    def _set_new_node(self, node: Node) -> None:
+        if node.metadata.name in self._state.rows:
+            raise InvalidObject(ObjectPath.of(node), "appears twice")
+        self._state.set_node(node)
+
+    def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:
+        """False if the object makes no sense and was left out."""
+        try:
+            put(thing)
+        except InvalidObject as error:
+            if not self._tolerant:
+                raise self._objects.naming_the_file(error, thing) from None
+            self._state.note(Problem(error.at, f"{error.problem}: the object is left out"))
+            return False
+        return True

@@ -1,0 +1,110 @@
+"""Commands on a cluster that runs: one object that makes no sense is a warning, and everybody else gets an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bayplan.kube import live as kube_live
+from bayplan.kube.access import Access
+from bayplan.kube.files import ObjectSet, read_objects
+from tests.kubeconfigs import kubeconfig
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: %s}
+status: {allocatable: {cpu: "8", memory: 8Gi, pods: "110"}}
+---
+"""
+REPORT = """
+apiVersion: topology.node.k8s.io/v1alpha2
+kind: NodeResourceTopology
+metadata: {name: %s}
+attributes: [{name: topologyManagerPolicy, value: single-numa-node}]
+zones: [{name: node-0, type: Node, resources: [{name: cpu, capacity: 8, allocatable: 8, available: "%s"}]}]
+---
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: telco}
+spec:
+  schedulerName: bayplan
+  containers: [{name: c, resources: {requests: {cpu: "%s", memory: 1Gi}, limits: {cpu: "%s", memory: 1Gi}}}]
+---
+"""
+CLUSTER = NODE % "good" + NODE % "bad" + REPORT % ("good", 8) + REPORT % ("bad", -1)
+
+Live = Callable[[str], None]
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Live:
+    """`live(objects)`: what the cluster that the kubeconfig names has."""
+
+    def serve(written: str) -> None:
+        file = tmp_path / "objects.yaml"
+        file.write_text(written)
+
+        async def read_cluster(_: Access) -> tuple[ObjectSet, list[str]]:
+            found = read_objects(file)
+            found.files.clear()
+            return found, []
+
+        monkeypatch.setattr(kube_live, "read_cluster", read_cluster)
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config")))
+
+    return serve
+
+
+class TestOneBadObject:
+    BAD_REPORT = 'NodeResourceTopology bad: zones[0].resources[0].available: "-1" is negative'
+
+    def test_why_answers_for_the_others(self, bayplan: Bayplan, live: Live) -> None:
+        live(CLUSTER + POD % ("waits", 2, 2))
+        result = bayplan("why", "telco/waits", cluster=None)
+        assert (result.code, "good" in result.answer) == (0, True)
+        assert result.err.startswith(f"warning: {self.BAD_REPORT}")
+
+    def test_place_does(self, bayplan: Bayplan, live: Live) -> None:
+        live(CLUSTER)
+        result = bayplan("place", "-f", EXAMPLES / "pods", cluster=None)
+        assert result.code in (0, 1)
+        assert result.err.startswith(f"warning: {self.BAD_REPORT}")
+
+    def test_numa_draws_another_node_and_says_why_it_cannot_draw_this_one(self, bayplan: Bayplan, live: Live) -> None:
+        live(CLUSTER)
+        assert bayplan("numa", "good", cluster=None).code == 0
+        result = bayplan("numa", "bad", cluster=None)
+        assert result.code == 2
+        assert result.err.endswith("error: Node bad: reports no usable NUMA zones\n")
+
+    def test_the_node_is_not_one_without_a_report(self, bayplan: Bayplan, live: Live) -> None:
+        live(CLUSTER + POD % ("waits", 2, 2))
+        result = bayplan("why", "telco/waits", "--node", "bad", cluster=None)
+        assert result.code == 1
+        assert "invalid node topology data" in result.out
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            (NODE % "odd").replace('"8"', "a lot"),
+            POD % ("odd", "1x", "1x") + "",
+            "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Topology\nmetadata: {name: odd}\nspec: {levels: []}\n---\n",
+        ],
+        ids=["a node", "a pod", "a topology"],
+    )
+    def test_of_any_kind(self, bayplan: Bayplan, live: Live, bad: str) -> None:
+        live(NODE % "good" + bad.replace("spec:\n", "spec:\n  nodeName: good\n") + POD % ("waits", 2, 2))
+        result = bayplan("why", "telco/waits", cluster=None)
+        assert (result.code, "good" in result.answer) == (0, True)
+
+    def test_in_a_dump_it_is_an_error_that_names_the_file(self, bayplan: Bayplan, tmp_path: Path) -> None:
+        (tmp_path / "dump.yaml").write_text(CLUSTER + POD % ("waits", 2, 2))
+        result = bayplan("why", "telco/waits", cluster=tmp_path)
+        assert result.code == 2
+        assert "dump.yaml" in result.err
