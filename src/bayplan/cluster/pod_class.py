@@ -14,7 +14,7 @@ from bayplan.cluster.pod_checks import check_affinity, check_containers
 from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.cluster.pod_terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
 from bayplan.cluster.recent import Recent
-from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
+from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration, Volume
 from bayplan.kube.volcano_annotations import policy_in
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
@@ -47,6 +47,11 @@ class PodClass:
     not_understood: tuple[str, ...]
     numa_policy: str = ""
     """The Topology Manager policy that the pod asks for in Volcano's annotation, as written."""
+
+
+# Volumes that may tie a pod to nodes or keep it from some, each by its Python name and its own.
+_TIED_VOLUMES = tuple((field.name, field.encode_name) for field in msgspec.structs.fields(Volume))
+_UNTIED = Volume()
 
 
 class PodClasses:
@@ -124,10 +129,11 @@ def _not_understood(spec: PodSpec) -> tuple[str, ...]:
     found = []
     if spec.resource_claims:
         found.append("spec.resourceClaims")
-    if any(volume.persistent_volume_claim is not None for volume in spec.volumes or ()):
-        found.append("spec.volumes[].persistentVolumeClaim")
-    if any(volume.ephemeral is not None for volume in spec.volumes or ()):
-        found.append("spec.volumes[].ephemeral")
+    # Asked of every pod that comes, and most have only volumes of which nothing is known here.
+    tied = [volume for volume in spec.volumes or () if volume != _UNTIED]
+    for field, name in _TIED_VOLUMES if tied else ():
+        if any(getattr(volume, field) is not None for volume in tied):
+            found.append(f"spec.volumes[].{name}")
     if spec.os is not None and spec.os.name not in ("", "linux"):
         found.append("spec.os.name")
     return tuple(found)

@@ -170,10 +170,21 @@ class SchedulingGate(WireStruct, frozen=True):
 
 
 class Volume(WireStruct, frozen=True):
-    """A volume; only those that a claim stands behind may tie a pod to nodes."""
+    """A volume; only those of which kube-scheduler asks on which node they may be: behind a claim, or a disk that nodes attach.
+
+    A `csi` volume without a claim is none of them, nor are those that every node can have: emptyDir, configMap, hostPath, nfs and the like.
+    """
 
     persistent_volume_claim: dict[str, object] | None = None
     ephemeral: dict[str, object] | None = None
+    gce_persistent_disk: dict[str, object] | None = None
+    aws_elastic_block_store: dict[str, object] | None = None
+    azure_disk: dict[str, object] | None = None
+    cinder: dict[str, object] | None = None
+    vsphere_volume: dict[str, object] | None = None
+    portworx_volume: dict[str, object] | None = None
+    iscsi: dict[str, object] | None = None
+    rbd: dict[str, object] | None = None
 
 
 class PodOS(WireStruct, frozen=True):

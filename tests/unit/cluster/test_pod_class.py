@@ -87,6 +87,19 @@ class TestHostPorts:
             ("spec.volumes[].persistentVolumeClaim",),
         ),
         ({"volumes": [{"name": "scratch", "ephemeral": {}}]}, ("spec.volumes[].ephemeral",)),
+        (
+            {
+                "volumes": [
+                    {"name": "disk", "gcePersistentDisk": {"pdName": "disk"}},
+                    {"name": "lun", "iscsi": {"lun": 0}},
+                ]
+            },
+            ("spec.volumes[].gcePersistentDisk", "spec.volumes[].iscsi"),
+        ),
+        ({"volumes": [{"name": "disk", "awsElasticBlockStore": {}}]}, ("spec.volumes[].awsElasticBlockStore",)),
+        ({"volumes": [{"name": "image", "rbd": {}}]}, ("spec.volumes[].rbd",)),
+        ({"volumes": [{"name": "secrets", "csi": {"driver": "secrets-store.csi.k8s.io"}}]}, ()),
+        ({"volumes": [{"name": "a", "hostPath": {}}, {"name": "b", "nfs": {}}, {"name": "c", "projected": {}}]}, ()),
         ({"os": {"name": "windows"}}, ("spec.os.name",)),
         ({"affinity": {"nodeAffinity": {}, "podAntiAffinity": {}}, "topologySpreadConstraints": []}, ()),
         ({"os": {"name": "linux"}, "volumes": [{"name": "tmp", "emptyDir": {}}]}, ()),
@@ -95,6 +108,11 @@ class TestHostPorts:
         "dynamic resources",
         "volume claim",
         "ephemeral volume",
+        "disks that only one pod of a node may have",
+        "a disk that is attached",
+        "an image of Ceph",
+        "a volume of a driver that no claim stands behind",
+        "volumes that every node can have",
         "Windows",
         "affinity is understood",
         "ordinary",
