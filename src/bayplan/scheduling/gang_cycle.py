@@ -30,7 +30,7 @@ from bayplan.scheduling.class_slots import ClassSlots
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_checks import problem_of
-from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried, node_sums, outline_of
+from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried, node_sums, outline_of, resources_of
 from bayplan.scheduling.gang_patience import patience_left
 from bayplan.scheduling.gang_plans import Outcome, best_part
 from bayplan.scheduling.gang_relations import (
@@ -107,11 +107,14 @@ class GangScheduler:
             return known
         mixes: NodeMixes | None = None
         amounts, free = NO_SUMS
+        resources: tuple[str, ...] = ()
         if len(outline.classes) > 1:
-            amounts, free = node_sums(self.state, tree, outline.classes)
+            resources = resources_of(outline.classes)
+            amounts, free = node_sums(self.state, tree, outline.classes, resources)
             if needs_mixes(self.state, outline.classes):
                 mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions)
-        problem = Problem(tree, outline.parts, slots, amounts, free, gang.spread, mixes, gang.objective, gang.roomiest)
+        wishes = (gang.spread, mixes, gang.objective, gang.roomiest)
+        problem = Problem(tree, outline.parts, slots, amounts, free, *wishes, resources)
         solution = search(problem, budget, outline.layers)
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
@@ -178,7 +181,7 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
 
     def attempt(part: Group) -> Tried:
         # The whole gang may take its time; parts of it must be quicker, because there may be many.
-        seconds = SECONDS if part is whole else SECONDS / 20
+        seconds = SECONDS if part is whole else SECONDS / 4
         return scheduler.place(gang, part, tree, budget.at_most(seconds), relations)
 
     outcome = best_part(whole, scheduler.state.classes.of, attempt, budget)

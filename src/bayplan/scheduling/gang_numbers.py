@@ -239,9 +239,15 @@ class _Reader:
 # -- what is free ----------------------------------------------------------------------------------------------------------
 
 
-def node_sums(state: ClusterState, tree: Tree, classes: Sequence[PodClass]) -> tuple[Amounts, Amounts]:
-    """What pods of each class take of a node in sum, and what each position has, for the resources that any asks for."""
-    names = sorted({name for pod in classes for name, amount in pod.request.total.items() if amount} | {PODS})
+def resources_of(classes: Sequence[PodClass]) -> tuple[str, ...]:
+    """The resources that any of the classes asks for."""
+    return tuple(sorted({name for pod in classes for name, amount in pod.request.total.items() if amount} | {PODS}))
+
+
+def node_sums(
+    state: ClusterState, tree: Tree, classes: Sequence[PodClass], names: Sequence[str]
+) -> tuple[Amounts, Amounts]:
+    """What pods of each class take of a node in sum, and what each position has, of these resources."""
     amounts = np.array([[float({**pod.request.total, PODS: 1}.get(name, 0)) for name in names] for pod in classes])
     free = np.stack([state.columns.free[state.columns.index_of(name)][tree.rows] for name in names])
     return amounts, free

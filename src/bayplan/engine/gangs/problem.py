@@ -69,7 +69,8 @@ class Problem:
     """Parts (parents before children) and where pods of each shape fit.
 
     `amounts[shape]` and `free` are per resource what a pod takes and what each position has, in sum over the node; where several shapes
-    meet on a node, both these sums and `mixes` decide. It is None where sums say it all. `spread` and `roomiest` are explained at `choice.Wish`.
+    meet on a node, both these sums and `mixes` decide. It is None where sums say it all. `spread` and `roomiest` are explained at `choice.Wish`;
+    `resources` are the names behind amounts, for sentences.
     """
 
     tree: Tree
@@ -81,6 +82,7 @@ class Problem:
     mixes: Mixes | None = None
     objective: Objective = USUAL
     roomiest: bool = False
+    resources: tuple[str, ...] = ()
 
     @cached_property
     def totals(self) -> tuple[tuple[int, ...], ...]:

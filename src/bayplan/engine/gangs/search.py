@@ -1,6 +1,6 @@
 """Find a place for a whole gang, or prove that there is none. Cheap arguments come first, each only if the one before did not settle it.
 
-1. *Bounds.* Too few slots in sum, or no required domain that holds enough: a proof, and the sentence that users read.
+1. *Bounds* (`bounds.py`). Too few slots in sum, or no required domain that holds enough: a proof, and the sentence that users read.
 2. *Equal pods, one constraint* (`equal_pods.py`): arithmetic, always exact.
 3. *Groups of equal pods* (`packing.py`): a depth-first search; exact about whether, and optimal if it meets the bound on domains.
    *Pods of different shapes* (`best_fit.py`): greedily; optimal if it meets the bound.
@@ -13,14 +13,14 @@ The answer says which of these it rests on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from math import gcd
 
 import numpy as np
 
 from bayplan.engine.gangs import narrowed
 from bayplan.engine.gangs.best_fit import best_fit
+from bayplan.engine.gangs.bounds import crowd, fewest_domains, in_one, shortage, slots_at_home, slots_text
 from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
@@ -52,7 +52,7 @@ def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> 
         return infeasible("no node carries all labels of the topology")
     if len(problem.shapes) == 1 and _is_one_group(problem):
         return _of_equal_pods(problem, layers)
-    impossible = _shortage(problem) or _crowd(problem)
+    impossible = shortage(problem) or crowd(problem)
     if impossible:
         return infeasible(impossible)
     assert not layers
@@ -80,7 +80,7 @@ def _brought_closer(problem: Problem, known: Solution, budget: Budget) -> Soluti
         if level <= spanned:
             break
         for each in inside:
-            closer = infeasible("") if budget.is_spent or _shortage(each) else _quickly(each, budget)
+            closer = infeasible("") if budget.is_spent or shortage(each) else _quickly(each, budget)
             if closer.found and wished_domains(problem, closer) <= domains:
                 return replace(known, placed=closer.placed)
     return known
@@ -100,12 +100,12 @@ def _closest(problem: Problem, budget: Budget) -> Solution:
     for_each = budget.left / narrowed.MOST_DOMAINS
     for level, inside, complete in narrowed.from_below(problem):
         # Where there is too little room for a part, nothing is searched.
-        tries = [_in_few_domains(each, budget.at_most(for_each)) for each in inside if not _shortage(each)]
+        tries = [_in_few_domains(each, budget.at_most(for_each)) for each in inside if not shortage(each)]
         found = [solution for solution in tries if solution.found]
         unsure = unsure or not complete or any(solution.status is Status.LIMIT_REACHED for solution in tries)
         if found:
             best = min(found, key=lambda solution: wished_domains(problem, solution))
-            where = f"all{_in_one(problem, level)}"
+            where = f"all{in_one(problem, level)}"
             if unsure:
                 return replace(best, status=Status.FEASIBLE, bound=f"{where}; {_not_proven([Goal.CLOSEST])}")
             return replace(best, status=Status.OPTIMAL, gap=0, bound=f"{where}, and no narrower domain holds them")
@@ -119,7 +119,7 @@ def _closest(problem: Problem, budget: Budget) -> Solution:
 def _in_few_domains(problem: Problem, budget: Budget) -> Solution:
     """The search for a place in as few preferred domains as possible."""
     one_shape = len(problem.shapes) == 1
-    least = _fewest_domains(problem)
+    least = fewest_domains(problem)
     quick = _quickly(problem, budget)
     if quick.status is Status.INFEASIBLE:
         return quick
@@ -164,91 +164,6 @@ def _nothing(problem: Problem) -> tuple[tuple[Spots, ...], ...]:
     return tuple(tuple(NOWHERE for _ in problem.slots) for _ in problem.parts)
 
 
-def _shortage(problem: Problem) -> str:
-    """A part that no domain of its level holds, counted for each shape alone; an empty text if there is none."""
-    known: dict[tuple[int, int, tuple[int, int], int | None], int] = {}
-    for number, part in enumerate(problem.parts):
-        level = part.required if part.required is not None else WHOLE_TREE
-        closed = problem.closed(number)
-        for shape in problem.shapes:
-            wanted = problem.totals[number][shape]
-            if not wanted:
-                continue
-            key = (shape, level, problem.home(number), part.apart if closed else None)
-            if key not in known:
-                known[key] = _most_in_one(problem, number, shape, level)
-            if known[key] < wanted:
-                where = _in_one(problem, level) if part.home is None else _at_home(problem, number)
-                where += " apart from those that run" if closed else ""
-                return f"{_name(problem, number)} needs {_slots(wanted)}{where}, the most there are is {known[key]}"
-    return ""
-
-
-def _slots(number: int) -> str:
-    return f"{number} slot" if number == 1 else f"{number} slots"
-
-
-def _most_in_one(problem: Problem, number: int, shape: int, level: int) -> int:
-    slots = _slots_at_home(problem, number, shape)
-    if level == WHOLE_TREE:
-        return int(slots.sum())
-    sums = problem.tree.sums(slots, level)
-    sums[problem.closed(number)] = 0
-    return int(sums.max(initial=0))
-
-
-def _slots_at_home(problem: Problem, number: int, shape: int) -> Counts:
-    """The slots that a part may use: all, or those beside its running members."""
-    first, end = problem.home(number)
-    if end - first == problem.tree.size:
-        return problem.slots[shape]
-    slots = np.zeros_like(problem.slots[shape])
-    slots[first:end] = problem.slots[shape][first:end]
-    return slots
-
-
-def _name(problem: Problem, number: int) -> str:
-    name = problem.parts[number].name
-    return f"group {name}" if name else "the gang"
-
-
-def _in_one(problem: Problem, level: int) -> str:
-    if level == WHOLE_TREE:
-        return ""
-    if level == problem.tree.node_level:
-        return " on one node"
-    return f" in one {problem.tree.levels[level]}"
-
-
-def _at_home(problem: Problem, number: int) -> str:
-    part = problem.parts[number]
-    assert part.required is not None
-    assert part.home is not None
-    return f" in {'/'.join(problem.tree.paths[part.required][part.home])}, where members run"
-
-
-def _crowd(problem: Problem) -> str:
-    """Parts that avoid each other inside one domain of the level at which they do; an empty text if there are none."""
-    held: dict[tuple[int, int], list[int | None]] = {}
-    for number, part in enumerate(problem.parts):
-        is_there = part.home is not None or any(problem.totals[number])
-        if part.apart is None or part.required is None or not is_there:
-            continue
-        # The outermost part that requires this level or a lower one holds all inside it in one domain.
-        holder = number
-        outer = part.parent
-        while outer >= 0:
-            level = problem.parts[outer].required
-            holder = outer if level is not None and level >= part.required else holder
-            outer = problem.parts[outer].parent
-        homes = held.setdefault((part.apart, holder), [])
-        homes.append(part.home)
-        # Those that run beside each other already do; nobody may join them.
-        if holder != number and len(homes) > 1 and None in homes:
-            return f"segments apart from each other cannot all be{_in_one(problem, part.required)}"
-    return ""
-
-
 def _is_one_group(problem: Problem) -> bool:
     """True if only the gang itself asks for anything."""
     return all(part.required is None and part.preferred is None for part in problem.parts[1:])
@@ -266,14 +181,14 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         objective=problem.objective,
         roomiest=problem.roomiest,
     )
-    found = place_equal(problem.tree, _slots_at_home(problem, 0, shape), wish)
+    found = place_equal(problem.tree, slots_at_home(problem, 0, shape), wish)
     if found.counts is None:
-        short = _shortage(problem)
+        short = shortage(problem)
         if short:
             return infeasible(short)
         slices = f" in segments of {layers[0].size}" if layers else ""
-        level = _in_one(problem, wish.required)
-        return infeasible(f"the gang needs {_slots(wish.pods)}{slices}{level}, the most there are is {found.most}")
+        level = in_one(problem, wish.required)
+        return infeasible(f"the gang needs {slots_text(wish.pods)}{slices}{level}, the most there are is {found.most}")
     bound, status = "equal pods: counted exactly", Status.OPTIMAL
     if found.unproven:
         bound = f"equal pods: counted; {_not_proven(goal for goal in wish.objective if goal in found.unproven)}"
@@ -301,39 +216,3 @@ def _divided(problem: Problem, shape: int, counts: Counts) -> tuple[tuple[Spots,
         placed[number][shape] = Spots(whole.positions[used], share[used])
         taken = until
     return tuple(tuple(each) for each in placed)
-
-
-def _fewest_domains(problem: Problem) -> int:
-    """A bound: so many preferred domains hold the pods of all parts that prefer, each part and each shape by itself."""
-    known: dict[tuple[object, ...], int] = {}
-    total = 0
-    for number, part in enumerate(problem.parts):
-        if part.preferred is None or not any(problem.totals[number]):
-            total += len(problem.used(number))
-            continue
-        key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.standing)
-        if key not in known:
-            alone = [_fewest_of(problem, number, shape) for shape in problem.shapes]
-            known[key] = max((*alone, *_fewest_by_sums(problem, number)))
-        total += known[key]
-    return total
-
-
-def _fewest_of(problem: Problem, number: int, shape: int) -> int:
-    """So many preferred domains a part's pods of one shape need; at least one, even if they have no place."""
-    part = problem.parts[number]
-    wish = Wish(problem.totals[number][shape], problem.required(number), part.preferred, standing=part.standing)
-    return max(1, place_equal(problem.tree, _slots_at_home(problem, number, shape), wish).domains)
-
-
-def _fewest_by_sums(problem: Problem, number: int) -> Iterator[int]:
-    """So many preferred domains have the amounts that a part's pods of all shapes ask for together, resource by resource."""
-    part = problem.parts[number]
-    for resource in range(problem.free.shape[0]):
-        amounts = [int(amount) for amount in problem.amounts[:, resource]]
-        unit = gcd(*amounts)
-        wanted = sum(amounts[shape] // unit * problem.totals[number][shape] for shape in problem.shapes)
-        usable = sum(amounts[shape] // unit * _slots_at_home(problem, number, shape) for shape in problem.shapes)
-        room = np.minimum(usable, np.maximum(problem.free[resource] // unit, 0)).astype(np.int64)
-        wish = Wish(wanted, problem.required(number), part.preferred, standing=part.standing)
-        yield place_equal(problem.tree, room, wish).domains if wanted else 0

@@ -18,7 +18,9 @@ from tests.unit.engine.gangs.small_trees import BLOCK, RACK, racks
 def problem(lines: Sequence[str], *parts: Part) -> Problem:
     """Nodes that have so many units free, as they are written; a leader takes two, a worker one."""
     tree, free = racks(*lines)
-    return Problem(tree, parts, (free // 2, free), np.array([[2.0], [1.0]]), free[None, :].astype(np.float64))
+    return Problem(
+        tree, parts, (free // 2, free), np.array([[2.0], [1.0]]), free[None, :].astype(np.float64), resources=("units",)
+    )
 
 
 def gang(required: int | None = None, preferred: int | None = None) -> Part:
@@ -78,8 +80,8 @@ def test_a_part_stays_with_its_members_that_run() -> None:
 
 
 def test_what_it_does_not_find_is_not_called_impossible() -> None:
-    """Two groups of 5 fit into racks of 5 and 6 units one way only; a third one has no place, which is not for this search to prove."""
-    asked = problem(("b1/r1: 5", "b1/r2: 6"), gang(), *leader_and_workers(3, RACK) * 3)
+    """Three groups of 5 have no place in racks of 5, 6 and 4 units, which is not for this search to prove."""
+    asked = problem(("b1/r1: 5", "b1/r2: 6", "b1/r3: 4"), gang(), *leader_and_workers(3, RACK) * 3)
     assert best_fit(asked, Budget()).status is Status.LIMIT_REACHED
     assert search(asked, Budget()).status is Status.INFEASIBLE
 
@@ -108,3 +110,19 @@ def test_sixteen_leaders_with_workers_on_empty_racks_have_a_place() -> None:
     assert {int(asked.tree.domain_at[BLOCK][spots.positions[0]]) for part in solution.placed[1:] for spots in part} == {
         0
     }
+
+
+@pytest.mark.parametrize(
+    "parts, bound",
+    [
+        ([gang(), Part("all", 0, (2, 4))], "the gang needs 8 units, the most there is is 7"),
+        ([gang(), Part("a", 0, (1, 3), RACK)], "group a needs 5 units in one rack, the most there is is 4"),
+        (
+            [gang(), replace(Part("a", 0, (1, 2), RACK), home=1, standing=(2,))],
+            "group a needs 4 units in b1/r2, where members run, the most there is is 3",
+        ),
+    ],
+)
+def test_pods_of_several_shapes_that_ask_for_too_much_together_are_told_of_what(parts: list[Part], bound: str) -> None:
+    solution = search(problem(("b1/r1: 2 2", "b1/r2: 3"), *parts), Budget())
+    assert (solution.status, solution.bound) == (Status.INFEASIBLE, bound)

@@ -1,0 +1,186 @@
+"""Bounds: what counting alone says about a gang, before anybody searches. They prove most of the "no", in the sentence that users read.
+
+Each part is held against the domains it may take, shape by shape and resource by resource. The other bound is how few preferred domains could hold
+a gang: an answer that needs no more is the best there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from math import gcd
+
+import numpy as np
+
+from bayplan.engine.gangs.choice import Wish
+from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
+
+
+def shortage(problem: Problem) -> str:
+    """A part that no domain of its level holds, by its pods of one shape or by one resource; an empty text if there is none."""
+    return _of_slots(problem) or _of_a_resource(problem)
+
+
+def _of_slots(problem: Problem) -> str:
+    known: dict[tuple[int, int, tuple[int, int], int | None], int] = {}
+    for number, part in enumerate(problem.parts):
+        level = part.required if part.required is not None else WHOLE_TREE
+        closed = problem.closed(number)
+        for shape in problem.shapes:
+            wanted = problem.totals[number][shape]
+            if not wanted:
+                continue
+            key = (shape, level, problem.home(number), part.apart if closed else None)
+            if key not in known:
+                known[key] = _most_in_one(problem, number, shape, level)
+            if known[key] < wanted:
+                return f"{_needs(problem, number, slots_text(wanted))}, the most there are is {known[key]}"
+    return ""
+
+
+def _of_a_resource(problem: Problem) -> str:
+    """What pods of several shapes ask for together, which no domain has."""
+    asked: set[Hashable] = set()
+    for number, part in enumerate(problem.parts):
+        wanted = problem.totals[number]
+        key = (wanted, part.required, problem.home(number), part.apart)
+        if sum(count > 0 for count in wanted) < 2 or key in asked:
+            continue
+        asked.add(key)
+        for resource, name in enumerate(problem.resources):
+            amounts = problem.amounts[:, resource]
+            needed = float(sum(amounts[shape] * wanted[shape] for shape in problem.shapes))
+            usable = sum(
+                amounts[shape] * slots_at_home(problem, number, shape) for shape in problem.shapes if wanted[shape]
+            )
+            room = np.minimum(usable, np.maximum(problem.free[resource], 0.0))
+            most = float(room.sum())
+            if part.required is not None:
+                sums = np.add.reduceat(room, problem.tree.starts[part.required])
+                sums[problem.closed(number)] = 0.0
+                most = float(sums.max(initial=0.0))
+            if most < needed:
+                needs = _needs(problem, number, f"{_amount(name, needed)} {name}")
+                return f"{needs}, the most there is is {_amount(name, most)}"
+    return ""
+
+
+def _amount(resource: str, amount: float) -> str:
+    """An amount as a sentence says it: CPUs, GiB of memory, numbers of everything else."""
+    if resource == "cpu":
+        return f"{amount / 1000:g}"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return f"{amount / 2**30:.4g}Gi"
+    return f"{amount:g}"
+
+
+def _needs(problem: Problem, number: int, what: str) -> str:
+    """`group a needs 3 slots in one rack`."""
+    part = problem.parts[number]
+    level = part.required if part.required is not None else WHOLE_TREE
+    where = in_one(problem, level) if part.home is None else _at_home(problem, number)
+    where += " apart from those that run" if problem.closed(number) else ""
+    return f"{_name(problem, number)} needs {what}{where}"
+
+
+def slots_text(number: int) -> str:
+    """`1 slot`, `3 slots`."""
+    return f"{number} slot" if number == 1 else f"{number} slots"
+
+
+def _most_in_one(problem: Problem, number: int, shape: int, level: int) -> int:
+    slots = slots_at_home(problem, number, shape)
+    if level == WHOLE_TREE:
+        return int(slots.sum())
+    sums = problem.tree.sums(slots, level)
+    sums[problem.closed(number)] = 0
+    return int(sums.max(initial=0))
+
+
+def slots_at_home(problem: Problem, number: int, shape: int) -> Counts:
+    """The slots that a part may use: all, or those beside its running members."""
+    first, end = problem.home(number)
+    if end - first == problem.tree.size:
+        return problem.slots[shape]
+    slots = np.zeros_like(problem.slots[shape])
+    slots[first:end] = problem.slots[shape][first:end]
+    return slots
+
+
+def _name(problem: Problem, number: int) -> str:
+    name = problem.parts[number].name
+    return f"group {name}" if name else "the gang"
+
+
+def in_one(problem: Problem, level: int) -> str:
+    """` in one rack`, ` on one node`; nothing for the whole tree."""
+    if level == WHOLE_TREE:
+        return ""
+    if level == problem.tree.node_level:
+        return " on one node"
+    return f" in one {problem.tree.levels[level]}"
+
+
+def _at_home(problem: Problem, number: int) -> str:
+    part = problem.parts[number]
+    assert part.required is not None
+    assert part.home is not None
+    return f" in {'/'.join(problem.tree.paths[part.required][part.home])}, where members run"
+
+
+def crowd(problem: Problem) -> str:
+    """Parts that avoid each other inside one domain of the level at which they do; an empty text if there are none."""
+    held: dict[tuple[int, int], list[int | None]] = {}
+    for number, part in enumerate(problem.parts):
+        is_there = part.home is not None or any(problem.totals[number])
+        if part.apart is None or part.required is None or not is_there:
+            continue
+        # The outermost part that requires this level or a lower one holds all inside it in one domain.
+        holder = number
+        outer = part.parent
+        while outer >= 0:
+            level = problem.parts[outer].required
+            holder = outer if level is not None and level >= part.required else holder
+            outer = problem.parts[outer].parent
+        homes = held.setdefault((part.apart, holder), [])
+        homes.append(part.home)
+        # Those that run beside each other already do; nobody may join them.
+        if holder != number and len(homes) > 1 and None in homes:
+            return f"segments apart from each other cannot all be{in_one(problem, part.required)}"
+    return ""
+
+
+def fewest_domains(problem: Problem) -> int:
+    """A bound: so many preferred domains hold the pods of all parts that prefer, each part and each shape by itself."""
+    known: dict[tuple[object, ...], int] = {}
+    total = 0
+    for number, part in enumerate(problem.parts):
+        if part.preferred is None or not any(problem.totals[number]):
+            total += len(problem.used(number))
+            continue
+        key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.standing)
+        if key not in known:
+            alone = [_fewest_of(problem, number, shape) for shape in problem.shapes]
+            known[key] = max((*alone, *_fewest_by_sums(problem, number)))
+        total += known[key]
+    return total
+
+
+def _fewest_of(problem: Problem, number: int, shape: int) -> int:
+    """So many preferred domains a part's pods of one shape need; at least one, even if they have no place."""
+    part = problem.parts[number]
+    wish = Wish(problem.totals[number][shape], problem.required(number), part.preferred, standing=part.standing)
+    return max(1, place_equal(problem.tree, slots_at_home(problem, number, shape), wish).domains)
+
+
+def _fewest_by_sums(problem: Problem, number: int) -> Iterator[int]:
+    """So many preferred domains have the amounts that a part's pods of all shapes ask for together, resource by resource."""
+    part = problem.parts[number]
+    for resource in range(problem.free.shape[0]):
+        amounts = [int(amount) for amount in problem.amounts[:, resource]]
+        unit = gcd(*amounts)
+        wanted = sum(amounts[shape] // unit * problem.totals[number][shape] for shape in problem.shapes)
+        usable = sum(amounts[shape] // unit * slots_at_home(problem, number, shape) for shape in problem.shapes)
+        room = np.minimum(usable, np.maximum(problem.free[resource] // unit, 0)).astype(np.int64)
+        wish = Wish(wanted, problem.required(number), part.preferred, standing=part.standing)
+        yield place_equal(problem.tree, room, wish).domains if wanted else 0
