@@ -51,10 +51,7 @@ def run() -> None:
 def _gangs(size: int) -> dict[str, Gang]:
     template = pod("p", gpu=1)
     # As a PodGroup or a controller makes them: many pods of one spec.
-    equal = [
-        msgspec.structs.replace(template, metadata=Metadata(name=f"p{number}", namespace="bench"))
-        for number in range(10_000)
-    ]
+    equal = [_named(template, f"p{number}") for number in range(10_000)]
     groups = tuple(
         Group(f"g{number}", tuple(equal[8 * number : 8 * number + 8]), required=RACK) for number in range(64)
     )
@@ -62,10 +59,31 @@ def _gangs(size: int) -> dict[str, Gang]:
         "required-rack-32": Gang("bench/a", Group(pods=tuple(equal[:32]), required=RACK), "network"),
         "preferred-rack-512": Gang("bench/b", Group(pods=tuple(equal[:512]), preferred=RACK), "network"),
         "64-groups": Gang("bench/c", Group(groups=groups, required=BLOCK), "network"),
+        "16-leaders-and-workers": Gang("bench/e", Group(groups=_leaders_and_workers(16)), "network"),
     }
     if size == SIZES[-1]:
         gangs["preferred-rack-10000"] = Gang("bench/d", Group(pods=tuple(equal), preferred=RACK), "network")
     return gangs
+
+
+def _leaders_and_workers(number: int) -> tuple[Group, ...]:
+    """A leader with 1 GPU and four workers with 4 in each rack: pods of two shapes."""
+    leader, worker = pod("leader", gpu=1), pod("worker", gpu=4)
+    return tuple(
+        Group(
+            f"g{group}",
+            groups=(
+                Group(f"leader-{group}", (_named(leader, f"leader-{group}"),)),
+                Group(f"workers-{group}", tuple(_named(worker, f"worker-{group}-{each}") for each in range(4))),
+            ),
+            required=RACK,
+        )
+        for group in range(number)
+    )
+
+
+def _named(template: Pod, name: str) -> Pod:
+    return msgspec.structs.replace(template, metadata=Metadata(name=name, namespace="bench"))
 
 
 def _cluster(size: int) -> ClusterState:
