@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from bayplan.cli.options import Session
+from bayplan.cli.output import warn
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Distances, Path, Tree, distances_among
@@ -37,7 +38,7 @@ from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_g
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_patience import waited_for
 from bayplan.scheduling.gang_reader import gang_of
-from bayplan.scheduling.gang_roster import GangRoster
+from bayplan.scheduling.gang_roster import GangRoster, naming_strangers
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
@@ -195,9 +196,29 @@ class GangPlacer:
 def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcome:
     """What would become now of the gang of a PodGroup."""
     with naming_the_file(session.objects, written):
-        gang = gang_in(written, session.objects.pods, session.trees.topologies)
+        gang = _without_strangers(session, written)
         placer = GangPlacer(session, ClassAnswers(session.state))
         return placer.place(gang, now, written.metadata.creation_timestamp)
+
+
+def _without_strangers(session: Session, written: PodGroup) -> Gang | Incomplete:
+    """The gang as the scheduler knows it: without members that wait for another one, unless all of them do."""
+    pods, key = session.objects.pods, key_of(written)
+    members = [pod for pod in pods if gang_named(pod) == key]
+    strangers = [pod for pod in members if session.is_stranger(pod)]
+    if len(strangers) == len(members):
+        warn_of_stranger(session, *strangers)
+        return gang_in(written, pods, session.trees.topologies)
+    ours = [pod for pod in members if not session.is_stranger(pod)]
+    return naming_strangers(gang_in(written, ours, session.trees.topologies), strangers)
+
+
+def warn_of_stranger(session: Session, *pods: Pod) -> None:
+    """Say of pods that wait for another scheduler that bayplan never looks at them: of the first, for all of them."""
+    if pods and session.is_stranger(pods[0]):
+        pod, known = pods[0], ", ".join(session.schedulers)
+        where = f'Pod {pod_key(pod)}: spec.schedulerName: "{pod.spec.scheduler_name}" is not one of {known}'
+        warn([f"{where}: bayplan does not schedule it, and this is what it would say if it did (see --config)"])
 
 
 def outcome_of_gang_with(session: Session, pod: Pod, now: datetime) -> GangOutcome:

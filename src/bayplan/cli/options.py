@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -142,7 +143,7 @@ class Session:
         self.objects = objects
         self.source = source
         self.configuration = configuration
-        self.state = load_state(self.objects, tolerant=self._runs)
+        self.state = load_state(self.objects, live_at=time() if self._runs else None)
         self._profiles = profiles
         ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
         problems = [str(problem) for problem in self.state.problems]
@@ -235,6 +236,15 @@ class Session:
             raise InvalidObject(
                 ObjectPath.of(pod), f"is already on node {node}; to place another one like it, give it another name"
             )
+
+    @property
+    def schedulers(self) -> list[str]:
+        """The names of the profiles, by which pods choose them."""
+        return list(self._profiles)
+
+    def is_stranger(self, pod: Pod) -> bool:
+        """Whether a pod of a cluster that runs waits for another scheduler. In a dump every pod is judged, whoever schedules it."""
+        return self._runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
 
     def profile_for(self, pod: Pod) -> Profile:
         """The profile named by the pod; the first one for pods that leave the choice to the cluster."""

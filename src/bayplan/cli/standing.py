@@ -11,7 +11,7 @@ from difflib import get_close_matches
 import click
 import msgspec
 
-from bayplan.cli.gangs import outcome_of_gang_with
+from bayplan.cli.gangs import outcome_of_gang_with, warn_of_stranger
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cli.placing import in_namespace, outcome_for
@@ -83,6 +83,8 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     zones = zones_of_pod(pod, problems)
     warn([str(problem) for problem in problems])
     outcome, gang = None, None
+    if not settled and not gang_named(pod):
+        warn_of_stranger(session, pod)
     if phase == PENDING and not settled and gang_named(pod):
         gang = outcome_of_gang_with(session, pod, now)
     elif not settled:

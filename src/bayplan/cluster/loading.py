@@ -1,7 +1,8 @@
 """A whole set of objects at once, as a state: from a dump, or from a cluster that runs.
 
 In comes an `ObjectSet`, out goes a `ClusterState`; pods without a node become `waiting`. An object of a dump that makes no sense is an error that names its
-file. For a cluster that runs (`tolerant`), where one bad object must not hide all others, it is noted and left out.
+file. In a cluster that runs, one bad object must not hide all others: it is noted and left out. There, too, a node's report may be behind the pods on it, and the
+state says of such a node what a scheduler that starts at this moment would say.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 _Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
 
 
-def load_state(objects: ObjectSet, *, tolerant: bool = False) -> ClusterState:
-    """Build the state of the objects."""
-    return _Loading(objects, tolerant=tolerant).state()
+def load_state(objects: ObjectSet, *, live_at: float | None = None) -> ClusterState:
+    """Build the state of the objects; `live_at` is the moment (seconds since 1970) at which a cluster that runs had them."""
+    return _Loading(objects, live_at).state()
 
 
 class _Loading:
     """One set of objects on its way into a state."""
 
-    def __init__(self, objects: ObjectSet, *, tolerant: bool) -> None:
+    def __init__(self, objects: ObjectSet, live_at: float | None) -> None:
         self._objects = objects
-        self._tolerant = tolerant
+        self._live_at = live_at
         self._state = ClusterState()
+        self._state.freshness.waits_for_reports = live_at is not None
 
     def state(self) -> ClusterState:
         objects, state = self._objects, self._state
@@ -41,9 +43,9 @@ class _Loading:
             self._take(self._set_new_node, node)
         self._take_reports()
         for pod in objects.pods:
-            self._take(state.set_pod, pod)
+            self._take(lambda each: state.set_pod(each, at=self._live_at), pod)
         for numatopology in objects.numatopologies:  # after the pods, which it may list by uid alone
-            if not self._take(state.set_numatopology, numatopology):
+            if not self._take(lambda each: state.set_numatopology(each, at=self._live_at), numatopology):
                 state.set_unreadable_numatopology(numatopology.metadata.name)
         return state
 
@@ -54,7 +56,7 @@ class _Loading:
             if topology.metadata.name in reported:
                 state.note(Problem(ObjectPath.of(topology), "appears twice: the last one counts"))
             reported.add(topology.metadata.name)
-            if not self._take(state.set_topology, topology):
+            if not self._take(lambda each: state.set_topology(each, at=self._live_at), topology):
                 state.set_unreadable_topology(topology.metadata.name)
         for name in objects.unreadable_topologies:
             state.set_unreadable_topology(name)
@@ -69,7 +71,7 @@ class _Loading:
         try:
             put(thing)
         except InvalidObject as error:
-            if not self._tolerant:
+            if self._live_at is None:
                 raise self._objects.naming_the_file(error, thing) from None
             self._state.note(Problem(error.at, f"{error.problem}: the object is left out"))
             return False

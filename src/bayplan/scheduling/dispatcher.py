@@ -125,6 +125,9 @@ class Dispatcher:
             self._await(key, pod, now)
         else:
             self._leave_queue(key)
+            name = self.roster.set_stranger(pod)
+            if name:
+                self.gangs.touch(name, now)
 
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""

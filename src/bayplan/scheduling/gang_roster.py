@@ -7,8 +7,8 @@ known by a key: `namespace/name`, and the dialect in front of it where that is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
@@ -30,14 +30,48 @@ class Tally:
 NOBODY = Tally()
 
 
+class _PodsByGang:
+    """Pods by the gang that they name."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Pod]] = {}
+        self._gang_of: dict[str, str] = {}
+
+    def put(self, key: str, gang: str, pod: Pod) -> None:
+        if self._gang_of.get(key, gang) != gang:
+            self.remove(key)
+        if gang:
+            self._gang_of[key] = gang
+            self._pods.setdefault(gang, {})[key] = pod
+
+    def remove(self, key: str) -> str:
+        """The gang that the pod named."""
+        gang = self._gang_of.pop(key, "")
+        if gang:
+            del self._pods[gang][key]
+            if not self._pods[gang]:
+                del self._pods[gang]
+        return gang
+
+    def gang_of(self, key: str) -> str:
+        return self._gang_of.get(key, "")
+
+    def of(self, gang: str) -> dict[str, Pod]:
+        return self._pods.get(gang, {})
+
+    def gangs(self) -> Iterator[str]:
+        yield from self._pods
+
+
 class GangRoster:
     """PodGroups by key and members by gang; `topologies` tells the Topologies and HyperNodes that exist now."""
 
     def __init__(self, topologies: Callable[[], Topologies] = Topologies) -> None:
         self.groups: dict[str, AnyPodGroup] = {}
         self._topologies = topologies
-        self._members: dict[str, dict[str, Pod]] = {}
-        self._gang_of: dict[str, str] = {}
+        self._members = _PodsByGang()
+        # Pods that name a gang and wait for another scheduler.
+        self._strangers = _PodsByGang()
 
     def set_group(self, written: AnyPodGroup) -> str:
         """A PodGroup came or changed; the gang's key."""
@@ -52,50 +86,56 @@ class GangRoster:
     def set_member(self, pod: Pod) -> str:
         """A pod came or changed; the key of its gang, empty if it is in none."""
         key, name = pod_key(pod), gang_named(pod)
-        before = self._gang_of.get(key)
-        if before is not None and before != name:
-            self.remove_member(key)
-        if name:
-            self._gang_of[key] = name
-            self._members.setdefault(name, {})[key] = pod
+        self._strangers.remove(key)
+        self._members.put(key, name, pod)
+        return name
+
+    def set_stranger(self, pod: Pod) -> str:
+        """A pod that waits for another scheduler; the key of the gang that it names, which may wait for it in vain."""
+        name = gang_named(pod)
+        self._strangers.put(pod_key(pod), name, pod)
         return name
 
     def remove_member(self, key: str) -> str:
-        """A pod is gone; the key of the gang that it was in."""
-        name = self._gang_of.pop(key, "")
-        if name:
-            members = self._members[name]
-            del members[key]
-            if not members:
-                del self._members[name]
-        return name
+        """A pod is gone; the key of the gang that it named."""
+        return self._strangers.remove(key) or self._members.remove(key)
 
     def gang_of(self, key: str) -> str:
         """The gang of a pod; empty if it stands alone."""
-        return self._gang_of.get(key, "")
+        return self._members.gang_of(key)
 
     def waiting(self, name: str) -> list[Pod]:
         """Members without a node."""
-        return [pod for pod in self._members.get(name, {}).values() if not pod.spec.node_name]
+        return [pod for pod in self._members.of(name).values() if not pod.spec.node_name]
 
     def running(self, name: str) -> list[Pod]:
         """Members with a node."""
-        return [pod for pod in self._members.get(name, {}).values() if pod.spec.node_name]
+        return [pod for pod in self._members.of(name).values() if pod.spec.node_name]
 
     def tally(self, name: str) -> Tally:
         """How many members are how far."""
-        members = self._members.get(name, {}).values()
+        members = self._members.of(name).values()
         placed = [pod for pod in members if pod.spec.node_name]
         running = sum(pod.status is not None and pod.status.phase == "Running" for pod in placed)
         return Tally(len(members), len(placed), running)
 
     def names(self) -> Iterator[str]:
         """Gangs that have members."""
-        yield from self._members
+        yield from self._members.gangs()
 
     def gang(self, name: str) -> Gang | Incomplete:
         """The gang as it stands now; raises `InvalidObject` if its PodGroup or a member says what cannot be."""
         dialect, written = dialect_of_gang(name), self.groups.get(name)
         if written is None and dialect.written_as is not None:
             return Incomplete(name, f"waits for PodGroup {shown(name)}, which does not exist")
-        return dialect.gang_of(written, list(self._members.get(name, {}).values()), self._topologies())
+        gang = dialect.gang_of(written, list(self._members.of(name).values()), self._topologies())
+        return naming_strangers(gang, self._strangers.of(name).values())
+
+
+def naming_strangers(gang: Gang | Incomplete, strangers: Iterable[Pod]) -> Gang | Incomplete:
+    """A gang that waits for pods says which of them wait for another scheduler: those never come."""
+    named = [f'{pod_key(pod)} ("{pod.spec.scheduler_name}")' for pod in strangers]
+    if not named or not isinstance(gang, Incomplete):
+        return gang
+    more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+    return replace(gang, reason=f"{gang.reason}; the schedulerName of pod {named[0]}{more} is another one")

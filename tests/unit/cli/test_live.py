@@ -39,6 +39,7 @@ spec:
 """
 CLUSTER = NODE % "good" + NODE % "bad" + REPORT % ("good", 8) + REPORT % ("bad", -1)
 
+LISTS_NOBODY = '{name: bayplan.io/pods, value: "{}"}'
 Live = Callable[[str], None]
 
 
@@ -108,3 +109,32 @@ class TestOneBadObject:
         result = bayplan("why", "telco/waits", cluster=tmp_path)
         assert result.code == 2
         assert "dump.yaml" in result.err
+
+
+class TestTheAnswerIsTheSchedulers:
+    def test_a_pod_that_the_report_does_not_show_yet_makes_the_node_wait_for_the_next_one(
+        self, bayplan: Bayplan, live: Live
+    ) -> None:
+        listing = (REPORT % ("good", 8)).replace(
+            "value: single-numa-node}", "value: single-numa-node}, " + LISTS_NOBODY
+        )
+        foreign = (POD % ("foreign", 2, 2)).replace("schedulerName: bayplan", "nodeName: good")
+        live(NODE % "good" + listing + foreign + POD % ("waits", 2, 2))
+        result = bayplan("why", "telco/waits", cluster=None)
+        assert result.code == 1
+        assert "not fresh" in result.out
+
+    def test_a_pod_of_another_scheduler_is_told_that_nobody_looks_at_it(self, bayplan: Bayplan, live: Live) -> None:
+        live(CLUSTER + (POD % ("waits", 2, 2)).replace("schedulerName: bayplan", "schedulerName: nobody"))
+        result = bayplan("why", "telco/waits", cluster=None)
+        assert result.code == 0
+        assert 'Pod telco/waits: spec.schedulerName: "nobody" is not one of bayplan' in result.err
+
+    def test_so_is_a_gang_that_waits_for_such_a_pod(self, bayplan: Bayplan, live: Live) -> None:
+        group = "apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {name: train, namespace: telco}\nspec: {size: 2}\n---\n"
+        member = POD.replace("namespace: telco", "namespace: telco, labels: {bayplan.io/pod-group: train}")
+        other = (member % ("b", 2, 2)).replace("schedulerName: bayplan", "schedulerName: nobody")
+        live(NODE % "good" + group + member % ("a", 2, 2) + other)
+        result = bayplan("why", "podgroup/train", "-n", "telco", cluster=None)
+        assert result.code == 1
+        assert 'the schedulerName of pod telco/b ("nobody") is another one' in result.out

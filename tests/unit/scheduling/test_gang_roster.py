@@ -93,3 +93,20 @@ def test_every_group_object_has_a_key_that_can_be_shown() -> None:
         "ml/train (coscheduling)",
         "ml/train (kubernetes)",
     ]
+
+
+def test_a_gang_that_waits_in_vain_names_the_pod_of_another_scheduler() -> None:
+    roster = GangRoster()
+    key = roster.set_group(group(POD_GROUPS, size=2))
+    roster.set_member(pod("a", **NAMING[""]))
+    stranger = pod("b", spec={"schedulerName": "nobody"}, **NAMING[""])
+    assert roster.set_stranger(stranger) == key
+    waits = roster.gang(key)
+    assert isinstance(waits, Incomplete)
+    assert waits.reason == (
+        'waits for pods: 1 of 2 have arrived; the schedulerName of pod ml/b ("nobody") is another one'
+    )
+    roster.set_member(pod("b", spec={"nodeName": "n1"}, **NAMING[""]))
+    assert isinstance(roster.gang(key), Gang)
+    roster.set_stranger(stranger)
+    assert roster.remove_member("ml/b") == key
