@@ -20,7 +20,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import PODS
 from bayplan.services.edges.outbox import Outbox
 
-Reason = Literal["Unschedulable", "SchedulingGated", "SchedulerError"]
+Reason = Literal["Unschedulable", "SchedulerError"]
 
 POD_SCHEDULED = "PodScheduled"
 MOST_REMEMBERED = 50_000

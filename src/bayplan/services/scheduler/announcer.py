@@ -215,7 +215,7 @@ class Announcer:
             self._say(refusal, self._sentences.of(refusal), on_pods=_without_numbers(refusal.reason))
 
     def _write_state(self, refusal: Refusal, text: str, on_pods: str = "") -> None:
-        """The status of the PodGroup, and the condition of every pod."""
+        """The status of the PodGroup, and the condition of every pod but those behind gates."""
         written = self._group_of(refusal.unit)
         if written is not None:
             self._remark(refusal.unit)
@@ -225,7 +225,7 @@ class Announcer:
                 self._gangs.stands(written, tally, f"{len(refusal.pods)} more wait: {text}")
             else:
                 self._gangs.waits(written, text, tally, invalid=refusal.invalid)
-        for pod in refusal.pods:
+        for pod in _not_gated(refusal.pods):
             reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
             self.conditions.unschedulable(pod, _of_member(written, on_pods or text), reason)
 
@@ -235,7 +235,7 @@ class Announcer:
         if written is not None:
             self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
             self._say_to_owner(written, refusal)
-        for pod in refusal.pods[:MEMBERS_WITH_EVENTS]:
+        for pod in _not_gated(refusal.pods)[:MEMBERS_WITH_EVENTS]:
             self.events.failed_scheduling(pod, _of_member(written, on_pods or text))
 
     def _say_to_owner(self, written: AnyPodGroup, refusal: Refusal) -> None:
@@ -325,6 +325,11 @@ class Announcer:
 def _of_member(written: AnyPodGroup | None, text: str) -> str:
     """What is said about a gang, on one of its pods."""
     return text if written is None else f"gang {full_name(written.metadata)}: {text}"
+
+
+def _not_gated(pods: tuple[Pod, ...]) -> list[Pod]:
+    """Pods behind gates keep the condition with which the API server created them: autoscalers must not make room for them."""
+    return [pod for pod in pods if not pod.spec.scheduling_gates]
 
 
 def _without_numbers(reason: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from bayplan.cluster.topology_report import Problem
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube import scheduling_v1alpha2, volcano_scheduling_v1beta1
-from bayplan.kube.core_v1 import Metadata, Node, Pod
+from bayplan.kube.core_v1 import Metadata, Node, Pod, SchedulingGate
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
@@ -106,6 +106,19 @@ def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
     announces.placed("ml/a", [pod_named("a")])
     announces.explain_for(1.0, 100.0 + A_WHILE)
     assert heard.lines == ["forget uid-a"]
+
+
+def test_a_gated_member_keeps_its_condition_and_the_others_are_told_of_its_gates() -> None:
+    announces, heard, _ = announcer()
+    gated = pod_named("gated")
+    spec = msgspec.structs.replace(gated.spec, scheduling_gates=[SchedulingGate(name="example.com/quota")])
+    refused = Refusal(
+        "gang ml/train", (msgspec.structs.replace(gated, spec=spec), pod_named("b")), "pod ml/gated waits for its gates"
+    )
+    announces.refused(refused, 100.0)
+    announces.explain_for(1.0, 100.0 + A_WHILE)
+    assert any(line.startswith("condition b, Unschedulable") for line in heard.lines)
+    assert not any(line.startswith(("condition gated", "event gated")) for line in heard.lines)
 
 
 def test_one_that_no_longer_leads_tells_nothing() -> None:
