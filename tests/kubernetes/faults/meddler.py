@@ -35,6 +35,8 @@ class Kind(Enum):
     BIND = "bind"
     WHOLE = "whole"
     """The note on a PodGroup that its gang is whole."""
+    RELEASE = "release"
+    """The deletion of a pod."""
     WATCH = "watch"
     OTHER = "other"
 
@@ -221,6 +223,8 @@ def _kind_of(request: web.Request, body: bytes) -> Kind:
         return Kind.BIND
     if request.method == "PATCH" and "/podgroups/" in request.path and b'"Started"' in body:
         return Kind.WHOLE
+    if request.method == "DELETE" and "/pods/" in request.path:
+        return Kind.RELEASE
     return Kind.WATCH if request.query.get("watch") == "true" else Kind.OTHER
 
 
