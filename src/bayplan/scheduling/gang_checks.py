@@ -25,6 +25,27 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         return f"topology: is missing; there are {', '.join(topologies)}"
     if gang.patience is not None and gang.whole.preferred is None:
         return "patience: is for a preferred level; the gang has none"
+    wrong = _wrong_as_written(gang, tree) or _wrong_members(gang)
+    if wrong:
+        return wrong
+    if not tree.size and not tree.levels:
+        return "the cluster has no nodes"
+    if not tree.size:
+        return f"topology: {_nobody(tree, topologies)}"
+    return ""
+
+
+def _wrong_as_written(gang: Gang, tree: Tree) -> str:
+    """What is wrong with levels and segments in themselves. It comes before segments are cut out, for which they must make sense."""
+    for group in gang.whole.every_group():
+        wrong = _wrong_layers(group.slices) or _wrong_levels(group, tree)
+        if wrong:
+            return f"{_prefix(group)}{wrong}"
+    return ""
+
+
+def _wrong_members(gang: Gang) -> str:
+    """What is wrong with groups, once those who come back are cut into their segments."""
     groups = list(by_segments(gang).every_group())
     named = Counter(group.name for group in groups)
     twice = next((name for name, number in named.items() if number > 1), None)
@@ -39,13 +60,9 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     for group in groups:
         # Those who come back to others are not cut into segments again; other systems have their own way to make segments whole.
         come_back = bool(group.running) and gang.style != BAYPLAN
-        wrong = _wrong_sizes(group) or ("" if come_back else _wrong_segments(group)) or _wrong_levels(group, tree)
+        wrong = _wrong_sizes(group) or ("" if come_back else _wrong_segments(group))
         if wrong:
             return f"{_prefix(group)}{wrong}"
-    if not tree.size and not tree.levels:
-        return "the cluster has no nodes"
-    if not tree.size:
-        return f"topology: {_nobody(tree, topologies)}"
     return ""
 
 
@@ -74,15 +91,15 @@ def _wrong_sizes(group: Group) -> str:
 
 def _wrong_segments(group: Group) -> str:
     unit = next((each.size for each in group.slices if each.required), 1)
-    return _wrong_slices(group.slices, len(group.pods)) or (
-        f"minimum: {group.minimum} is not a multiple of the segments' size {unit}" if group.least % unit else ""
-    )
+    if group.slices and len(group.pods) % group.slices[0].size:
+        return f"segments: size {group.slices[0].size} does not divide {len(group.pods)}"
+    return f"minimum: {group.minimum} is not a multiple of the segments' size {unit}" if group.least % unit else ""
 
 
-def _wrong_slices(slices: Sequence[Slices], pods: int) -> str:
+def _wrong_layers(slices: Sequence[Slices]) -> str:
     if len(slices) > MOST_LAYERS:
         return f"segments: {len(slices)} layers; must be at most {MOST_LAYERS}"
-    around = pods
+    around = 0
     for each in slices:
         if each.size < 1:
             return f"segments: size {each.size} must be 1 or more"

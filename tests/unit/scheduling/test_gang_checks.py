@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bayplan.cluster.state import ClusterState
@@ -96,6 +97,23 @@ def test_nothing_is_wrong(whole: Group) -> None:
 )
 def test_what_is_wrong(whole: Group, expected: str) -> None:
     assert problem(whole) == expected
+
+
+@pytest.mark.parametrize(
+    "slices, expected",
+    [
+        ([Slices(0, "rack")], "segments: size 0 must be 1 or more"),
+        ([Slices(-1, "rack")], "segments: size -1 must be 1 or more"),
+        ([Slices(4, "block"), Slices(3, "rack")], "segments: size 3 does not divide 4"),
+        ([Slices(4, "rack"), Slices(2, "block")], 'segments: level "block" must be below the one before'),
+        ([Slices(2, "row")], f'segments: "row" is not a level; {KNOWN}'),
+    ],
+)
+def test_segments_are_looked_at_as_they_are_written_though_members_run(slices: list[Slices], expected: str) -> None:
+    bound = simple_pod({"cpu": 1}, "runs", nodeName="n1")
+    annotated = msgspec.structs.replace(bound.metadata, annotations={"bayplan.io/segment": "0"})
+    runs = msgspec.structs.replace(bound, metadata=annotated)
+    assert problem(Group(pods=pods(1), running=(runs,), slices=tuple(slices))) == expected
 
 
 @pytest.mark.parametrize(
