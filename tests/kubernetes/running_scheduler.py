@@ -22,7 +22,7 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 
 PROGRAM = "import sys; from bayplan.cli.main import main; sys.exit(main())"
-STARTS_WITHIN = 60.0
+STARTS_WITHIN = 180.0
 ENDS_WITHIN = 30.0
 
 

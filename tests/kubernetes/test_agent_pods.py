@@ -128,7 +128,7 @@ def test_a_right_that_is_taken_away_is_said_once_and_what_was_known_is_not_belie
     troubles = Troubles()
 
     async def until(so: Callable[[], bool], what: str) -> None:
-        await asyncio.to_thread(wait_until, so, what, timeout=60)
+        await asyncio.to_thread(wait_until, so, what)
 
     async def story() -> None:
         with ExitStack() as right:

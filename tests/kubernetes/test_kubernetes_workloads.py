@@ -84,9 +84,7 @@ def pods_in(plane: ControlPlane, namespace: str) -> list[Json]:
 
 
 def wait_until_placed(plane: ControlPlane, namespace: str) -> list[Json]:
-    wait_until(
-        lambda: all(pod["spec"].get("nodeName") for pod in pods_in(plane, namespace)), "all pods have nodes", timeout=60
-    )
+    wait_until(lambda: all(pod["spec"].get("nodeName") for pod in pods_in(plane, namespace)), "all pods have nodes")
     return pods_in(plane, namespace)
 
 

@@ -58,7 +58,7 @@ def wait_until_grouped(plane: ControlPlane, namespace: str, count: int = 4) -> J
         labels = [pod["metadata"]["labels"].get("bayplan.io/pod-group") for pod in pods_in(plane, namespace)]
         return len(names) == 1 and sum(label in names for label in labels) == count
 
-    wait_until(grouped, f"{count} pods name one group", timeout=60)
+    wait_until(grouped, f"{count} pods name one group")
     (group,) = groups_in(plane, namespace)
     return group
 
@@ -171,7 +171,7 @@ def test_pods_leave_a_gang_that_nobody_asks_for_any_more(plane: ControlPlane, na
         play_controller(plane, create_workload(plane, JOB, namespace))
         wait_until_grouped(plane, namespace)
         plane.api.patch(f"{JOBS.format(namespace)}/train", {"metadata": {"annotations": {"bayplan.io/gang": "false"}}})
-        wait_until(lambda: placed(plane, namespace) == 3, "pods are placed one by one", timeout=60)
+        wait_until(lambda: placed(plane, namespace) == 3, "pods are placed one by one")
     assert not any("bayplan.io/pod-group" in pod["metadata"]["labels"] for pod in pods_in(plane, namespace))
 
 
@@ -182,7 +182,7 @@ def test_a_group_goes_when_its_owner_and_pods_are_gone(plane: ControlPlane, name
         wait_until_grouped(plane, namespace)
         plane.api.delete(f"{JOBS.format(namespace)}/train")
         plane.api.delete(PODS.format(namespace))
-        wait_until(lambda: groups_in(plane, namespace) == [], "the group is gone", timeout=60)
+        wait_until(lambda: groups_in(plane, namespace) == [], "the group is gone")
 
 
 def test_a_group_of_a_users_own_is_left_alone(plane: ControlPlane, namespace: str) -> None:
@@ -213,7 +213,7 @@ def test_a_wrong_annotation_is_one_event_on_the_owner_and_its_pods_wait_until_it
         assert [note.startswith(sentence) for note in notes] == [True]
         assert placed(plane, namespace) == 0
         plane.api.patch(path, {"metadata": {"annotations": {REQUIRED: RACK}}})
-        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes", timeout=60)
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
         assert len(events_about(plane, namespace, "Job", "InvalidGroup")) == 1
 
 
@@ -272,7 +272,7 @@ def test_pods_that_come_before_their_owner_are_one_gang_as_soon_as_it_is_there(
         wait_until_told(plane, namespace, "train-0", f"its owner Job {namespace}/train does not exist")
         assert (placed(plane, namespace), groups_in(plane, namespace)) == (0, [])
         plane.etcd.put(stored, kept)
-        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes", timeout=60)
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
         made = wait_until_grouped(plane, namespace)
     assert made["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     assert len({pod["spec"]["nodeName"].partition("-")[0] for pod in pods_in(plane, namespace)}) == 1
@@ -342,7 +342,7 @@ def test_a_scheduler_killed_again_and_again_groups_and_places_every_job_once(
             time.sleep(0.05 * number)
             scheduler.kill()
     with running_scheduler(plane, "--no-leader-elect"):
-        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes", timeout=60)
+        wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
     owners = [group["metadata"]["ownerReferences"][0]["name"] for group in groups_in(plane, namespace)]
     assert sorted(owners) == [f"train-{number}" for number in range(jobs)]
     names = Counter(pod["metadata"]["labels"]["bayplan.io/pod-group"] for pod in pods_in(plane, namespace))

@@ -97,7 +97,7 @@ def wait_until_settled(plane: ControlPlane, namespace: str, count: int) -> dict[
     def settled() -> int:
         return sum(pod["status"]["phase"] != "Pending" for pod in pods_in(plane, namespace).values())
 
-    wait_until(lambda: settled() == count, f"{count} pods run or have failed", timeout=60)
+    wait_until(lambda: settled() == count, f"{count} pods run or have failed")
     return pods_in(plane, namespace)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(question: Callable[[], bool], what: str, *, timeout: float = 30.0) -> None:
+def wait_until(question: Callable[[], bool], what: str, *, timeout: float = 120.0) -> None:
     """Return as soon as `question` says yes."""
     end = time.monotonic() + timeout
     while not question():

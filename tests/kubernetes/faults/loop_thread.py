@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
 Result = TypeVar("Result")
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class LoopThread:

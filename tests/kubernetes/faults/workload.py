@@ -65,7 +65,7 @@ def bound(plane: ControlPlane, namespace: str) -> dict[str, str]:
     return {each["metadata"]["name"]: each["spec"]["nodeName"] for each in pods if each["spec"].get("nodeName")}
 
 
-def wait_until_bound(plane: ControlPlane, namespace: str, number: int, *, timeout: float = 30.0) -> None:
+def wait_until_bound(plane: ControlPlane, namespace: str, number: int, *, timeout: float = 120.0) -> None:
     """Until so many pods of a namespace have a node."""
     wait_until(lambda: len(bound(plane, namespace)) >= number, f"{number} pods have a node", timeout=timeout)
 
