@@ -34,6 +34,7 @@ from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.gang_units import GangUnits
+from bayplan.scheduling.given_ranks import GivenRanks
 from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.relations import newcomer_of
@@ -90,6 +91,7 @@ class Dispatcher:
         self._stopwatch = stopwatch
         self._wakes_from = 0.0
         self.waiting: dict[str, Pod] = {}
+        self._given_ranks = GivenRanks()
         self.gangs = GangUnits(
             self.state,
             self.reports,
@@ -132,7 +134,8 @@ class Dispatcher:
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""
         known = self.waiting.get(key) or self.state.bound.get(key)
-        for problem in policy_problems(known, self.state.classes.request_of) if known is not None else ():
+        problems = policy_problems(known, self.state.classes.request_of) if known is not None else []
+        for problem in (*problems, *self._given_ranks.went(key)):
             self.state.withdraw(problem)
         self._leave_queue(key)
         name = self.roster.remove_member(key)
@@ -202,7 +205,8 @@ class Dispatcher:
             return  # It has its place, and the bind is under way or done.
         if known is not None and _asks_the_same(known, pod):
             return
-        for problem in policy_problems(pod, self.state.classes.request_of):
+        problems = policy_problems(pod, self.state.classes.request_of)
+        for problem in (*problems, *self._given_ranks.came(key, name, pod)):
             self.state.note(problem)
         if name:
             self.queue.remove(key)

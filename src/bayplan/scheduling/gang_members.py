@@ -38,6 +38,7 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
     by_group: dict[str, list[Pod]] = {}
     at = ObjectPath.of(written).child("spec")
+    _check_minima(written.spec, at)
     home = _home(written.spec)
     names = {group.name for group in frame.whole.every_group()}
     members = counted(pods)
@@ -52,6 +53,14 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     if missing and not begun:
         return Incomplete(frame.name, f"waits for pods: {missing}")
     return replace(frame, whole=_filled(frame.whole, written.spec, by_group, begun=begun))
+
+
+def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
+    """A gang that needs more pods than belong to it would wait for ever."""
+    if spec.minimum is not None and spec.minimum > spec.size:
+        raise InvalidObject(at.child("minimum"), f"{spec.minimum} is more than the size {spec.size}")
+    for number, group in enumerate(spec.groups or ()):
+        _check_minima(group, at.child("groups").item(number))
 
 
 def was_complete(written: PodGroup) -> bool:

@@ -60,6 +60,12 @@ def index_of(pod: Pod) -> Index | None:
     return (0 if outer == UNNUMBERED else outer), (0 if inner == UNNUMBERED else inner)
 
 
+def given_rank(pod: Pod) -> int | None:
+    """The number that a user gave a pod by label; None if there is none."""
+    number = _given(pod)
+    return None if number == UNNUMBERED else number
+
+
 def written_rank(pod: Pod) -> int | None:
     """The number that was written on a pod with its bind; None if there is none."""
     return _written(pod, RANK)

@@ -35,6 +35,13 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     return replace(gang, topology=topology_for(written.metadata, gang.levels, topologies, at))
 
 
+def remarks(written: PodGroup) -> tuple[str, ...]:
+    """A group that holds nothing together."""
+    if written.spec.size or written.spec.groups:
+        return ()
+    return ("size: 0, and there are no groups: the PodGroup waits for nobody, and its pods start as they come",)
+
+
 def complete_since(written: object) -> str:
     """When somebody wrote so, as the API server writes moments; empty if nobody did."""
     if not isinstance(written, PodGroup) or written.status is None:
@@ -44,4 +51,4 @@ def complete_since(written: object) -> str:
     return next(times, None) or ""
 
 
-DIALECT = Dialect(OWN, PodGroup, group_named, gang_of, was_complete=was_complete)
+DIALECT = Dialect(OWN, PodGroup, group_named, gang_of, remarks, was_complete)
