@@ -241,9 +241,9 @@ class _Chooser:
             yield domain, self._nearest_first(np.arange(begins[domain], ends[domain])), int(needed[index])
 
     def _nearest_first(self, members: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Domains of the target in the order of their distance to members that run, if any do."""
+        """Domains of the target in the order of their distance to members that run, if any do; else those with fewer slots besides whole slices first."""
         if not self.wish.standing:
-            return members
+            return members[np.argsort(self._slots[members], kind="stable")] if self.wish.layers else members
         distances = distances_to(self.tree, self.wish.standing)[self.tree.starts[self.wish.target]]
         return members[np.argsort(distances[members], kind="stable")]
 
