@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,48 +20,25 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.cycle import assume
 from tests.helpers import (
-    cluster,
     container,
     decide,
-    free_in_zones,
     node,
     place,
     pod,
-    simple_pod,
     topology,
     zone,
 )
-
-NOON = 1_000_000.0
-
-
-def cpus(number: int, name: str = "web") -> Pod:
-    return simple_pod({"cpu": number, "memory": "1Gi"}, name)
+from tests.unit.cluster.one_node_world import EVENTS, NOON, World, bound, cpus, left, one_node
 
 
 def sharing(name: str) -> Pod:
     return pod(container(requests={"cpu": 1}, limits={"cpu": 2}), name=name)
 
 
-def bound(waiting: Pod, to: str = "n1") -> Pod:
-    return msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name=to))
-
-
-def report(left: tuple[int, int], *shown: str, method: str = "all") -> NodeResourceTopology:
-    zones = [zone(number, {"cpu": (8, 8, left[number])}) for number in (0, 1)]
+def report(free: tuple[int, int], *shown: str, method: str = "all") -> NodeResourceTopology:
+    zones = [zone(number, {"cpu": (8, 8, free[number])}) for number in (0, 1)]
     published = {ATTRIBUTE: fingerprint_of(("default", name) for name in shown), METHOD_ATTRIBUTE: method}
     return topology(*zones, attributes=published)
-
-
-def one_node(first: NodeResourceTopology | None = None) -> ClusterState:
-    state = cluster(nodes=[node("n1", {"cpu": 16, "memory": "64Gi"})])
-    state.set_topology(first or report((8, 8)), at=NOON)
-    return state
-
-
-def left(state: ClusterState) -> tuple[int, ...]:
-    """CPUs left in the two zones."""
-    return tuple(amount // 1000 for amount in free_in_zones(state, "n1", "cpu"))
 
 
 def run(state: ClusterState, *waiting: Pod) -> None:
@@ -74,7 +50,7 @@ def run(state: ClusterState, *waiting: Pod) -> None:
 
 class TestAPromise:
     def test_is_kept_until_the_fingerprint_says_that_the_pod_is_shown(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         run(state, cpus(4))
         state.set_topology(report((8, 8)), at=NOON)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), True)
@@ -82,7 +58,7 @@ class TestAPromise:
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
 
     def test_is_settled_by_a_report_of_some_pods_ago(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         run(state, cpus(4, "first"), cpus(2, "second"), cpus(1, "third"))
         assert left(state) == (1, 8)
         state.set_topology(report((2, 8), "first", "second"), at=NOON)
@@ -91,21 +67,21 @@ class TestAPromise:
         assert (left(state), state.is_ahead_of_report(0)) == ((1, 8), False)
 
     def test_follows_the_pod_to_where_the_report_shows_it(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         run(state, cpus(4))
         state.set_topology(report((8, 4), "web"), at=NOON)
         assert left(state) == (8, 4)
 
     def test_is_not_dropped_because_something_else_is_in_use(self) -> None:
         """Four CPUs of zone 0 are gone, as promised, but it is another pod that has them."""
-        state = one_node()
+        state = one_node(report((8, 8)))
         state.set_pod(bound(cpus(4, "other")), at=NOON)
         run(state, cpus(3))
         state.set_topology(report((4, 8), "other"), at=NOON)
         assert left(state) == (1, 8)
 
     def test_is_dropped_before_the_binding_was_confirmed(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         place(state, cpus(4))
         state.set_topology(report((4, 8), "web"), at=NOON)
         assert left(state) == (4, 8)
@@ -113,7 +89,7 @@ class TestAPromise:
         assert left(state) == (4, 8)
 
     def test_that_was_forgotten_is_given_back_once(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         place(state, cpus(4))
         state.forget("default/web")
         assert left(state) == (8, 8)
@@ -128,7 +104,7 @@ class TestAPromise:
 
     def test_of_a_pod_whose_name_was_there_before_waits_for_the_older_set(self) -> None:
         """One report may mean either pod; only the next set of names tells."""
-        state = one_node()
+        state = one_node(report((8, 8)))
         run(state, cpus(4))
         state.remove_pod("default/web")
         run(state, cpus(6))
@@ -141,7 +117,7 @@ class TestAPromise:
 
 class TestAPodBoundBySomebodyElse:
     def test_counts_in_every_zone_until_a_report_shows_it(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         state.set_pod(bound(cpus(6)), at=NOON)
         assert left(state) == (2, 2)
         state.set_topology(report((8, 2), "web"), at=NOON)
@@ -155,7 +131,7 @@ class TestAPodBoundBySomebodyElse:
         assert left(state) == (4, 2)
 
     def test_that_was_told_after_its_report_lets_the_report_make_sense(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         run(state, cpus(4, "ours"))
         state.set_topology(report((4, 2), "ours", "theirs"), at=NOON)
         assert left(state) == (4, 8), "whose pods these are, nobody can say yet"
@@ -163,7 +139,7 @@ class TestAPodBoundBySomebodyElse:
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 2), False)
 
     def test_takes_the_rest_when_another_one_gives_back(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         state.set_pod(bound(cpus(6, "a")), at=NOON)
         state.set_pod(bound(cpus(6, "b")), at=NOON)
         assert left(state) == (0, 0)
@@ -173,7 +149,7 @@ class TestAPodBoundBySomebodyElse:
 
 class TestAReportThatMakesNoSense:
     def test_knew_of_an_end_before_it_was_told(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         run(state, cpus(4, "stays"), cpus(2, "ends"))
         state.set_topology(report((2, 8), "stays", "ends"), at=NOON)
         state.set_topology(report((4, 8), "stays"), at=NOON)
@@ -182,7 +158,7 @@ class TestAReportThatMakesNoSense:
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
 
     def test_is_believed_after_a_while(self) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         run(state, cpus(4))
         state.set_topology(report((4, 8), "web"), at=NOON)
         state.set_topology(report((4, 5), "web", "unheard-of"), at=NOON + 1)
@@ -207,7 +183,7 @@ class TestAReportThatMakesNoSense:
 
     @pytest.mark.parametrize("published", ["pfp0", "pfp0v999ef46db3751d8e999", "xxxxv001ef46db3751d8e999"])
     def test_is_one_without_a_fingerprint_if_it_is_none(self, published: str) -> None:
-        state = one_node()
+        state = one_node(report((8, 8)))
         state.set_topology(topology(zone(0, {"cpu": 8}), attributes={ATTRIBUTE: published}))
         (problem,) = state.problems
         where = f"NodeResourceTopology n1: attributes.{ATTRIBUTE}"
@@ -216,103 +192,17 @@ class TestAReportThatMakesNoSense:
 
 # -- any sequence -----------------------------------------------------------------------------------------------------
 
-HAPPENINGS = st.lists(
-    st.one_of(
-        st.tuples(st.just("a pod is decided about"), st.integers(1, 8)),
-        st.tuples(st.just("the kubelet admits the next pod"), st.just(0)),
-        st.tuples(st.just("a pod ends"), st.integers(0, 9)),
-        st.tuples(st.just("news of a pod arrives"), st.just(0)),
-        st.tuples(st.just("a report arrives"), st.integers(0, 9)),
-        st.tuples(st.just("a report arrives, not for the last time"), st.integers(0, 9)),
-    ),
-    max_size=40,
-)
-
-
-class World:
-    """A node that puts every pod where it was promised, and a state that hears of pods in order and of reports in any order."""
-
-    def __init__(self, *, method: str) -> None:
-        self.method = method
-        self.held: dict[str, tuple[int, int]] = {}
-        self.state = one_node(self.report())
-        self.decided: list[tuple[str, int, int]] = []
-        self.news: list[tuple[str, int]] = []
-        self.reports: list[NodeResourceTopology] = []
-        self.came = 0
-
-    def report(self) -> NodeResourceTopology:
-        return report(self.true(), *self.held, method=self.method)
-
-    def true(self) -> tuple[int, int]:
-        used = [sum(number for zone, number in self.held.values() if zone == each) for each in (0, 1)]
-        return 8 - used[0], 8 - used[1]
-
-    def decide(self, number: int) -> None:
-        waiting = cpus(number, f"pod-{self.came}")
-        self.came += 1
-        decision = decide(self.state, waiting)
-        if decision.placed:
-            assume(self.state, decision, waiting)
-            (promised,) = self.state.pods[decision.pod].promised
-            self.decided.append((waiting.metadata.name, promised.zone, number))
-
-    def admit(self) -> None:
-        if self.decided:
-            name, zone, number = self.decided.pop(0)
-            self.held[name] = zone, number
-            self.news.append((name, number))
-            self.reports.append(self.report())
-
-    def end(self, which: int) -> None:
-        if self.held:
-            name = sorted(self.held)[which % len(self.held)]
-            del self.held[name]
-            self.news.append((name, 0))
-            self.reports.append(self.report())
-
-    def tell(self) -> None:
-        if self.news:
-            name, number = self.news.pop(0)
-            if number:
-                self.state.set_pod(bound(cpus(number, name)), at=NOON)
-            else:
-                self.state.remove_pod(f"default/{name}")
-
-    def deliver(self, which: int, *, again: bool) -> None:
-        if self.reports:
-            index = which % len(self.reports)
-            self.state.set_topology(self.reports[index], at=NOON)
-            if not again:
-                del self.reports[index]
-
-    def happens(self, what: str, value: int) -> None:
-        match what:
-            case "a pod is decided about":
-                self.decide(value)
-            case "the kubelet admits the next pod":
-                self.admit()
-            case "a pod ends":
-                self.end(value)
-            case "news of a pod arrives":
-                self.tell()
-            case _:
-                self.deliver(value, again="not for the last time" in what)
+HAPPENINGS = st.lists(st.one_of(*EVENTS), max_size=40)
 
 
 @given(HAPPENINGS, st.sampled_from(["all", METHOD_EXCLUSIVE]))
 def test_no_more_is_believed_free_than_is_free_and_the_last_report_settles_everything(
     happenings: list[tuple[str, int]], method: str
 ) -> None:
-    world = World(method=method)
+    world = World(lambda zones, shown: report(zones, *shown, method=method))
     for what, value in happenings:
         world.happens(what, value)
-        on_the_way = [sum(number for _, zone, number in world.decided if zone == each) for each in (0, 1)]
-        free = [true - coming for true, coming in zip(world.true(), on_the_way, strict=True)]
-        assert all(ours <= theirs for ours, theirs in zip(left(world.state), free, strict=True)), (
-            left(world.state),
-            free,
-        )
+        assert all(ours <= theirs for ours, theirs in zip(left(world.state), world.free(), strict=True))
     while world.decided:
         world.admit()
     while world.news:
@@ -339,7 +229,7 @@ ANYTHING = st.lists(
 @given(ANYTHING)
 def test_no_sequence_of_news_drives_a_zone_below_zero_or_above_its_total(news: list[tuple[str, Any, Any]]) -> None:
     """Even if names come back, fingerprints lie, and reports contradict each other and everything that was told."""
-    state, now = one_node(), NOON
+    state, now = one_node(report((8, 8))), NOON
     for what, name, value in news:
         match what:
             case "decided":
