@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from bayplan.simulate.scenario.model import Seconds
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 class Clock:
@@ -18,10 +18,16 @@ class Clock:
         self._planned: list[tuple[Seconds, int, Action]] = []
         self._number = 0
 
-    def at(self, moment: Seconds, action: Action) -> None:
-        """Plan something; a moment that has passed means now."""
+    def at(self, moment: Seconds, action: Action) -> int:
+        """Plan something; a moment that has passed means now. The number is for `cancel`."""
         self._number += 1
         heappush(self._planned, (max(moment, self.now), self._number, action))
+        return self._number
+
+    def cancel(self, number: int) -> None:
+        """Something will not happen; if it has happened already, nothing changes."""
+        self._planned = [planned for planned in self._planned if planned[1] != number]
+        heapify(self._planned)
 
     def after(self, delay: Seconds, action: Action) -> None:
         """Plan something so many seconds from now."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.simulate.numbers import clock, counted, number, percent
-from bayplan.simulate.run import Moment, Run, WorkloadOutcome
+from bayplan.simulate.run import GangOutcome, Moment, Run, WorkloadOutcome
 from bayplan.simulate.scenario.model import Scenario
 
 # Refusals are counted without end, but nobody reads more than these.
@@ -201,6 +201,7 @@ def _run_document(run: Run) -> Document:
             "whole": run.gangs_whole,
             "inPart": run.gangs_in_part,
             "domainsPerGang": run.domains_per_gang,
+            "each": [_gang_document(gang) for gang in run.gang_outcomes],
         },
         "allRunningAtSeconds": None if run.all_running_at is None else _seconds(run.all_running_at),
         "endedAtSeconds": _seconds(run.ended_at),
@@ -228,6 +229,19 @@ def _run_document(run: Run) -> Document:
             for refusal in run.refusals[:MOST_REFUSALS]
         ],
         "timeline": [_moment_document(moment) for moment in run.timeline],
+    }
+
+
+def _gang_document(gang: GangOutcome) -> Document:
+    return {
+        "name": gang.name,
+        "workload": gang.workload,
+        "completeAtSeconds": None if gang.complete_at is None else _seconds(gang.complete_at),
+        "wholeAtSeconds": None if gang.whole_at is None else _seconds(gang.whole_at),
+        "podsStarted": gang.started,
+        "level": gang.level,
+        "domains": list(gang.domains),
+        "gaveUp": list(gang.gave_up),
     }
 
 

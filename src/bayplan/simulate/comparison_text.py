@@ -1,4 +1,4 @@
-"""A comparison as text: the answer, a table with one column per scheduler, then only what went wrong, and why.
+"""A comparison as text: the answer, a table with one column per scheduler, the gangs of the one that is judged, then only what went wrong, and why.
 
     bayplan: all 912 pods ran, none refused by a kubelet; blind: 701 ran, 3,214 refusals
 
@@ -16,19 +16,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from bayplan.explain.hostlist import shortened
+from bayplan.explain.hostlist import hostlist, shortened
 from bayplan.explain.table import table
 from bayplan.explain.why import WIDTH
 from bayplan.simulate.comparison import Comparison, answer, figures, troubled
 from bayplan.simulate.numbers import clock, counted, number
-from bayplan.simulate.run import Run, Waiting, WorkloadOutcome
+from bayplan.simulate.run import GangOutcome, Run, Waiting, WorkloadOutcome
 
 INDENT = "  "
 # What a screen holds; the document and the page have them all.
 MOST_WORKLOADS = 10
+MOST_GANGS = 20
 MOST_REASONS = 5
 LONGEST_NAME = 36
+LONGEST_DOMAINS = 20
 
+GANG_HEADER = ("gang", "complete after", "started after", "pods", "in")
 WORKLOAD_HEADER = ("workload", "kind", "wanted", "ran", "refused", "waiting", "given up")
 
 
@@ -37,7 +40,7 @@ def comparison_text(comparison: Comparison) -> str:
     lines = [answer(comparison), "", INDENT + facts(comparison)]
     if comparison.not_run:
         lines.append(f"{INDENT}interrupted; not run: {', '.join(comparison.not_run)}")
-    lines += ["", *_figures(comparison.runs)]
+    lines += ["", *_figures(comparison.runs), *_gangs(comparison.judged)]
     for run in comparison.runs:
         lines += _trouble(run)
     return "\n".join(lines)
@@ -57,6 +60,23 @@ def _figures(runs: Sequence[Run]) -> list[str]:
     schedulers = tuple(run.scheduler for run in runs)
     rows = [((INDENT if figure.detail else "") + figure.label, *figure.values) for figure in figures(runs)]
     return table(("", *schedulers), rows, indent=INDENT, numbers=schedulers)
+
+
+def _gangs(run: Run) -> list[str]:
+    """When each gang could have started, when it did, and in which domains."""
+    if not run.gang_outcomes:
+        return []
+    rows = [_gang_row(gang) for gang in run.gang_outcomes[:MOST_GANGS]]
+    lines = ["", f"{run.scheduler}: {counted(len(run.gang_outcomes), 'gang')}"]
+    lines += table(GANG_HEADER, rows, indent=INDENT, numbers=GANG_HEADER[1:4])
+    return lines + _more(len(run.gang_outcomes) - MOST_GANGS, "gang")
+
+
+def _gang_row(gang: GangOutcome) -> tuple[str, ...]:
+    moments = ("-" if moment is None else clock(moment) for moment in (gang.complete_at, gang.whole_at))
+    where = hostlist(gang.domains, LONGEST_DOMAINS) or "-"
+    without = shortened(f"; gave up {', '.join(gang.gave_up)}", LONGEST_DOMAINS) if gang.gave_up else ""
+    return shortened(gang.name, LONGEST_NAME), *moments, number(gang.started), where + without
 
 
 def _trouble(run: Run) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from random import Random
 
 import msgspec
@@ -19,7 +20,7 @@ from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.run import WorkloadOutcome
-from bayplan.simulate.scenario.model import Member, SimulatedNode, Workload
+from bayplan.simulate.scenario.model import Member, Seconds, SimulatedNode, Workload
 
 
 @dataclass(slots=True)
@@ -41,12 +42,17 @@ class LiveMember:
     finished: bool = False
     given_up: bool = False
 
-    def next_pod(self) -> Pod:
-        """The pod of the next attempt; the first has the plain name."""
+    def next_pod(self, now: Seconds) -> Pod:
+        """The pod of the next attempt; the first has the plain name. Simulated time begins with 1970."""
         self.attempts += 1
         name = self.name if self.attempts == 1 else f"{self.name}-r{self.attempts - 1}"
-        template = self.workload.template
-        metadata = msgspec.structs.replace(template.metadata, name=name, namespace=self.workload.namespace)
+        template = self.wanted.shape or self.workload.template
+        metadata = msgspec.structs.replace(
+            template.metadata,
+            name=name,
+            namespace=self.workload.namespace,
+            creation_timestamp=datetime.fromtimestamp(now, UTC).isoformat(),
+        )
         return msgspec.structs.replace(template, metadata=metadata)
 
 

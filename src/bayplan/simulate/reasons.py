@@ -11,6 +11,7 @@ from bayplan.explain.stages import in_one_sentence, stages_of
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
+from bayplan.scheduling.gang_members import Incomplete
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.run import Waiting
 from bayplan.simulate.waiting import WaitingUnit
@@ -31,10 +32,12 @@ def _reason(scheduler: GangScheduler, unit: WaitingUnit) -> str:
     return _of_pod(scheduler, unit.pods[0][1]) if unit.gang is None else _of_gang(scheduler, unit.gang)
 
 
-def _of_gang(scheduler: GangScheduler, gang: SimulatedGang) -> str:
-    if not gang.complete:
-        return "not all pods of the gang have arrived"
-    return schedule_gang(scheduler, gang.as_gang()).bound
+def _of_gang(scheduler: GangScheduler, simulated: SimulatedGang) -> str:
+    gang = simulated.as_gang()
+    if isinstance(gang, Incomplete):
+        return gang.reason
+    decision = schedule_gang(scheduler, gang)
+    return decision.waits or decision.bound
 
 
 def _of_pod(scheduler: GangScheduler, pod: Pod) -> str:

@@ -51,6 +51,23 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class GangOutcome:
+    """What became of one gang: when the last pod that it needs had arrived, when the last one had started, how many pods have, and where.
+
+    `domains` are those of `level`, which is the preferred or else the required one; `gave_up` are wishes that it started without.
+    """
+
+    name: str
+    workload: str
+    complete_at: Seconds | None
+    whole_at: Seconds | None
+    started: int
+    level: str | None
+    domains: tuple[str, ...]
+    gave_up: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadOutcome:
     """How one workload fared: pods wanted, running at the end, finished, waiting, given up; refusals on the way."""
 
@@ -106,6 +123,7 @@ class Run:
     gangs_whole: int = 0
     gangs_in_part: int = 0
     domains_per_gang: float | None = None
+    gang_outcomes: tuple[GangOutcome, ...] = ()
     zones_decided: int = 0
     zones_not_as_decided: int = 0
 

@@ -22,11 +22,11 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
-from bayplan.scheduling.todo import GANG
+from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.trees import Trees
 from bayplan.simulate.clock import Clock
-from bayplan.simulate.gangs import TREE, Gangs, SimulatedGang
+from bayplan.simulate.gang_turns import GangTurns, Turn
+from bayplan.simulate.gangs import Gangs
 from bayplan.simulate.members import (
     LiveMember,
     agent_of,
@@ -39,6 +39,7 @@ from bayplan.simulate.members import (
 )
 from bayplan.simulate.reasons import reasons_to_wait
 from bayplan.simulate.run import KubeletRefusal, Moment, Run
+from bayplan.simulate.scenario.gangs import TREE
 from bayplan.simulate.scenario.model import (
     JOB_BACKOFF,
     REPLACE_AFTER,
@@ -80,9 +81,10 @@ class Simulation:
         self._tally = Tally(scenario.lasts, (kubelet.allocatable for kubelet in self._kubelets.values()))
         self._gangs = Gangs(scenario.workloads, scenario.nodes, scenario.levels)
         self._gang_scheduler = self._open_gang_scheduler()
-        # Pods of gangs that are not all there yet, and those that have started and wait for the others, by gang.
-        self._arriving: dict[str, list[tuple[LiveMember, Pod]]] = {}
+        self._turns = GangTurns(self._gang_scheduler)
+        # By gang, pods that have started and wait for the others; by unit, what is planned for the end of its patience.
         self._held: dict[str, list[tuple[LiveMember, Pod]]] = {}
+        self._patience: dict[str, int] = {}
         self._members = [
             LiveMember(workload, wanted, f"{workload.name}-{number}", self._gangs.of(workload, number))
             for workload in scenario.workloads
@@ -158,21 +160,18 @@ class Simulation:
         if not member.arrived:
             member.arrived = True
             self._tally.waiting += 1
-        pod = member.next_pod()
+        pod = member.next_pod(self.now)
         member.created = next(self._creations)
-        if member.gang is not None and not member.gang.complete and self._scheduler.knows_gangs:
-            self._join(member, member.gang, pod)
+        unit: WaitingUnit | None = None
+        if member.gang is not None:
+            member.gang.arrive(pod, self.now)
+        if member.gang is not None and self._scheduler.knows_gangs:
+            unit = self._turns.join(member, member.gang, pod)
         else:
             unit = WaitingUnit(pod_key(pod), ((member, pod),), self._state.classes.of(pod))
+        if unit is not None:
             self._waiting.add(unit, self.now)
         self._go_on_deciding()
-
-    def _join(self, member: LiveMember, gang: SimulatedGang, pod: Pod) -> None:
-        """A pod of a gang arrives; the last one makes it complete."""
-        gang.arrived.append(pod)
-        self._arriving.setdefault(gang.name, []).append((member, pod))
-        if gang.complete:
-            self._waiting.add(_gang_unit(self._arriving.pop(gang.name)), self.now)
 
     def _go_on_deciding(self) -> None:
         if not self._deciding:
@@ -185,34 +184,40 @@ class Simulation:
         unit = self._waiting.next(self.now)
         if unit is None:
             return
-        decisions = self._decide_about_pod(unit) if unit.gang is None else self._decide_about_gang(unit.gang)
-        if decisions is None:
-            self._waiting.park(unit, self.now)
+        turn = self._decide_about_pod(unit) if unit.gang is None else self._turns.decide(unit.gang, self.now)
+        self._plan_end_of_patience(unit, turn.patience_ends)
+        if not turn.decisions:
+            self._waiting.park(unit, self.now, turn.patience_ends)
         else:
             self._waiting.placed(unit)
             for member, pod in unit.pods:
-                self._bind(member, pod, decisions[pod_key(pod)])
+                if pod_key(pod) in turn.decisions:
+                    self._bind(member, pod, turn.decisions[pod_key(pod)])
+            rest = self._turns.rest_of(unit.gang) if unit.gang is not None else None
+            if rest is not None:
+                self._waiting.add(rest, self.now)
         self._go_on_deciding()
 
-    def _decide_about_pod(self, unit: WaitingUnit) -> dict[str, Decision] | None:
+    def _plan_end_of_patience(self, unit: WaitingUnit, moment: Seconds | None) -> None:
+        """When a gang's patience ends it is decided about again; what was planned for it before does not happen."""
+        planned = self._patience.pop(unit.key, None)
+        if planned is not None:
+            self._clock.cancel(planned)
+        if moment is not None:
+            self._patience[unit.key] = self._clock.at(moment, self._go_on_deciding)
+
+    def _decide_about_pod(self, unit: WaitingUnit) -> Turn:
         ((_, pod),) = unit.pods
         decision = schedule_one(
             self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
         )
         if not decision.placed:
-            return None
+            return Turn()
         if not self._scheduler.keeps_ledger:
             # It looks at zones to choose a node, but promises none to anybody.
             decision = msgspec.structs.replace(decision, charges=(), containers=())
         assume(self._state, decision, pod)
-        return {decision.pod: decision}
-
-    def _decide_about_gang(self, simulated: SimulatedGang) -> dict[str, Decision] | None:
-        """All pods of a gang get their nodes at once, or none does."""
-        gang = simulated.as_gang()
-        decision = schedule_gang(self._gang_scheduler, gang)
-        seats = assume_gang(self._gang_scheduler, gang, decision) if decision.placed else None
-        return None if seats is None else {seat.pod: seat for seat in seats}
+        return Turn({decision.pod: decision})
 
     def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
         """Send a pod to its node: in the order of decisions, or together with all that is decided in the same session."""
@@ -239,6 +244,8 @@ class Simulation:
             workload = member.workload.name
             self._tally.refuse(KubeletRefusal(self.now, key, workload, node, admission.reason, admission.message))
             self._state.remove_pod(key)
+            if member.gang is not None:
+                member.gang.refuse(key)
             self._replace(member)
             return
         self._state.set_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
@@ -248,7 +255,7 @@ class Simulation:
         held = self._agents[node].holdings(key)
         self._tally.stands_in({zone for in_zones in held.values() for zone in in_zones}, kubelet.machine)
         self._tally.was_decided(zones_decided(decision, self._state), held)
-        self._note_first_start(member)
+        self._note_first_start(member, pod)
         self._report(node)
         if any(container.role is Role.INIT for container in request.containers):
             self._clock.after(STARTS_IN, partial(self._start, key, node))
@@ -264,11 +271,11 @@ class Simulation:
         if member.wanted.runs_for is not None:
             self._clock.after(STARTS_IN + member.wanted.runs_for, partial(self._end, member, pod))
 
-    def _note_first_start(self, member: LiveMember) -> None:
+    def _note_first_start(self, member: LiveMember, pod: Pod) -> None:
         if not member.started:
             member.started = True
             if member.gang is not None and member.node is not None:
-                member.gang.nodes.append(member.node)
+                member.gang.start(pod, member.node, self.now)
             self._not_started_yet -= 1
             if not self._not_started_yet:
                 self._all_running_at = self.now
@@ -299,6 +306,8 @@ class Simulation:
         self._kubelets[node].remove(key)
         self._state.remove_pod(key, at=self.now)
         del self._bound[key]
+        if member.gang is not None:
+            member.gang.end(key)
         member.node = None
         member.finished = True
         self._tally.ended(self._state.classes.request_of(pod).total)
@@ -370,6 +379,7 @@ class Simulation:
             gangs_whole=self._gangs.whole,
             gangs_in_part=self._gangs.in_part,
             domains_per_gang=self._gangs.domains_per_gang,
+            gang_outcomes=self._gangs.outcomes,
             refused_by_node=dict(sorted(tally.refused_by_node.items())),
             remarks=tuple(self._remarks),
         )
@@ -379,10 +389,4 @@ class Simulation:
 
     def _units_without_nodes(self) -> Iterator[WaitingUnit]:
         yield from self._waiting
-        yield from map(_gang_unit, self._arriving.values())
-
-
-def _gang_unit(pods: list[tuple[LiveMember, Pod]]) -> WaitingUnit:
-    gang = pods[0][0].gang
-    assert gang is not None
-    return WaitingUnit(GANG + gang.name, tuple(pods), gang.name, gang)
+        yield from self._turns.not_complete()

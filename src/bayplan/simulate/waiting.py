@@ -41,9 +41,11 @@ class WaitingUnits:
         self._lots: dict[Hashable, None] = {}
 
     def add(self, unit: WaitingUnit, now: float) -> None:
-        """Somebody has just come."""
+        """Somebody has just come, or a gang that waits has got more pods; that does not make it younger."""
+        known = self._queue.get(unit.key)
+        created = now if known is None else known.created
         self._units[unit.key] = unit
-        self._queue.put(unit.key, priority=unit.priority, created=now, now=now, pods=len(unit.pods))
+        self._queue.put(unit.key, priority=unit.priority, created=created, now=now, pods=len(unit.pods))
 
     def next(self, now: float) -> WaitingUnit | None:
         """Whom to decide about now; None if nobody has anything to hope for. `placed` or `park` must follow."""
@@ -60,10 +62,10 @@ class WaitingUnits:
         self._queue.done(unit.key)
         del self._units[unit.key]
 
-    def park(self, unit: WaitingUnit, now: float) -> None:
-        """The one that `next` named finds no place, and neither would others that wait for the same."""
+    def park(self, unit: WaitingUnit, now: float, again_at: float | None = None) -> None:
+        """The one that `next` named finds no place, and neither would others that wait for the same; it is tried at `again_at` in any case."""
         self._lots.setdefault(unit.waits_for)
-        self._queue.failed(unit.key, now, waits_for=unit.waits_for)
+        self._queue.failed(unit.key, now, waits_for=unit.waits_for, again_at=again_at)
 
     def wake(self, now: float) -> None:
         """Something changed that may help anybody."""

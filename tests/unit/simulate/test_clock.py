@@ -61,3 +61,12 @@ def test_what_is_planned_for_now_comes_after_what_was_planned_for_now_before() -
     heard.clock.at(5.0, lambda: heard.clock.after(0.0, heard.says("added")))
     heard.clock.at(5.0, heard.says("planned"))
     assert heard.run() == [(5.0, "planned"), (5.0, "added")]
+
+
+def test_what_is_cancelled_does_not_happen_and_what_has_happened_stays() -> None:
+    heard = Heard()
+    numbers = [heard.clock.at(moment, heard.says(word)) for moment, word in ((1.0, "a"), (2.0, "b"), (3.0, "c"))]
+    heard.clock.cancel(numbers[1])
+    heard.run()
+    heard.clock.cancel(numbers[0])
+    assert heard.run() == [(1.0, "a"), (3.0, "c")]

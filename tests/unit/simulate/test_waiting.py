@@ -8,10 +8,11 @@ import pytest
 
 from bayplan.cluster.pod_class import PodClasses
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.todo import GANG
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
-from bayplan.simulate.scenario.model import Kind, Member, Together, Workload
+from bayplan.simulate.scenario.model import Kind, Member, Workload
 from bayplan.simulate.waiting import WaitingUnit, WaitingUnits
 from tests.helpers import simple_pod
 
@@ -85,8 +86,23 @@ def test_who_goes_first(priorities: tuple[int, int, int], order: str) -> None:
 
 def test_a_gang_is_as_important_as_its_most_important_pod() -> None:
     members = (a_pod("a-0", SMALL), a_pod("a-1", SMALL, 100))
-    gang = WaitingUnit(GANG + "a", members, "a", SimulatedGang("a", Together(2)))
+    gang = WaitingUnit(GANG + "a", members, "a", SimulatedGang(PodGroup()))
     assert Story(unit("b", SMALL, 99), gang).decide() == ["gang a", "b"]
+
+
+def test_a_unit_that_gets_more_pods_while_it_waits_does_not_become_younger() -> None:
+    story = Story(unit("a", LARGE), unit("b", SMALL))
+    story.come(unit("a", LARGE))
+    assert story.decide() == ["a", "b"]
+
+
+def test_one_with_patience_is_tried_again_when_that_ends_though_nothing_has_changed() -> None:
+    story = Story(unit("a", LARGE))
+    parked = story.waiting.next(1.0)
+    assert parked is not None
+    story.waiting.park(parked, 1.0, again_at=20.0)
+    assert story.waiting.next(19.9) is None
+    assert story.waiting.next(20.0) is parked
 
 
 def test_one_of_a_class_answers_for_all_of_them() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from bayplan.kube.core_v1 import Pod, Taint
+from bayplan.kube.podgroup_v1alpha1 import PodGroupSpec
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
 
@@ -36,24 +37,27 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One pod that a workload wants: when it arrives, and how long it runs once started (None: until the end)."""
+    """One pod that a workload wants: when it arrives, and how long it runs once started (None: until the end).
+
+    `shape` is set where it does not look like the workload's template: in a gang whose groups differ.
+    """
 
     arrives: Seconds
     runs_for: Seconds | None = None
+    shape: Pod | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """A workload's pods are gangs of `size`, in their order: all in one domain of `required`, in few of `preferred` (labels)."""
+    """A workload's pods are gangs of `size`, in their order, each as the spec of bayplan's own PodGroup says it."""
 
+    spec: PodGroupSpec
     size: int
-    required: str | None = None
-    preferred: str | None = None
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Pods of one shape. `template` has namespace, labels and spec; names are made from `name` by the simulation.
+    """Pods of one shape, but for gangs of several. `template` has namespace, labels and spec; names are made from `name` by the simulation.
 
     `together` is set if its pods start together or not at all.
     """
@@ -69,6 +73,12 @@ class Workload:
     def namespace(self) -> str:
         """Where its pods live."""
         return self.template.metadata.namespace or "default"
+
+    @property
+    def templates(self) -> list[Pod]:
+        """What its pods look like, each shape once."""
+        shapes = [member.shape or self.template for member in self.members]
+        return list({id(shape): shape for shape in shapes}.values())
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
+from bayplan.simulate.scenario.gangs import note_what_cannot_be, trees_of
 from bayplan.simulate.scenario.lines import Faults, Place, Section, Written, Wrong, read_yaml
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
 from bayplan.simulate.scenario.nodes import nodes_of
@@ -52,21 +52,19 @@ def read_scenario(path: Path, seed: int | None = None) -> Scenario:
         lasts=section.take("lasts", duration_of_at_least(1.0), LASTS),
         levels=tuple(section.items("levels", text)),
     )
-    for place, workload in workloads:
-        _check_levels(section, scenario, place, workload)
+    _check_gangs(section, scenario, workloads)
     faults.check()
     from_dump = tuple(f"{section.written.at('cluster').place}: {remark}" for remark in recorded.remarks)
     places = {workload.name: place for place, workload in workloads}
     return replace(scenario, remarks=from_dump + remarks_on(scenario, section, places))
 
 
-def _check_levels(section: Section, scenario: Scenario, place: Place, workload: Workload) -> None:
-    """A gang can only ask for levels of the tree."""
-    together = workload.together
-    for label in (together.required, together.preferred) if together else ():
-        if label is not None and label not in (*scenario.levels, HOSTNAME):
-            known = ", ".join((*scenario.levels, HOSTNAME))
-            section.written.faults.add(place.child("gang", place.line), f'"{label}" is not among levels: {known}')
+def _check_gangs(section: Section, scenario: Scenario, workloads: list[tuple[Place, Workload]]) -> None:
+    """What a gang asks for must be possible in the tree, of which a workload alone knows nothing."""
+    gangs = [(place, workload.together) for place, workload in workloads if workload.together is not None]
+    trees = trees_of(scenario.nodes if gangs else (), scenario.levels)
+    for place, together in gangs:
+        note_what_cannot_be(section.written.at(f"{place.key}.gang"), together, trees)
 
 
 def _cluster(written: Written) -> RecordedCluster:

@@ -78,16 +78,18 @@ def _late(scenario: Scenario, workload: Workload) -> Iterator[str]:
 
 def _held_back(workload: Workload) -> Iterator[str]:
     """Demands that no scheduler here can judge, and gates that nobody opens."""
-    for demand in pod_class_of(workload.template).not_understood:
+    for demand in dict.fromkeys(each for pod in workload.templates for each in pod_class_of(pod).not_understood):
         yield f"the pods of {workload.name} will wait: nobody here can judge {demand}"
-    if workload.template.spec.scheduling_gates:
+    if any(pod.spec.scheduling_gates for pod in workload.templates):
         yield f"the pods of {workload.name} will wait: nobody here opens their scheduling gates"
 
 
 def _without_effect(workload: Workload) -> Iterator[str]:
     """A topology policy that the pods ask for in Volcano's way, and will not get."""
-    for problem in policy_problems(workload.template, effective_request):
-        yield f"annotation {POLICY} of the pods of {workload.name}: {problem.text}"
+    for text in dict.fromkeys(
+        each.text for pod in workload.templates for each in policy_problems(pod, effective_request)
+    ):
+        yield f"annotation {POLICY} of the pods of {workload.name}: {text}"
 
 
 def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -95,12 +97,13 @@ def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
     nodes = _EmptyNodes(scenario.nodes)
     known: dict[PodClass, str | None] = {}
     for workload in scenario.workloads:
-        pod = nodes.state.classes.of(workload.template)
-        if pod not in known:
-            known[pod] = nodes.why_nowhere(pod)
-        reason = known[pod]
-        if reason is not None:
-            yield workload.name, f"the pods of {workload.name} fit nowhere, not even on an empty node: {reason}"
+        for pod in map(nodes.state.classes.of, workload.templates):
+            if pod not in known:
+                known[pod] = nodes.why_nowhere(pod)
+            reason = known[pod]
+            if reason is not None:
+                yield workload.name, f"the pods of {workload.name} fit nowhere, not even on an empty node: {reason}"
+                break
 
 
 class _EmptyNodes:

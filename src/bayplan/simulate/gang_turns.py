@@ -1,0 +1,73 @@
+"""Turns of gangs: who of each waits, and what the scheduler decides about a gang when its turn comes.
+
+    arrive -> join: a unit of the queue, once all that the gang needs are there -> decide -> seats; the rest of an elastic gang waits on
+                                                                                   -> patience: a moment at which it is tried again
+
+Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited (`scheduling/gang_patience.py`), and `assume_gang`. Pods that come later,
+those beyond the minimum or in place of refused ones, join the same gang, and follow those that have started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from bayplan.cluster.state import pod_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_patience import waited_for
+from bayplan.scheduling.todo import GANG
+from bayplan.simulate.gangs import SimulatedGang
+from bayplan.simulate.members import LiveMember
+from bayplan.simulate.scenario.model import Seconds
+from bayplan.simulate.waiting import WaitingUnit
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What came of a turn: decisions by pod, none if the gang waits on; then perhaps the moment at which its patience ends."""
+
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    patience_ends: Seconds | None = None
+
+
+class GangTurns:
+    """The pods of gangs that have no node, and the scheduler that knows gangs."""
+
+    def __init__(self, scheduler: GangScheduler) -> None:
+        self._scheduler = scheduler
+        self._without_node: dict[str, dict[str, tuple[LiveMember, Pod]]] = {}
+
+    def join(self, member: LiveMember, gang: SimulatedGang, pod: Pod) -> WaitingUnit | None:
+        """A pod has joined a gang; None as long as others that the gang needs have not arrived."""
+        self._without_node.setdefault(gang.name, {})[pod_key(pod)] = (member, pod)
+        return self.rest_of(gang) if gang.complete else None
+
+    def rest_of(self, gang: SimulatedGang) -> WaitingUnit | None:
+        """Those of a gang who have no node, as a unit of the queue; None if all have one."""
+        waiting = self._without_node.get(gang.name)
+        return WaitingUnit(GANG + gang.name, tuple(waiting.values()), gang.name, gang) if waiting else None
+
+    def decide(self, simulated: SimulatedGang, now: Seconds) -> Turn:
+        """All pods that a gang needs get their nodes at once, or none does."""
+        gang = simulated.as_gang()
+        if isinstance(gang, Incomplete):
+            return Turn()
+        decision = schedule_gang(self._scheduler, gang, waited_for(gang, now, None) or 0.0)
+        taken = assume_gang(self._scheduler, gang, decision) if decision.placed else None
+        if taken is None:
+            return Turn(patience_ends=now + decision.patience_left if decision.waits else None)
+        simulated.seat(decision)
+        waiting = self._without_node[simulated.name]
+        for each in taken:
+            del waiting[each.pod]
+        return Turn({each.pod: each for each in taken})
+
+    def not_complete(self) -> Iterator[WaitingUnit]:
+        """Those whose gangs are not complete, and which are in no queue therefore."""
+        for waiting in self._without_node.values():
+            gang = next((member.gang for member, _ in waiting.values()), None)
+            if gang is not None and not gang.complete:
+                yield WaitingUnit(GANG + gang.name, tuple(waiting.values()), gang.name, gang)
