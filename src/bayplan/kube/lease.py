@@ -85,7 +85,7 @@ def micro_time(moment: datetime) -> str:
 
 
 class LeaderElection:
-    """One candidate for one lease. `on_trouble` hears a sentence about what went wrong and is tried again."""
+    """One candidate for one lease. `on_trouble` hears a sentence about what went wrong and is tried again, `on_holder` who holds the lease."""
 
     def __init__(
         self,
@@ -93,6 +93,7 @@ class LeaderElection:
         settings: LeaseSettings,
         *,
         on_trouble: Callable[[str], None] | None = None,
+        on_holder: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -100,6 +101,7 @@ class LeaderElection:
         self.settings = settings
         self._client = client
         self._on_trouble = on_trouble or (lambda _: None)
+        self._on_holder = on_holder or (lambda _: None)
         self._clock = clock
         self._wall_clock = wall_clock
         self._sleep = sleep
@@ -237,5 +239,7 @@ class LeaderElection:
         except msgspec.DecodeError as error:
             raise Unreachable(f"the answer is not a Lease: {error}") from None
         if seen != self._seen:
+            if seen.holder_identity and seen.holder_identity != self.leader:
+                self._on_holder(seen.holder_identity)
             self._seen = seen
             self._seen_at = self._clock()

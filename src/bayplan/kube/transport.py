@@ -34,6 +34,7 @@ from bayplan.kube.meta_v1 import JSON, Status
 
 READ_BUFFER = 1 << 20
 CLOSING = 0.01  # seconds
+NO_SUCH_PATH = "404 page not found"
 
 
 class ApiError(Exception):
@@ -218,9 +219,11 @@ async def _refusal(request: _Request, response: aiohttp.ClientResponse) -> ApiEr
     async with response:
         data = await response.read()
     said = status_of(data)
-    if not said.message:  # a proxy or load balancer in between
-        foreign = data[:80].decode(errors="replace")
-        said = Status(reason=response.reason or "", message=f"the answer is not the API server's: {foreign}")
+    if not said.message:
+        text = data[:80].decode(errors="replace").strip()
+        # The API server itself says this about kinds that are not installed; everything else is from a proxy or load balancer in between.
+        message = "nothing is served there" if text == NO_SUCH_PATH else f"the answer is not the API server's: {text}"
+        said = Status(reason=response.reason or "", message=message)
     retry_after = _seconds(response.headers.get("Retry-After"))
     if retry_after is None and said.details is not None and said.details.retry_after_seconds:
         retry_after = float(said.details.retry_after_seconds)

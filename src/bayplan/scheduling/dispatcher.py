@@ -156,7 +156,7 @@ class Dispatcher:
     def remove_namespace(self, name: str) -> None:
         """A namespace is gone."""
         self.state.remove_namespace(name)
-        self._waking.pods_changed(name)
+        self._waking.namespace_gone(name)
 
     def set_report(self, report: NodeResourceTopology, now: float) -> None:
         """A node reported itself."""

@@ -73,6 +73,8 @@ class SchedulingQueue:
         if gated or was is Place.IN_FLIGHT:
             self._stand(unit, Place.GATED if gated else was)
         elif was in (Place.GATED, Place.PARKED):
+            # Time behind gates is nobody's waiting for a place.
+            unit.first_seen = now if was is Place.GATED else unit.first_seen
             self._activate(unit)
         else:
             self._stand(unit, was)

@@ -16,7 +16,6 @@ What escapes this, the queue's flush tries after a while.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -116,7 +115,8 @@ class Waking:
         self._state = state
         self._schedulers = schedulers
         self._watches = {name: GangWatch(scheduler) for name, scheduler in schedulers.items()}
-        self._pod_changes: Counter[str] = Counter()
+        # Of each namespace that is there, which change of all was its last.
+        self._last_change: dict[str, int] = {}
         self._pod_changes_in_all = 0
         self._parked_pods: ParkedClasses[ForRoom] = ParkedClasses(state)
         self._marks: dict[ForNeighbours | ForGang, _Mark] = {}
@@ -125,8 +125,13 @@ class Waking:
 
     def pods_changed(self, namespace: str) -> None:
         """A pod of a namespace was bound, changed its labels, ended or was deleted; or the namespace's own labels changed."""
-        self._pod_changes[namespace] += 1
         self._pod_changes_in_all += 1
+        self._last_change[namespace] = self._pod_changes_in_all
+
+    def namespace_gone(self, namespace: str) -> None:
+        """A namespace was deleted: nothing more happens there, and clusters that test software have many of these."""
+        self._pod_changes_in_all += 1
+        self._last_change.pop(namespace, None)
 
     def moment(self) -> tuple[int, ...]:
         """Where the news stand. If that differs before and after an attempt, the attempt may have missed some."""
@@ -229,4 +234,4 @@ class Waking:
             return ()
         if namespaces is None:
             return self._pod_changes_in_all, self._state.node_log.end
-        return sum(self._pod_changes[name] for name in namespaces), self._state.node_log.end
+        return *(self._last_change.get(name, 0) for name in sorted(namespaces)), self._state.node_log.end

@@ -219,6 +219,14 @@ async def test_a_plain_no_is_told_at_once(status: int, reason: str, message: str
 
 
 @asynchronous
+async def test_a_kind_that_is_not_installed_is_told_in_the_api_servers_name() -> None:
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("GET", UPF, says_text("404 page not found\n", status=404))
+        with pytest.raises(ApiError, match="404 Not Found: nothing is served there"):
+            await client.get(PODS, "upf-0", "telco")
+
+
+@asynchronous
 async def test_a_proxy_that_answers_instead_is_told_from_the_api_server() -> None:
     async with ScriptedServer() as server, server.client() as client:
         server.answers("GET", UPF, says_text("<html>Bad Request</html>", status=400))

@@ -406,13 +406,13 @@ def test_a_parked_unit_that_gets_a_gate_leaves_its_lot() -> None:
     assert story.after(1000).pop() is None
 
 
-def test_a_gated_unit_without_gates_keeps_when_it_was_seen_first() -> None:
+def test_a_gated_unit_begins_to_wait_when_it_has_no_gates_any_more() -> None:
     story = Story()
     story.put("a", gated=True)
     story.after(50).put("a")
     unit = story.queue.get("a")
     assert unit is not None
-    assert unit.first_seen == 0.0
+    assert unit.first_seen == 50.0
 
 
 # -- time ------------------------------------------------------------------------------------------------------------

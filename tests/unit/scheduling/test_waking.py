@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 import pytest
 
@@ -147,6 +147,25 @@ def test_neighbours_are_looked_for_in_their_namespaces(namespaces: Namespaces, w
     assert not scene.woken("shop/web")
     scene.waking.pods_changed(where)
     assert scene.woken("shop/web") == woken
+
+
+def test_the_end_of_a_namespace_wakes_those_who_looked_there_and_leaves_nothing_behind() -> None:
+    scene = Scene()
+    pod_class = scene.state.classes.of(simple_pod({"cpu": 1}))
+    scene.waking.pods_changed("shop")
+    scene.park("shop/web", ForNeighbours(PROFILE.name, pod_class, "web", frozenset({"shop"})))
+    scene.waking.namespace_gone("shop")
+    assert scene.woken("shop/web")
+    before = size_of(scene.waking)
+    for number in range(100):
+        scene.waking.pods_changed(f"ci-{number}")
+        scene.waking.namespace_gone(f"ci-{number}")
+    assert size_of(scene.waking) == before
+
+
+def size_of(waking: Waking) -> int:
+    """How many things are kept in collections."""
+    return sum(len(value) for value in vars(waking).values() if isinstance(value, Sized))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ async def run_while_leading(
     """
     election = _election(client, settings, identity) if settings.enabled else None
     if election is not None:
-        logger.info("waiting for the lease", extra={"lease": settings.name, "identity": identity})
+        lease = f"{settings.namespace}/{settings.name}"
+        logger.info("waiting for the lease", extra={"lease": lease, "identity": identity})
         await election.acquire()
     on_change(leads=True)
     lost = False
@@ -91,7 +92,12 @@ def _election(client: KubeClient, settings: service_settings.LeaderElection, ide
         renew_deadline=settings.renew_deadline,
         retry=settings.retry_period,
     )
-    return LeaderElection(client, lease, on_trouble=logger.warning)
+
+    def on_holder(holder: str) -> None:
+        named = {"lease": f"{settings.namespace}/{settings.name}", "holder": holder}
+        logger.info("the lease is ours" if holder == identity else "another instance holds the lease", extra=named)
+
+    return LeaderElection(client, lease, on_trouble=logger.warning, on_holder=on_holder)
 
 
 async def _never() -> str:

@@ -113,7 +113,8 @@ class Intake:
         here = {_key(item.metadata) for item in items} | {_key_of(each) for each in broken}
         for key in [key for key in self._known.get(resource, ()) if key not in here]:
             self._drop(entry, key)
-        self._known.setdefault(resource, {})
+        # What is listed is so now, even with lower versions: somebody may have brought back an older state of the whole cluster.
+        self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
             self._put(entry, item)
         self._note_broken(entry, broken)

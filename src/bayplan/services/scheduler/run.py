@@ -24,6 +24,7 @@ from bayplan.cluster.columns import (
 from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.lease import unique_identity
+from bayplan.kube.resources import PODS
 from bayplan.scheduling.configuration import Configuration
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.grouping.expecting import asks_for_group
@@ -99,12 +100,12 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         metrics.follow_requests(client.counts)
         metrics.follow_outbox("events", events.outbox)
         metrics.follow_outbox("conditions", conditions.outbox)
-        metrics.follow_outbox("gangs", gangs.outbox)
+        metrics.follow_outbox("gang_statuses", gangs.outbox)
         metrics.before_scrape.append(lambda: _look_around(metrics, service))
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
-                live={},
+                live={"turns": service.why_stuck},
                 ready={"lists": lambda: _not_listed(service)},
                 metrics=metrics.text,
                 certificate=options.certificate,
@@ -181,5 +182,7 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     made = (report.made_at for report in state.reports if report is not None and report.made_at is not None)
     metrics.report_ages(max(now - moment, 0.0) for moment in made)
     broken = Counter(where.partition(" ")[0] for where in service.intake.problems)
+    # Pods that wait are looked at when it is their turn.
+    broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
     for entry in service.intake.entries:
         metrics.broken_objects(str(entry.resource), broken[str(entry.resource)])

@@ -43,6 +43,10 @@ MOST_IN_FLIGHT = 256
 LONGEST_REST = 5.0
 # A bug that comes again at every turn shall fill neither the log nor a CPU.
 AFTER_A_BUG = 1.0
+# One that does so for so long may be gone after a restart.
+MOST_TIME_WITHOUT_A_TURN = 60.0
+# Then those that have gone are looked for.
+MOST_INVALID_KEPT = 10_000
 
 
 def steady_clock(
@@ -87,6 +91,9 @@ class SchedulerService:
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
         self._holds_lease: Callable[[], bool] = lambda: True
         self._in_flight = 0
+        self._failing_since: float | None = None
+        # Pods that wait and say what cannot be; those that have gone since are among them.
+        self.invalid_pods: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -189,15 +196,24 @@ class SchedulerService:
                 self.announcer.explain_for(EXPLAINING, self.now)
                 self.announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
                 self.announcer.let_in(self.intake.volcano_queue.due())
+                self._failing_since = None
             except Exception:
                 # A bug of ours. A restart would most likely meet it again; meanwhile binds that are under way would be lost.
                 logger.exception("a turn failed, the next one follows")
+                self._failing_since = self.now if self._failing_since is None else self._failing_since
                 await asyncio.sleep(AFTER_A_BUG)
                 continue
             if more:
                 await asyncio.sleep(0)
             else:
                 await self._rest()
+
+    def why_stuck(self) -> str | None:
+        """For those who may restart us: what is wrong if one turn after another fails, else None."""
+        since = self._failing_since
+        if since is None or self.now - since < MOST_TIME_WITHOUT_A_TURN:
+            return None
+        return f"no decision for {self.now - since:.0f} s: every turn fails, see the log"
 
     async def finish(self, seconds: float) -> None:
         """After the last decision: let binds that are under way end, so that nobody has to guess what came of them."""
@@ -208,6 +224,7 @@ class SchedulerService:
     def step_down(self) -> None:
         """Another instance may lead from now on: nothing more is sent."""
         self.leading = False
+        self._failing_since = None
         self.announcer.withdraw_all()
 
     def _decide_for(self, seconds: float) -> bool:
@@ -236,6 +253,9 @@ class SchedulerService:
     def _carry_out(self, todo: Todo, began: float) -> None:
         match todo:
             case Bind():
+                self._note_invalid(todo.unit, invalid=False)
+                for each in todo.assignments:
+                    logger.debug("decided", extra={"pod": pod_key(each.pod), "node": each.node})
                 self._in_flight += len(todo.assignments)
                 # How long it waited is asked now: news of its pods take it out of the queue while the binds are under way.
                 self._start(self._bind(todo, began, self.dispatcher.queue.get(todo.unit)))
@@ -245,6 +265,8 @@ class SchedulerService:
                     logger.error(
                         "a unit cannot be decided about", extra={"unit": todo.unit, "traceback": todo.traceback}
                     )
+                logger.debug("no place", extra={"unit": todo.unit, "reason": todo.reason, "pods": len(todo.pods)})
+                self._note_invalid(todo.unit, invalid=todo.invalid)
                 self.announcer.refused(todo, self.now)
                 result: AttemptResult = "error" if todo.invalid else "unschedulable"
                 for pod in () if todo.undecided else todo.pods:
@@ -254,11 +276,19 @@ class SchedulerService:
             case Release():
                 self._start(self._release(todo))
 
+    def _note_invalid(self, unit: str, *, invalid: bool) -> None:
+        if unit.startswith(GANG):
+            return
+        (self.invalid_pods.add if invalid else self.invalid_pods.discard)(unit)
+        if len(self.invalid_pods) > MOST_INVALID_KEPT:
+            self.invalid_pods = {each for each in self.invalid_pods if self.dispatcher.queue.get(each) is not None}
+
     async def _rest(self) -> None:
         """Until something happens: news, the end of a bind or of somebody's backoff, an explanation that is due."""
         times = (self.dispatcher.next_time(), self.announcer.next_time)
-        due = min((moment for moment in times if moment is not None), default=self.now + LONGEST_REST)
-        rest = min(max(due - self.now, 0.001), LONGEST_REST)
+        longest = min(LONGEST_REST, self.dispatcher.reports.resync_period)
+        due = min((moment for moment in times if moment is not None), default=self.now + longest)
+        rest = min(max(due - self.now, 0.001), longest)
         # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with what was waited for.
         with suppress(TimeoutError):
             async with asyncio.timeout(rest):
@@ -335,6 +365,7 @@ class SchedulerService:
             outcome = Outcome(Ending.BUG, f"internal error: {type(error).__name__}: {error} (please report)")
             together.end(pod, outcome.message)
         self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
+        logger.debug("bind", extra={"pod": pod_key(pod), "node": assignment.node, "outcome": outcome.ending.value})
         if outcome.ending is Ending.BOUND:
             self.announcer.events.scheduled(assignment.pod, assignment.node)
         return outcome

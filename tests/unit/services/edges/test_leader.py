@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -229,3 +230,26 @@ async def test_the_lease_waits_neither_for_the_flow_control_nor_for_the_connecti
                 await for_lease.request("GET", "/lease")
         assert not waiting.done()
         waiting.cancel()
+
+
+def test_who_holds_the_lease_is_said_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    async def tell() -> None:
+        server = LeaseServer()
+        tasks = []
+        for name in "ab":
+            tasks.append(Instance(server, name, []).start())
+            await asyncio.sleep(10)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    with caplog.at_level(logging.INFO):
+        in_virtual_time(tell())
+    told = [f"{record.message} {getattr(record, 'holder', '')}".strip() for record in caplog.records]
+    assert told[:4] == [
+        "waiting for the lease",
+        "the lease is ours a",
+        "waiting for the lease",
+        "another instance holds the lease a",
+    ]
+    assert {getattr(record, "lease", "") for record in caplog.records} == {"bayplan-system/bayplan"}

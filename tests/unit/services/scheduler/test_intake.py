@@ -141,6 +141,15 @@ class TestChanges:
         assert "ml/a" in dispatcher.state.pods
         assert "ml/a" not in dispatcher.waiting
 
+    def test_a_list_counts_even_if_its_versions_are_older(self) -> None:
+        """Somebody brought an older state of the cluster back."""
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(node("n1", version="900", cpus="8")), 1)
+        intake.take(NODES, listed(node("n1", version="500", cpus="4")), 2)
+        assert dispatcher.state.columns.allocatable[0, 0] == 4000
+        intake.take(NODES, modified(node("n1", version="501", cpus="2")), 3)
+        assert dispatcher.state.columns.allocatable[0, 0] == 2000
+
     def test_versions_of_different_objects_of_one_name_are_not_compared(self) -> None:
         intake, dispatcher = new_intake()
         intake.take(PODS, listed(pod("a", version="9")), 1)

@@ -28,9 +28,9 @@ from tests.unit.services.edges.small_server import RecordingClient, in_virtual_t
 Prepare = Callable[[SchedulerService, pytest.MonkeyPatch], None]
 
 
-def waiting_pod(name: str, *, gang: str = "") -> Pod:
+def waiting_pod(name: str, *, gang: str = "", cpu: str = "1") -> Pod:
     labels = {"bayplan.io/pod-group": gang} if gang else {}
-    spec = {"schedulerName": "bayplan", "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+    spec = {"schedulerName": "bayplan", "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
     return msgspec.convert(
         {"metadata": {"name": name, "namespace": "ml", "uid": name, "labels": labels}, "spec": spec}, Pod
     )
@@ -140,3 +140,59 @@ def test_a_gang_that_waits_for_its_pods_is_no_attempt(monkeypatch: pytest.Monkey
     pods = [waiting_pod("alone"), waiting_pod("member", gang="train")]
     assert placed_in_spite_of(lambda service, patch: None, monkeypatch, *pods) == ["alone"]
     assert attempts == ["scheduled"]
+
+
+def seen_on(
+    service_after: float, prepare: Prepare, look: Callable[[SchedulerService], Any], monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """What is to be seen on a service after some seconds of leading."""
+    seen = []
+
+    def look_later(service: SchedulerService, patch: pytest.MonkeyPatch) -> None:
+        prepare(service, patch)
+        asyncio.get_running_loop().call_later(service_after, lambda: seen.append(look(service)))
+
+    placed_in_spite_of(look_later, monkeypatch, waiting_pod("a"), waiting_pod("odd", cpu="a lot"))
+    return seen[0]
+
+
+def always_fails(service: SchedulerService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_TIME_WITHOUT_A_TURN", 5.0)
+
+    def wake(_: float) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(service.dispatcher, "wake", wake)
+
+
+@pytest.mark.parametrize("seconds, stuck", [(2.0, None), (8.0, "no decision for 8 s: every turn fails, see the log")])
+def test_whoever_may_restart_us_is_told_when_every_turn_fails(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, stuck: str | None
+) -> None:
+    assert seen_on(seconds, always_fails, lambda service: service.why_stuck(), monkeypatch) == stuck
+
+
+def test_nobody_is_told_so_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen_on(8.0, lambda *_: None, lambda service: service.why_stuck(), monkeypatch) is None
+
+
+def test_a_waiting_pod_that_says_what_cannot_be_is_known_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen_on(5.0, lambda *_: None, lambda service: service.invalid_pods, monkeypatch) == {"ml/odd"}
+
+
+def test_with_v_the_log_says_who_went_where(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG", logger=module.__name__):
+        placed_in_spite_of(lambda *_: None, monkeypatch, waiting_pod("a"), waiting_pod("large", cpu="1000"))
+    said = [(each.message, getattr(each, "pod", getattr(each, "unit", ""))) for each in caplog.records]
+    assert {("decided", "ml/a"), ("bind", "ml/a"), ("no place", "ml/large")} <= set(said)
+
+
+def test_time_alone_settles_promises_as_often_as_it_shall(monkeypatch: pytest.MonkeyPatch) -> None:
+    resynced: list[float] = []
+
+    def prepare(service: SchedulerService, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(service.dispatcher.reports, "resync_period", 1.0)
+        patch.setattr(service.dispatcher, "resync", resynced.append)
+
+    placed_in_spite_of(prepare, monkeypatch)
+    assert len(resynced) >= 8
