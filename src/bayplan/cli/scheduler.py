@@ -178,6 +178,8 @@ def _say_what_it_means(configuration: Configuration) -> None:
         filters = ", ".join(plugin.name for plugin in profile.filters)
         scores = ", ".join(f"{plugin.name} x{weight}" for plugin, weight in profile.scores)
         click.echo(f"  {name}\n    filters  {filters}\n    scores   {scores}")
+        if profile.topology is not None:
+            click.echo(f"    NUMA     filterMode {profile.topology.arguments.mode.value}")
     election = services.leader_election
     lease = (
         f"lease {election.namespace}/{election.name}, {election.lease_duration:g} s"
@@ -185,4 +187,8 @@ def _say_what_it_means(configuration: Configuration) -> None:
         else "none: one instance only"
     )
     click.echo(f"  leader election  {lease}")
+    client = services.client
+    limit = f"{client.qps:g} requests a second, at once {client.burst}" if client.qps else "no limit of its own"
+    reached = f"kubeconfig {client.kubeconfig}" if client.kubeconfig else "as kubectl finds it, or in the cluster"
+    click.echo(f"  API server       {reached}; {limit}")
     click.echo(f"  backoff          {services.initial_backoff:g} to {services.max_backoff:g} s")

@@ -65,6 +65,9 @@ class ObjectPath:
         return f"{self.subject}: {self.field}" if self.field else self.subject
 
 
+_UNKNOWN_FIELD = "Object contains unknown field "
+
+
 class InvalidObject(ValueError):
     """An object from a file or the API server that cannot mean what it says."""
 
@@ -75,6 +78,14 @@ class InvalidObject(ValueError):
 
 
 def field_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
-    """msgspec's "Expected `str`, got `int` - at `$.spec.nodeName`" as the field's path and what is wrong with it."""
+    """msgspec's "Expected `str`, got `int` - at `$.spec.nodeName`" as the field's path and what is wrong with it.
+
+    >>> field_and_problem(msgspec.ValidationError("Object contains unknown field `nodeNam` - at `$.spec`"))
+    ('spec.nodeNam', 'there is no such field')
+    """
     problem, _, path = str(error).partition(" - at `$")
-    return path.strip("`").lstrip("."), problem
+    field = path.strip("`").lstrip(".")
+    unknown = problem.removeprefix(_UNKNOWN_FIELD)
+    if unknown == problem:
+        return field, problem
+    return ".".join(part for part in (field, unknown.strip("`")) if part), "there is no such field"

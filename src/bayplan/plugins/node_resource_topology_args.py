@@ -118,6 +118,18 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
         return "OverReserve" if period is not UNSET and period > 0 else "Passthrough"
 
     @property
+    def without_effect(self) -> tuple[str, ...]:
+        """Arguments that are given and change nothing: those of scheduler-plugins' caches where the ledger keeps the books."""
+        if self.mode is FilterMode.UPSTREAM:
+            return ()
+        given = {
+            "cacheResyncPeriodSeconds": self.cache_resync_period_seconds not in (UNSET, 0),
+            "discardReservedNodes": self.discard_reserved_nodes is True,
+            "cache": self.cache != CacheArguments(),
+        }
+        return tuple(name for name, is_given in given.items() if is_given)
+
+    @property
     def reports(self) -> ReportSettings:
         """Who keeps the books about reports: a cache of scheduler-plugins where its verdicts are asked for, else the ledger."""
         if self.mode is FilterMode.KUBELET or self.cache_implementation == "Passthrough":

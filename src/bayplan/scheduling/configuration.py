@@ -9,6 +9,7 @@ are refused with their path; plugins that bayplan does not have are named in one
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import msgspec
 from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.registry import (
     DEFAULT_WEIGHTS,
     FILTER_ORDER,
@@ -59,6 +61,12 @@ NEVER_ON = {
     "VolumeRestrictions",
     "VolumeZone",
 }
+
+
+# What these do is built in, so a file that switches everything off and these on again gets what it means.
+ALWAYS_ON = {"DefaultBinder", "PrioritySort", "SchedulingGates"}
+# These may be named, and change nothing.
+WITHOUT_EFFECT = {"DefaultPreemption": "bayplan evicts nobody"}
 
 
 class ConfigurationError(ValueError):
@@ -153,7 +161,8 @@ def configuration_of(raw: object) -> Configuration:
         found = f"{configuration.api_version} {configuration.kind}"
         raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} KubeSchedulerConfiguration")
     try:
-        return Configuration(_profiles(configuration), service_settings(configuration))
+        profiles = _profiles(configuration)
+        return Configuration(profiles, service_settings(configuration), tuple(_remarks(configuration, profiles)))
     except ArgumentError as error:
         raise ConfigurationError(str(error)) from None
 
@@ -167,6 +176,22 @@ def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:
             raise ConfigurationError(f"profiles[{index}].schedulerName: {written.scheduler_name!r} appears twice")
         profiles[written.scheduler_name] = _profile(written, f"profiles[{index}]")
     return profiles
+
+
+def _remarks(configuration: SchedulerConfiguration, profiles: dict[str, Profile]) -> Iterator[str]:
+    """What is accepted and changes nothing."""
+    for index, (written, profile) in enumerate(zip(configuration.profiles, profiles.values(), strict=False)):
+        points = (written.plugins.multi_point, written.plugins.post_filter)
+        named = {entry.name for point in points for entry in point.enabled} | {
+            entry.name for entry in written.plugin_config
+        }
+        for name, why in WITHOUT_EFFECT.items():
+            if name in named:
+                yield f"profiles[{index}]: {name} changes nothing: {why}"
+        ignored = profile.topology.arguments.without_effect if profile.topology is not None else ()
+        if ignored:
+            arguments = f"profiles[{index}]: {', '.join(ignored)} of {TOPOLOGY_MATCH}"
+            yield f"{arguments} changes nothing: only filterMode Upstream has scheduler-plugins' caches"
 
 
 def _profile(written: ProfileConfig, where: str) -> Profile:
@@ -242,7 +267,8 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
         if entry.name not in NEVER_ON
     ]
     known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST}
-    unknown = sorted({name for name in [*named, *switched_off] if name not in known})
+    accepted = {*known, *ALWAYS_ON, *WITHOUT_EFFECT}
+    unknown = sorted({name for name in [*named, *switched_off] if name not in accepted})
     if unknown:
         has = ", ".join(sorted(known))
         raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {has}")

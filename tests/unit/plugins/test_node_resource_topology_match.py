@@ -50,7 +50,7 @@ def test_assumptions_about_silent_kubelets(assume: Json, expected: Assumptions) 
     "raw, message",
     [
         ({"filterMode": "Both"}, "filterMode: Invalid enum value 'Both': must be Kubelet or Upstream"),
-        ({"scoring": {}}, "Object contains unknown field `scoring`"),
+        ({"scoring": {}}, "scoring: there is no such field"),
         (
             {"scoringStrategy": {"type": "Fastest"}},
             (

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
-from bayplan.scheduling.configuration import ConfigurationError, profiles_of
+from bayplan.scheduling.configuration import ConfigurationError, configuration_of, profiles_of
 from bayplan.scheduling.profile import Profile
 from tests.helpers import Json
 
@@ -96,6 +96,10 @@ def test_extension_points_that_bayplan_does_not_have_are_accepted() -> None:
     assert profile_with({"reserve": {"enabled": names("NodeResourceTopologyMatch")}, "queueSort": {}}).filters
 
 
+def topology_match(**arguments: object) -> Json:
+    return {"name": "NodeResourceTopologyMatch", "args": arguments}
+
+
 @pytest.mark.parametrize(
     "raw, message",
     [
@@ -106,7 +110,7 @@ def test_extension_points_that_bayplan_does_not_have_are_accepted() -> None:
                 "expected kubescheduler.config.k8s.io/v1 KubeSchedulerConfiguration"
             ),
         ),
-        ({**HEADER, "profile": []}, "document: Object contains unknown field `profile`"),
+        ({**HEADER, "profile": []}, "profile: there is no such field"),
         ([], "document: Expected `object`, got `array`"),
         ({**HEADER, "profiles": [{"schedulerName": 5}]}, "profiles[0].schedulerName: Expected `str`, got `int`"),
         ({**HEADER, "profiles": [{}, {}]}, "profiles[1].schedulerName: 'bayplan' appears twice"),
@@ -182,3 +186,45 @@ def test_a_wrong_profile_is_named_by_field(plugins: Json, config: list[Json], me
     with pytest.raises(ConfigurationError) as caught:
         profile_with(plugins, config)
     assert str(caught.value) == message
+
+
+def test_a_file_that_switches_everything_off_and_what_it_needs_on_again_is_taken() -> None:
+    """Stock files must switch these two on: kube-scheduler does not start without them."""
+    plugins = {
+        "multiPoint": {
+            "disabled": names("*"),
+            "enabled": names("PrioritySort", "DefaultBinder", "NodeResourcesFit"),
+        }
+    }
+    assert filters(profile_with(plugins)) == ["NodeResourcesFit"]
+
+
+@pytest.mark.parametrize(
+    "profile, remarks",
+    [
+        (
+            {"plugins": {"multiPoint": {"enabled": names("DefaultPreemption")}}},
+            ("profiles[0]: DefaultPreemption changes nothing: bayplan evicts nobody",),
+        ),
+        (
+            {"pluginConfig": [topology_match(cacheResyncPeriodSeconds=5, cache={"informerMode": "Shared"})]},
+            (
+                (
+                    "profiles[0]: cacheResyncPeriodSeconds, cache of NodeResourceTopologyMatch changes nothing:"
+                    " only filterMode Upstream has scheduler-plugins' caches"
+                ),
+            ),
+        ),
+        ({"pluginConfig": [topology_match(filterMode="Upstream", discardReservedNodes=True)]}, ()),
+        ({}, ()),
+    ],
+    ids=["preemption", "caches without their mode", "caches", "nothing"],
+)
+def test_what_changes_nothing_is_said(profile: Json, remarks: tuple[str, ...]) -> None:
+    assert configuration_of({**HEADER, "profiles": [profile]}).remarks == remarks
+
+
+def test_an_argument_that_does_not_exist_is_named_by_its_path() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        profile_with(config=[topology_match(cache={"informer": "Shared"})])
+    assert str(caught.value) == "profiles[0].pluginConfig[0].args.cache.informer: there is no such field"

@@ -133,11 +133,11 @@ def test_what_is_accepted_and_changes_nothing_is_said(fields: Json, notice: str)
             {"leaderElection": {"resourceName": ""}},
             "leaderElection.resourceName: is empty: must be the name of a Lease",
         ),
-        ({"leaderElection": {"leaderElected": True}}, "leaderElection: Object contains unknown field `leaderElected`"),
+        ({"leaderElection": {"leaderElected": True}}, "leaderElection.leaderElected: there is no such field"),
         ({"clientConnection": {"qps": "many"}}, "clientConnection.qps: Expected `float`, got `str`"),
         ({"clientConnection": {"qps": float("nan")}}, "clientConnection.qps: nan is not allowed: must be a number"),
         ({"clientConnection": {"burst": -1}}, "clientConnection.burst: -1 is not allowed: must be 0 or more"),
-        ({"healthzBindAddress": ":10259"}, "document: Object contains unknown field `healthzBindAddress`"),
+        ({"healthzBindAddress": ":10259"}, "healthzBindAddress: there is no such field"),
     ],
 )
 def test_mistakes_are_named_by_field(fields: Json, message: str) -> None:

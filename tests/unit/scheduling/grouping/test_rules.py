@@ -72,7 +72,7 @@ def rule(**fields: Any) -> dict[str, Any]:
     [
         ([], "Expected `object`, got `array`"),
         ({}, "Object missing required field `kinds`"),
-        (rule(replica=3), "kinds[0]: Object contains unknown field `replica`"),
+        (rule(replica=3), "kinds[0].replica: there is no such field"),
         (rule(gang="sometimes"), 'kinds[0].gang: "sometimes" must be one of always, asked'),
         (rule(kind=""), 'kinds[0].kind: "" must be the name of a kind'),
         (rule(replicas=-1), "kinds[0].replicas: -1 must be 0 or more"),
