@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bayplan.engine.gangs.problem import Status
@@ -55,6 +57,11 @@ def test_the_first_line_says_how_much_is_known(told: GangOutcome, answer: str) -
 )
 def test_the_last_line_of_a_no_says_whether_it_is_proven(status: Status, last: str) -> None:
     assert gang_text(outcome(status, "whatever")).splitlines()[-1] == last
+
+
+def test_what_nobody_looked_for_a_place_for_is_not_called_proven() -> None:
+    wrong = replace(outcome(Status.INFEASIBLE, "x"), decision=GangDecision("ml/g", Status.INFEASIBLE, "x", problem="x"))
+    assert "roven" not in gang_text(wrong)
 
 
 def test_seats_are_gathered_by_rack_and_group_in_the_order_of_ranks() -> None:

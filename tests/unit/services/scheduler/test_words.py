@@ -19,6 +19,7 @@ from bayplan.services.scheduler.words import (
     LONGEST,
     Sentences,
     annotations_of,
+    gang_sentence,
     numa_amounts_of,
     topology_decision_of,
 )
@@ -174,3 +175,9 @@ def node_named(name: str, cpus: str) -> Node:
 
 def _must_not_be_asked(*arguments: object) -> Decision:
     raise AssertionError("the answer is known")
+
+
+def test_what_nobody_looked_for_a_place_for_is_not_called_proven() -> None:
+    cannot_judge = "pod ml/a asks for topology spread among the pods of its own gang"
+    said = gang_sentence(GangDecision("ml/train", Status.INFEASIBLE, cannot_judge, problem=cannot_judge))
+    assert said == f"the gang has no place: {cannot_judge}"
