@@ -203,6 +203,7 @@ class Announcer:
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)
+        logger.debug("no place", extra={"unit": refusal.unit, "pods": len(refusal.pods), "why": text})
         self._say(refusal, text)
         self._write_state(refusal, text)
 

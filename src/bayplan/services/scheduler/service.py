@@ -265,7 +265,6 @@ class SchedulerService:
                     logger.error(
                         "a unit cannot be decided about", extra={"unit": todo.unit, "traceback": todo.traceback}
                     )
-                logger.debug("no place", extra={"unit": todo.unit, "reason": todo.reason, "pods": len(todo.pods)})
                 self._note_invalid(todo.unit, invalid=todo.invalid)
                 self.announcer.refused(todo, self.now)
                 result: AttemptResult = "error" if todo.invalid else "unschedulable"

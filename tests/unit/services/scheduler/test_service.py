@@ -181,10 +181,11 @@ def test_a_waiting_pod_that_says_what_cannot_be_is_known_as_such(monkeypatch: py
 
 
 def test_with_v_the_log_says_who_went_where(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("DEBUG", logger=module.__name__):
+    with caplog.at_level("DEBUG", logger="bayplan.services.scheduler"):
         placed_in_spite_of(lambda *_: None, monkeypatch, waiting_pod("a"), waiting_pod("large", cpu="1000"))
     said = [(each.message, getattr(each, "pod", getattr(each, "unit", ""))) for each in caplog.records]
     assert {("decided", "ml/a"), ("bind", "ml/a"), ("no place", "ml/large")} <= set(said)
+    assert [each for each in caplog.records if "no node has enough cpu free" in getattr(each, "why", "")]
 
 
 def test_time_alone_settles_promises_as_often_as_it_shall(monkeypatch: pytest.MonkeyPatch) -> None:
