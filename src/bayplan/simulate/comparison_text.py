@@ -29,7 +29,7 @@ MOST_WORKLOADS = 10
 MOST_GANGS = 20
 MOST_REASONS = 5
 LONGEST_NAME = 36
-LONGEST_DOMAINS = 20
+LONGEST_DOMAINS = 24
 
 GANG_HEADER = ("gang", "complete after", "started after", "pods", "in")
 WORKLOAD_HEADER = ("workload", "kind", "wanted", "ran", "refused", "waiting", "given up")
@@ -69,14 +69,17 @@ def _gangs(run: Run) -> list[str]:
     rows = [_gang_row(gang) for gang in run.gang_outcomes[:MOST_GANGS]]
     lines = ["", f"{run.scheduler}: {counted(len(run.gang_outcomes), 'gang')}"]
     lines += table(GANG_HEADER, rows, indent=INDENT, numbers=GANG_HEADER[1:4])
-    return lines + _more(len(run.gang_outcomes) - MOST_GANGS, "gang")
+    lines += _more(len(run.gang_outcomes) - MOST_GANGS, "gang")
+    relaxed = [gang for gang in run.gang_outcomes if gang.gave_up]
+    for gang in relaxed[:MOST_REASONS]:
+        lines += _wrapped(f"{shortened(gang.name, LONGEST_NAME)} gave up {', '.join(gang.gave_up)}")
+    return lines + _more(len(relaxed) - MOST_REASONS, "gang that gave up wishes", "gangs that gave up wishes")
 
 
 def _gang_row(gang: GangOutcome) -> tuple[str, ...]:
     moments = ("-" if moment is None else clock(moment) for moment in (gang.complete_at, gang.whole_at))
     where = hostlist(gang.domains, LONGEST_DOMAINS) or "-"
-    without = shortened(f"; gave up {', '.join(gang.gave_up)}", LONGEST_DOMAINS) if gang.gave_up else ""
-    return shortened(gang.name, LONGEST_NAME), *moments, number(gang.started), where + without
+    return shortened(gang.name, LONGEST_NAME), *moments, number(gang.started), where
 
 
 def _trouble(run: Run) -> list[str]:
@@ -102,7 +105,10 @@ def _workload_row(workload: WorkloadOutcome) -> tuple[str, ...]:
 
 def _reason_lines(waiting: Waiting) -> list[str]:
     verb = "waits" if waiting.pods == 1 else "wait"
-    text = f"{number(waiting.pods)} of {shortened(waiting.workload, LONGEST_NAME)} {verb}: {waiting.reason}"
+    return _wrapped(f"{number(waiting.pods)} of {shortened(waiting.workload, LONGEST_NAME)} {verb}: {waiting.reason}")
+
+
+def _wrapped(text: str) -> list[str]:
     return wrap(text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2, break_on_hyphens=False)
 
 

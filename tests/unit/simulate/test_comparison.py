@@ -8,7 +8,7 @@ import pytest
 from bayplan.simulate.comparison import Comparison, answer, comparison_document, figures
 from bayplan.simulate.comparison_text import comparison_text
 from bayplan.simulate.numbers import clock, percent
-from bayplan.simulate.run import Waiting, WorkloadOutcome
+from bayplan.simulate.run import GangOutcome, Waiting, WorkloadOutcome
 from tests.unit.simulate.small_runs import a_comparison, a_run, a_scenario, blind_run
 
 
@@ -83,6 +83,26 @@ def test_the_whole_text() -> None:
         "  telco/upf  ReplicaSet       6    4       40        2         0",
         "  2 of telco/upf wait: 0/3 nodes are available: 3 Insufficient cpu.",
     ]
+
+
+def test_the_gangs_of_the_scheduler_that_is_judged_have_a_line_each() -> None:
+    gangs = (
+        GangOutcome("ml/train-0", "train", 5.0, 80.0, 8, "rack", ("b1/r1", "b1/r2"), ("segments of 4 in one rack",)),
+        GangOutcome("ml/train-1", "train", 5.0, None, 0, "rack", ()),
+        GangOutcome("ml/plain-0", "plain", None, None, 0, None, ()),
+    )
+    lines = comparison_text(a_comparison(blind_run(), a_run(gang_outcomes=gangs))).splitlines()
+    at = lines.index("bayplan: 3 gangs")
+    assert lines[at + 1 : at + 6] == [
+        "  gang        complete after  started after  pods  in",
+        "  ml/train-0              5s          1m20s     8  b1/r[1-2]",
+        "  ml/train-1              5s              -     0  -",
+        "  ml/plain-0               -              -     0  -",
+        "  ml/train-0 gave up segments of 4 in one rack",
+    ]
+    many = comparison_text(a_comparison(a_run(gang_outcomes=gangs * 10))).splitlines()
+    assert "  and 10 more gangs" in many
+    assert "  and 5 more gangs that gave up wishes" in many
 
 
 def test_zones_that_were_decided_and_not_given_are_a_figure_of_their_own() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -46,9 +47,11 @@ def _keys(struct: type[msgspec.Struct]) -> tuple[str, ...]:
     return tuple(field.encode_name for field in msgspec.structs.fields(struct))
 
 
-# A scenario has the tree in `levels` and the usual pod in the workload.
-GANG_KEYS = tuple(key for key in _keys(PodGroupSpec) if key not in ("topology", "pod"))
-GROUP_KEYS = _keys(GroupSpec)
+# What a PodGroup says in its spec and a scenario elsewhere.
+ELSEWHERE = {
+    "topology": "is not allowed in a scenario: the levels of the file are the only topology",
+    "pod": "is not allowed here: the pod of a gang stands beside it, in the workload",
+}
 
 
 def gang_written(
@@ -58,7 +61,7 @@ def gang_written(
 
     `replicas` and `template` are what the workload says about itself, None where it does not; `metadata` is that of all its pods.
     """
-    spec = _spec(written, PodGroupSpec, GANG_KEYS, read_pod)
+    spec = _spec(written, PodGroupSpec, read_pod)
     if GROUP in (metadata.labels or {}):
         written.wrong(f"its groups give pods the label {GROUP}: must not be among the labels of the workload")
         return None
@@ -111,14 +114,19 @@ def _gang(spec: PodGroupSpec) -> Gang:
     return gang_of(PodGroup(metadata=Metadata(name="gang"), spec=spec))
 
 
-def _spec(written: Written, struct: type[_Spec], keys: tuple[str, ...], read_pod: PodReader) -> _Spec | None:
+def _spec(written: Written, struct: type[_Spec], read_pod: PodReader) -> _Spec | None:
     """What is written as a struct of the PodGroup; None if something is wrong."""
     before = len(written.faults.found)
-    section = Section(written, keys)
+    section = Section(written, _keys(struct))
     section.items("segments", lambda each: Section(each, _keys(Segment)))
-    section.inner("patience", _keys(PatienceSpec))
-    groups = section.items("groups", lambda each: _spec(each, GroupSpec, GROUP_KEYS, read_pod))
-    shape = section.take("pod", lambda value: _shape(value, read_pod), None)
+    groups = section.items("groups", lambda each: _spec(each, GroupSpec, read_pod))
+    shape: PodShape | None = None
+    if struct is PodGroupSpec:
+        section.inner("patience", _keys(PatienceSpec))
+        for key in filter(partial(_has, written), ELSEWHERE):
+            written.at(key).wrong(ELSEWHERE[key])
+    else:
+        shape = section.take("pod", lambda value: _shape(value, read_pod), None)
     if len(written.faults.found) > before:
         return None
     plain = {key: value for key, value in (written.plain() or {}).items() if key not in ("groups", "pod")}
