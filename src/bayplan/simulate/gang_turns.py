@@ -53,9 +53,12 @@ class GangTurns:
     def decide(self, simulated: SimulatedGang, now: Seconds) -> Turn:
         """All pods that a gang needs get their nodes at once, or none does."""
         gang = simulated.as_gang()
-        if isinstance(gang, Incomplete):
+        if isinstance(gang, Incomplete) or not gang.pods:
+            # Without pods: those that wait belong to a group of which others have not arrived.
             return Turn()
-        decision = schedule_gang(self._scheduler, gang, waited_for(gang, now, None) or 0.0)
+        # Only who has patience need know; timestamps of thousands of pods take milliseconds to read.
+        waited = waited_for(gang, now, None) if gang.patience else None
+        decision = schedule_gang(self._scheduler, gang, waited or 0.0)
         taken = assume_gang(self._scheduler, gang, decision) if decision.placed else None
         if taken is None:
             return Turn(patience_ends=now + decision.patience_left if decision.waits else None)

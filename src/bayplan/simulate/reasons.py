@@ -36,6 +36,8 @@ def _of_gang(scheduler: GangScheduler, simulated: SimulatedGang) -> str:
     gang = simulated.as_gang()
     if isinstance(gang, Incomplete):
         return gang.reason
+    if not gang.pods:
+        return "not all pods of their group have arrived"
     decision = schedule_gang(scheduler, gang)
     return decision.waits or decision.bound
 

@@ -143,6 +143,19 @@ def test_groups_have_shapes_of_their_own_and_some_of_them_may_be_enough(tmp_path
     assert (gang.started, gang.domains) == (4, ("r1",))
 
 
+def test_a_group_that_is_not_needed_starts_when_its_own_pods_have_arrived(tmp_path: Path) -> None:
+    """One group of two is enough. The second has one pod too few at the end of the scenario."""
+    groups = "groups: [{name: first, size: 2}, {name: second, size: 2}], minimumGroups: 1"
+    text = f"- {{name: g, replicas: 4, arrive: {{every: 20s}}, {A_POD}, gang: {{{groups}}}}}"
+    for lasts, started in (("50s", 2), ("5m", 4)):
+        run = ran(tmp_path, TWO_RACKS.replace("lasts: 5m", f"lasts: {lasts}") + text, "bayplan")
+        (gang,) = run.gang_outcomes
+        assert gang.whole_at == pytest.approx(20.0, abs=0.1)
+        assert gang.started == started
+        reasons = [each.reason for each in run.waiting_pods]
+        assert reasons == (["not all pods of their group have arrived"] if started == 2 else [])
+
+
 def test_the_label_of_groups_is_not_for_workloads_to_give(tmp_path: Path) -> None:
     text = TWO_GANGS.replace("name: a,", "name: a, labels: {bayplan.io/group: x},")
     with pytest.raises(ScenarioError, match=r"workloads\[0\]\.gang: its groups give pods the label bayplan\.io/group"):
