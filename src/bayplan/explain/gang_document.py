@@ -18,6 +18,7 @@ from bayplan.explain.documents import (
 )
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView
 from bayplan.explain.gang_text import gang_text
+from bayplan.explain.kueue_assignment import assignments_document
 from bayplan.explain.placement import Outcome
 from bayplan.scheduling.gang import LevelRoom
 
@@ -42,6 +43,7 @@ def gang_explanation(outcome: GangOutcome) -> Document:
 def gang_document(outcome: GangOutcome) -> Document:
     """One gang. `seats` is empty for one that has no place; `shapes` then say what became of the nodes."""
     decision, distances = outcome.decision, outcome.distances
+    seats = sorted(outcome.seats, key=lambda seat: seat.rank)
     return {
         "gang": decision.gang,
         "fits": decision.placed,
@@ -68,8 +70,9 @@ def gang_document(outcome: GangOutcome) -> Document:
                 "segment": seat.segment,
                 "containers": containers_document(outcome.zones.get(seat.pod, ())),
             }
-            for seat in outcome.seats
+            for seat in seats
         ],
+        "topologyAssignments": assignments_document(seats),
         "shapes": [_shape_document(shape) for shape in outcome.shapes],
     }
 
