@@ -8,7 +8,8 @@ A pod asks for a policy in the annotation `volcano.sh/numa-topology-policy`:
     single-numa-node      likewise
 
 By default the node's kubelet is judged as `NodeResourceTopologyMatch` does it: all resources, init containers, both scopes; only the gate in front and the
-score are this plugin's own. With `compatibility: volcano` the answer is Volcano's (`engine/volcano/`): CPUs of main containers only.
+score are this plugin's own. With `compatibility: volcano` the answer is Volcano's (`engine/volcano/`): CPUs of main containers only. A profile that
+asks for it does without `NodeResourceTopologyMatch`, which would refuse more, unless that is switched on by name.
 
 Arguments: `weight` of the score, `matchPolicyless` (a pod with a policy may also use nodes without one), `compatibility`.
 """
@@ -16,6 +17,7 @@ Arguments: `weight` of the score, `matchPolicyless` (a pod with a policy may als
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -39,14 +41,19 @@ from bayplan.engine.volcano.score import numa_nodes_needed
 from bayplan.engine.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.kube.errors import field_and_problem
 from bayplan.kube.volcano_annotations import POLICIES, POLICY
-from bayplan.plugins.base import of_one_node
+from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
 
 NAME = "numa-aware"
 KUBELET, VOLCANO = "kubelet", "volcano"
 LARGEST_WEIGHT = 1000
 ARGUMENTS = ("weight", "matchPolicyless", "compatibility")
+AS_VOLCANO_ALONE = (
+    f"{NAME} with compatibility: {VOLCANO} answers as Volcano does, so {TOPOLOGY_MATCH} is off:"
+    " kubelets may refuse what it admits"
+)
 
 
 class NumaAwareArgs(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -112,7 +119,7 @@ class NumaAware(NodeResourceTopologyMatch):
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """The gate first, then the verdict of the node's kubelet, or of Volcano."""
-        if self._as_volcano:
+        if self.as_volcano:
             numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
             return np.array([_volcanos_code(state, pod, row) for row in numbers], dtype=np.uint8)
         at_the_gate = self._gate(state, pod, rows)
@@ -129,7 +136,7 @@ class NumaAware(NodeResourceTopologyMatch):
         """Why; Volcano's own words where it is asked."""
         if code < GateRefusal.NO_REPORT:
             return super().cause(pod, code)
-        return (_volcanos_words if self._as_volcano else _words)(pod.numa_policy, code)
+        return (_volcanos_words if self.as_volcano else _words)(pod.numa_policy, code)
 
     def applies_score(self, pod: PodClass) -> bool:
         """Nodes are compared with each other (`scores_among`); no node has a score of its own."""
@@ -147,14 +154,14 @@ class NumaAware(NodeResourceTopologyMatch):
         """Whatever the policy that a pod asks for, it should go where it needs the fewest zones. Volcano scores only pods that ask for one."""
         if not pod.request.guaranteed or not self.settings.weight:
             return False
-        return pod.numa_policy not in NO_POLICIES if self._as_volcano else not demand(pod).nothing_to_align
+        return pod.numa_policy not in NO_POLICIES if self.as_volcano else not demand(pod).nothing_to_align
 
     def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
         """`weight * (100 - 100 * zones needed / most zones needed)`, in Volcano's whole numbers.
 
         A node of which nobody can say how many zones it needs counts as one more than the worst.
         """
-        if self._as_volcano:
+        if self.as_volcano:
             needed = np.array([_needed_by_volcano(state, pod, row) for row in rows.tolist()], dtype=np.int64)
         else:
             needed = zones_needed(state.columns, state.hardware_classes, demand(pod), rows, self._assumptions)
@@ -163,7 +170,7 @@ class NumaAware(NodeResourceTopologyMatch):
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
         """The zones of each container as the kubelet will choose them, or as Volcano believes it will."""
-        if not self._as_volcano:
+        if not self.as_volcano:
             return super().place(state, pod, row)
         found = _judged(state, pod, row).evaluation
         if found is None:
@@ -171,7 +178,8 @@ class NumaAware(NodeResourceTopologyMatch):
         return _placement(state, pod, row, found)
 
     @property
-    def _as_volcano(self) -> bool:
+    def as_volcano(self) -> bool:
+        """The answer is Volcano's, not the kubelet's."""
         return self.settings.compatibility == VOLCANO
 
     def _gate(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
@@ -194,6 +202,11 @@ class NumaAware(NodeResourceTopologyMatch):
         if self.settings.match_policyless:
             codes[no_report | (of_node == Policy.NONE)] = 0
         return codes
+
+
+def answers_as_volcano(plugins: Iterable[FilterPlugin | ScorePlugin]) -> bool:
+    """True if one of the plugins is `numa-aware` with Volcano's answers, on which nobody may put refusals of his own unasked."""
+    return any(isinstance(plugin, NumaAware) and plugin.as_volcano for plugin in plugins)
 
 
 def _words(policy: str, code: int) -> str:

@@ -2,7 +2,8 @@
 
 In comes the decoded document of `--config FILE`, out go profiles by `schedulerName` and, for a scheduler that runs, `ServiceSettings`
 (`scheduling/service_settings.py`). Plugins are enabled and disabled as upstream does it: `multiPoint` first, then `filter` and `score`, with `*` to
-disable everything; weights come from `score` (or `multiPoint`). Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
+disable everything; weights come from `score` (or `multiPoint`). Where `numa-aware` is to answer as Volcano does, `NodeResourceTopologyMatch` is off
+unless it is switched on by name. Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
 are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile
 (`scheduling/volcano_configuration.py`).
 """
@@ -27,7 +28,7 @@ from bayplan.plugins.registry import (
     WEIGHTS_ON_REQUEST,
     build_plugin,
 )
-from bayplan.plugins.volcano_numa_aware import NumaAware
+from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, NumaAware, answers_as_volcano
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.service_settings import (
     ServiceFields,
@@ -192,6 +193,12 @@ def _remarks(configuration: SchedulerConfiguration, profiles: dict[str, Profile]
         if ignored:
             arguments = f"profiles[{index}]: {', '.join(ignored)} of {TOPOLOGY_MATCH}"
             yield f"{arguments} changes nothing: only filterMode Upstream has scheduler-plugins' caches"
+        disabled = (*written.plugins.multi_point.disabled, *written.plugins.filter.disabled)
+        asked_to_be_off = any(entry.name in (TOPOLOGY_MATCH, "*") for entry in disabled)
+        is_on = any(plugin.name == TOPOLOGY_MATCH for plugin in profile.filters)
+        plugins: list[FilterPlugin | ScorePlugin] = [*profile.filters, *(plugin for plugin, _ in profile.scores)]
+        if answers_as_volcano(plugins) and not is_on and not asked_to_be_off:
+            yield f"profiles[{index}]: {AS_VOLCANO_ALONE}; who wants both enables it by name"
 
 
 def _profile(written: ProfileConfig, where: str) -> Profile:
@@ -209,6 +216,10 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
             index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
             raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
     usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST}
+    if answers_as_volcano(plugins.values()):
+        for kept, here in ((filters, written.plugins.filter), (scores, written.plugins.score)):
+            if all(entry.name != TOPOLOGY_MATCH for entry in (*written.plugins.multi_point.enabled, *here.enabled)):
+                kept.pop(TOPOLOGY_MATCH, None)
     scoring = tuple((_scoring(plugins[name]), weight or usual[name]) for name, weight in scores.items())
     _refuse_multiplied_weights(scoring, where)
     return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)

@@ -1,7 +1,8 @@
 """A profile from Volcano's scheduler configuration: `volcano-scheduler.conf`, or the ConfigMap that holds it.
 
 In comes the decoded document (actions, tiers of plugins, their arguments), out goes a profile called `volcano` and one remark about everything in it that
-bayplan has no counterpart for. The kubelet's verdict is always asked, whatever the file says: Volcano's own predicates do not look at zones.
+bayplan has no counterpart for. The kubelet's verdict is asked whatever the file says, since Volcano's own predicates do not look at zones; only
+`compatibility: volcano` among the arguments of `numa-aware` wants Volcano's answer as it is.
 
     predicates   the filters of kube-scheduler            binpack      the fullest node, weight binpack.weight
     nodeorder    its scores, weights as in the arguments  numa-aware   the plugin of that name
@@ -20,7 +21,9 @@ import msgspec
 from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.registry import build_plugin
+from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, answers_as_volcano
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
 from bayplan.scheduling.profile import Profile
@@ -163,7 +166,7 @@ def _without_counterpart(written: Mapping[str, dict[str, Any]], name: str) -> li
 
 
 def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profile:
-    filters = ["NodeResourcesFit", "NodeResourceTopologyMatch"]
+    filters = ["NodeResourcesFit", TOPOLOGY_MATCH]
     weights: dict[str, int] = {}
     arguments: dict[str, dict[str, Any]] = {}
     if _on(written, "predicates", "enablePredicate"):
@@ -185,6 +188,9 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
     plugins: dict[str, FilterPlugin] = {
         name: build_plugin(name, arguments.get(name)) for name in dict.fromkeys((*filters, *weights))
     }
+    if answers_as_volcano(plugins.values()):
+        filters.remove(TOPOLOGY_MATCH)
+        remarks.append(AS_VOLCANO_ALONE)
     scoring = tuple(
         (plugin, weights[name])
         for name, plugin in plugins.items()

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from bayplan.scheduling.configuration import Configuration, ConfigurationError, configuration_of
+from tests.helpers import container, decide
+from tests.numatopologies import machine, numatopology, policy_pod, volcano_cluster
 
 # As the user guide of the numa-aware plugin has it, beside Volcano's own default.
 GUIDE: dict[str, Any] = {
@@ -73,6 +75,78 @@ def test_the_config_map_that_holds_it() -> None:
 def test_the_kubelet_is_asked_whatever_the_file_says() -> None:
     filters = [plugin.name for plugin in read({"name": "gang"}).profiles["volcano"].filters]
     assert filters == ["NodeResourcesFit", "NodeResourceTopologyMatch"]
+
+
+# -- compatibility: volcano ----------------------------------------------------------------------------------------------
+
+TOPOLOGY_MATCH = "NodeResourceTopologyMatch"
+REMARK = (
+    "numa-aware with compatibility: volcano answers as Volcano does, so NodeResourceTopologyMatch is off:"
+    " kubelets may refuse what it admits"
+)
+
+
+def own_profile(compatibility: str, **plugins: Any) -> Configuration:
+    """The profile that the guide shows, with further plugins switched on and off."""
+    switches = {"multiPoint": {"enabled": [{"name": "numa-aware"}]}, **plugins}
+    arguments = [{"name": "numa-aware", "args": {"weight": 10, "compatibility": compatibility}}]
+    return configuration_of(
+        {"profiles": [{"schedulerName": "volcano", "plugins": switches, "pluginConfig": arguments}]}
+    )
+
+
+def volcanos_file(compatibility: str) -> Configuration:
+    arguments = {"weight": 10, "compatibility": compatibility}
+    return read({"name": "predicates"}, {"name": "numa-aware", "arguments": arguments})
+
+
+@pytest.mark.parametrize("compatibility, chosen", [("kubelet", "roomy"), ("volcano", "starved")])
+@pytest.mark.parametrize("configured", [own_profile, volcanos_file])
+def test_a_starved_best_effort_node_is_best_for_volcano(configured: Any, compatibility: str, chosen: str) -> None:
+    """It has 3 CPUs for 4: Volcano admits the pod, counts no zone at all, and finds nothing better. Its kubelet would refuse."""
+    state = volcano_cluster(
+        numatopology("roomy", machine(2, 4), policy="best-effort"),
+        numatopology("starved", machine(2, 4), policy="best-effort", free="0-2"),
+    )
+    profile = configured(compatibility).profiles["volcano"]
+    assert decide(state, policy_pod("best-effort", 4), profile).node == chosen
+
+
+@pytest.mark.parametrize("compatibility, fits", [("kubelet", False), ("volcano", True)])
+@pytest.mark.parametrize("configured", [own_profile, volcanos_file])
+def test_volcano_does_not_look_at_init_containers(configured: Any, compatibility: str, *, fits: bool) -> None:
+    state = volcano_cluster(numatopology("n1", machine(2, 4)))
+    large = container({"cpu": 5, "memory": "1Gi"}, "larger-than-a-zone")
+    waiting = policy_pod("single-numa-node", 2, init=[large])
+    assert decide(state, waiting, configured(compatibility).profiles["volcano"]).placed is fits
+
+
+@pytest.mark.parametrize(
+    "found, remarks",
+    [
+        pytest.param(volcanos_file("volcano"), (REMARK,), id="Volcano's file"),
+        pytest.param(volcanos_file("kubelet"), (), id="Volcano's file, as the kubelet does"),
+        pytest.param(
+            own_profile("volcano"), (f"profiles[0]: {REMARK}; who wants both enables it by name",), id="a profile"
+        ),
+        pytest.param(
+            own_profile("volcano", filter={"disabled": [{"name": TOPOLOGY_MATCH}]}), (), id="switched off in the file"
+        ),
+    ],
+)
+def test_who_asks_for_volcanos_answers_is_told_what_is_off(found: Configuration, remarks: tuple[str, ...]) -> None:
+    assert found.remarks == remarks
+
+
+def test_who_wants_both_enables_the_other_by_name() -> None:
+    found = own_profile("volcano", filter={"enabled": [{"name": TOPOLOGY_MATCH}]})
+    profile = found.profiles["volcano"]
+    assert TOPOLOGY_MATCH in [plugin.name for plugin in profile.filters]
+    assert TOPOLOGY_MATCH not in [plugin.name for plugin, _ in profile.scores]
+    assert found.remarks == ()
+
+
+# -- scores and remarks --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
