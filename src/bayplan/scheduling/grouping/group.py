@@ -30,11 +30,20 @@ from bayplan.scheduling.grouping.kai.settings import KaiSettings
 from bayplan.scheduling.grouping.kai.table import kai_group_for
 from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.scheduling.grouping.kubernetes_workload import is_asked_for, with_templates
+from bayplan.scheduling.grouping.one_scheduler import of_other_schedulers
 from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of, pod_group
 from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, metadata_of, raw_pod
 from bayplan.scheduling.grouping.rules import ASKED, Rule, Rules, rules_by_kind
-from bayplan.scheduling.grouping.workload import Workload, gang_rule, group_name, index_of, part_of, workload_of
+from bayplan.scheduling.grouping.workload import (
+    ITS_PODS,
+    Workload,
+    gang_rule,
+    group_name,
+    index_of,
+    part_of,
+    workload_of,
+)
 from bayplan.scheduling.ranks import RANK
 
 Mode = Literal["bayplan", "kai"]
@@ -48,11 +57,13 @@ HASH_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class GroupingSettings:
-    """Whose way of grouping is followed, and what is known about kinds."""
+    """Whose way of grouping is followed, and what is known about kinds and schedulers."""
 
     mode: Mode = "bayplan"
     rules: Rules = field(default_factory=lambda: KNOWN)
     kai: KaiSettings = field(default_factory=KaiSettings)
+    # Whose pods are grouped; pods of other schedulers never come.
+    scheduler_names: frozenset[str] = frozenset()
 
 
 def settings_with(rules: Sequence[Rule], mode: Mode = "bayplan", kai: KaiSettings | None = None) -> GroupingSettings:
@@ -77,7 +88,7 @@ def group_for(
             return kai_group_for(member, owners, settings.kai, answers)
         if named_by_others(pod):
             return Grouping()
-        return _judged(member, owners, settings.rules, answers, workloads)
+        return _judged(member, owners, settings, answers, workloads)
     except Unanswered as unanswered:
         return unanswered.question
     except Refused as refused:
@@ -110,25 +121,36 @@ def named_by_others(pod: Pod | RawObject) -> bool:
 
 
 def _judged(
-    pod: RawObject, owners: Sequence[RawObject], rules: Rules, answers: Answers, workloads: KubernetesWorkloads
+    pod: RawObject,
+    owners: Sequence[RawObject],
+    settings: GroupingSettings,
+    answers: Answers,
+    workloads: KubernetesWorkloads,
 ) -> Grouping:
+    rules, names = settings.rules, settings.scheduler_names
     if grove.gang_name(pod):
         return _unless_named_otherwise(pod, grove.grouping_of(pod, owners, answers))
     if loose_pods.spark_application(pod):
-        return _gang(pod, owners, loose_pods.spark_workload(pod, owners), workloads)
+        return _gang(pod, owners, loose_pods.spark_workload(pod, owners), workloads, names)
     if not owners or any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
         return Grouping()
     is_asked = any(asks(annotations_of(thing)) for thing in (pod, *owners))
     if gang_rule(owners, rules).gang == ASKED and not is_asked and not is_asked_for(owners, _home(pod), workloads):
         return Grouping()  # before anything is counted: what nobody asks about may say what it likes
-    return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads)
+    return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads, names)
 
 
 def _home(pod: RawObject) -> str:
     return Reference.of(pod).namespace or "default"
 
 
-def _gang(pod: RawObject, owners: Sequence[RawObject], workload: Workload, workloads: KubernetesWorkloads) -> Grouping:
+def _gang(
+    pod: RawObject,
+    owners: Sequence[RawObject],
+    workload: Workload,
+    workloads: KubernetesWorkloads,
+    scheduler_names: frozenset[str],
+) -> Grouping:
     """The gang of a workload, if it is one."""
     workload, asked = with_templates(workload, asked_of(workload, pod), owners, _home(pod), workloads)
     if asked.gang is False or (asked.gang is None and workload.rule.gang == ASKED):
@@ -137,8 +159,11 @@ def _gang(pod: RawObject, owners: Sequence[RawObject], workload: Workload, workl
         return Grouping(owner=workload.about, problems=asked.problems)
     about = Reference.of(pod)
     part = part_of(workload, pod)
+    problems = (*asked.problems, *of_other_schedulers(workload, part, pod, scheduler_names))
+    if any(problem.holds for problem in problems):
+        return Grouping(owner=workload.about, problems=problems)
     index = index_of(workload, part, pod)
-    place = place_of(workload, asked, part, index, about)
+    place = place_of(workload, asked, part, index)
     namespace = about.namespace or workload.about.namespace
     wanted = pod_group(workload, asked, namespace, _which(workload, pod))
     rank = index if index is None or workload.rule.ranks_of_whole else part.first_rank + index
@@ -158,7 +183,7 @@ def _gang(pod: RawObject, owners: Sequence[RawObject], workload: Workload, workl
             group=place,
             rank=rank,
             labels=labels,
-            problems=asked.problems,
+            problems=problems,
         ),
     )
 
@@ -170,9 +195,8 @@ def _which(workload: Workload, pod: RawObject) -> str:
         return ""
     value = labels_of(pod).get(key, "")
     if not value:
-        raise Refused(
-            Problem(Reference.of(pod), "metadata.labels", None, f"{key} is missing: which gang is the pod in?")
-        )
+        allowed = f"{key} is missing: which gang is a pod in?"
+        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
     return _as_name(value)
 
 

@@ -23,7 +23,7 @@ from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.scheduling.grouping.rules import first
 from bayplan.scheduling.grouping.segments import cut_of_part, cut_of_whole
-from bayplan.scheduling.grouping.workload import Part, Workload, group_name
+from bayplan.scheduling.grouping.workload import ITS_PODS, Part, Workload, group_name
 
 # Whose queue a gang belongs to is nothing to us, but whoever reads the PodGroup may want to know.
 KEPT_LABELS = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
@@ -80,7 +80,9 @@ def asked_of(workload: Workload, pod: RawObject) -> Asked:
 def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawObject) -> Wishes:
     if not part.role.template:
         return reader.read(Reference.of(pod), annotations_of(pod))
-    return reader.read(workload.about, part.annotations, part.where, first(part.role.segment, part.source))
+    return reader.read(
+        workload.about, part.annotations, f"{part.where}.metadata", first(part.role.segment, part.source)
+    )
 
 
 def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
@@ -117,7 +119,7 @@ def _whole_segments(part: Part, unit: int) -> int:
     return up if up <= part.coming else part.coming - part.coming % unit
 
 
-def place_of(workload: Workload, asked: Asked, part: Part, index: int | None, about: Reference) -> str:
+def place_of(workload: Workload, asked: Asked, part: Part, index: int | None) -> str:
     """The group that a pod is in: its part, or the segment of it where segments are groups; raises `Refused` if it has no index for that."""
     segments = asked.segments_of(part, workload)
     through_all = cut_of_whole(workload, asked.segments_of(workload.parts[-1], workload))
@@ -126,7 +128,8 @@ def place_of(workload: Workload, asked: Asked, part: Part, index: int | None, ab
         return part.name
     if index is None:
         labels = " and ".join(rank.label for rank in part.role.rank) or "an index label"
-        raise Refused(Problem(about, "metadata.labels", None, f"{labels} is missing: which segment is the pod in?"))
+        allowed = f"{labels} is missing: which segment is a pod in?"
+        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
     first_of_part = part.first_rank if workload.rule.ranks_of_whole and through_all is None else 0
     return cut.place(index - first_of_part)
 

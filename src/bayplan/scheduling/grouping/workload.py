@@ -41,13 +41,15 @@ from bayplan.scheduling.grouping.rules import (
 # A kind without a rule: how many pods it has is unknown, so each may start alone, in the domain of the others.
 UNKNOWN = Rule(kind="*", gang=ASKED, replicas=1, minimum=1)
 EVERYBODY_ELSE = "*"
+# Before a field that pods have and their template has not, in what is said on the workload: once, and not on each of a thousand pods.
+ITS_PODS = "its pods: "
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """The pods of one role: `size` in all, of which `least` start together and at most `coming` can be waited for.
 
-    `source` is what the role's paths are meant from, `where` the field of its pod template.
+    `source` is what the role's paths are meant from, `where` the field of its pod template; empty if it has none.
     """
 
     role: Role
@@ -121,22 +123,21 @@ def part_of(workload: Workload, pod: RawObject) -> Part:
         return workload.parts[0]
     labels = labels_of(pod)
     key = next((label for label in workload.rule.role_label if label in labels), None)
-    about = Reference.of(pod)
     if key is None:
         expected = " or ".join(workload.rule.role_label)
-        raise Refused(Problem(about, "metadata.labels", None, f"{expected} is missing: which group is the pod in?"))
+        allowed = f"{expected} is missing: which group is a pod in?"
+        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
     for part in workload.parts:
         if part.value in (labels[key].lower(), EVERYBODY_ELSE):
             return part
     known = ", ".join(part.value for part in workload.parts) or "none"
-    raise Refused(
-        Problem(about, f'metadata.labels["{key}"]', labels[key], f"is no part of {workload.about}; there are {known}")
-    )
+    field = f'{ITS_PODS}metadata.labels["{key}"]'
+    raise Refused(Problem(workload.about, field, labels[key], f"is no part of {workload.about}; there are {known}"))
 
 
 def index_of(workload: Workload, part: Part, pod: RawObject) -> int | None:
     """A pod's own number, in its part or where ranks are those of the whole in all of it; None if no label tells it, or one before that of the first pod."""
-    total = 0 if workload.rule.ranks_of_whole else -_first_index(part, pod)
+    total = 0 if workload.rule.ranks_of_whole else -_first_index(workload, part, pod)
     labels = labels_of(pod)
     if not part.role.rank:
         return None
@@ -148,14 +149,16 @@ def index_of(workload: Workload, part: Part, pod: RawObject) -> int | None:
     return total if total >= 0 else None
 
 
-def _first_index(part: Part, pod: RawObject) -> int:
+def _first_index(workload: Workload, part: Part, pod: RawObject) -> int:
     """The index of a part's first pod: as Kueue's annotation on the pod or its template says, else as the rule; raises `Refused` if the annotation says none."""
-    text = annotations_of(pod).get(INDEX_OFFSET) or part.annotations.get(INDEX_OFFSET)
+    in_template = part.annotations.get(INDEX_OFFSET)
+    text = annotations_of(pod).get(INDEX_OFFSET) or in_template
     if text is None:
         return int(bool(part.role.from_one) and look_up(part.source, path_of(part.role.from_one)) is True)
     if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-        field = f'metadata.annotations["{INDEX_OFFSET}"]'
-        raise Refused(Problem(Reference.of(pod), field, text, "must be a whole number, 0 or more"))
+        about, where = (workload.about, f"{part.where}.") if text == in_template else (Reference.of(pod), "")
+        field = f'{where}metadata.annotations["{INDEX_OFFSET}"]'
+        raise Refused(Problem(about, field, text, "must be a whole number, 0 or more"))
     return int(text)
 
 
@@ -222,7 +225,6 @@ def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Pa
         )
     coming = size if remaining is None else min(size, remaining)
     annotations = annotations_of(template)
-    field = f"{where}{role.template}.metadata"
     return Part(
         role,
         group_name(name),
@@ -233,7 +235,7 @@ def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Pa
         rank,
         source,
         annotations,
-        field,
+        f"{where}{role.template}" if role.template else "",
     )
 
 

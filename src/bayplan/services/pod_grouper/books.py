@@ -7,6 +7,7 @@ News come in with `take`, from watches of one's own or from the scheduler's (whi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bayplan.cluster.state import pod_key
@@ -38,13 +39,12 @@ class Books:
     """Pods of some schedulers, PodGroups of the kind that is written in this mode, and Kubernetes' Workloads."""
 
     def __init__(self, settings: GroupingSettings, scheduler_names: Collection[str]) -> None:
-        self.settings = settings
+        self.settings = replace(settings, scheduler_names=frozenset(scheduler_names))
         self.resource: Resource[Any] = KAI_POD_GROUPS if settings.mode == "kai" else POD_GROUPS
         self.pods: dict[str, Pod] = {}
         self.groups: dict[str, AnyPodGroup] = {}
         self.workloads = KubernetesWorkloads()
         self.on_news: Callable[[], None] = lambda: None
-        self._scheduler_names = frozenset(scheduler_names)
         self._dialect = dialect_written_as(self.resource.type)
         self._listed: set[Resource[Any]] = set()
         # Pods that nobody has judged since they came or changed, in the order of their arrival.
@@ -111,7 +111,7 @@ class Books:
         if known is not None and known.metadata.uid != pod.metadata.uid:
             self._drop_pod(key)
             known = None
-        if pod.spec.scheduler_name not in self._scheduler_names:
+        if pod.spec.scheduler_name not in self.settings.scheduler_names:
             return
         self.pods[key] = pod
         gang = gang_named(pod)

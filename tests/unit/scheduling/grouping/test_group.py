@@ -208,6 +208,14 @@ def test_an_offset_that_is_no_number_is_named() -> None:
     ]
 
 
+def test_an_offset_that_is_wrong_in_the_template_is_told_on_the_workload_once_for_all_its_pods() -> None:
+    workload = job(IN_ONE_BLOCK, template={"metadata": {"annotations": {OFFSET: "-1"}}})
+    members = [pod({"batch.kubernetes.io/job-completion-index": str(each)}, {OFFSET: "-1"}) for each in range(4)]
+    assert {tuple(problems(grouped(member, workload))) for member in members} == {
+        (f'Job ml/train: spec.template.metadata.annotations["{OFFSET}"]: "-1" must be a whole number, 0 or more',)
+    }
+
+
 def test_too_many_pods_name_the_fields_that_say_so() -> None:
     assert problems(grouped(pod(), job(IN_ONE_BLOCK, parallelism=200_000, completions=200_000))) == [
         "Job ml/train: spec.parallelism or spec.completions: 200000 pods are too many: must be at most 100000"

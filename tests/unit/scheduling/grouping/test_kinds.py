@@ -279,7 +279,7 @@ def test_a_smaller_last_segment_makes_groups_of_them() -> None:
 def test_a_pod_without_index_cannot_find_its_segment() -> None:
     outcome = grouped(pod({ROLE: "worker"}), pytorch_with_template(5, SEGMENTS_OF_TWO))
     assert problems(outcome) == [
-        "Pod ml/train-x: metadata.labels: training.kubeflow.org/replica-index is missing: which segment is the pod in?"
+        "PyTorchJob ml/train: its pods: metadata.labels: training.kubeflow.org/replica-index is missing: which segment is a pod in?"
     ]
 
 
@@ -364,22 +364,22 @@ def test_two_trees_are_one_too_many() -> None:
             kubeflow("JAXJob", "jaxReplicaSpecs", {"Worker": 2}),
             pod(),
             (
-                "Pod ml/train-x: metadata.labels: training.kubeflow.org/replica-type or training.kubeflow.org/job-role is missing: "
-                "which group is the pod in?"
+                "JAXJob ml/train: its pods: metadata.labels: training.kubeflow.org/replica-type or training.kubeflow.org/job-role "
+                "is missing: which group is a pod in?"
             ),
         ),
         (
             kubeflow("JAXJob", "jaxReplicaSpecs", {"Worker": 2}),
             worker(0, "ps"),
             (
-                'Pod ml/train-x: metadata.labels["training.kubeflow.org/replica-type"]: "ps" is no part of JAXJob ml/train; '
+                'JAXJob ml/train: its pods: metadata.labels["training.kubeflow.org/replica-type"]: "ps" is no part of JAXJob ml/train; '
                 "there are worker"
             ),
         ),
         (
             lws(2),
             pod({f"{LWS}/worker-index": "0"}),
-            "Pod ml/train-x: metadata.labels: leaderworkerset.sigs.k8s.io/group-index is missing: which gang is the pod in?",
+            "LeaderWorkerSet ml/train: its pods: metadata.labels: leaderworkerset.sigs.k8s.io/group-index is missing: which gang is a pod in?",
         ),
         (
             thing("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"groupName": "a"}, {"groupName": "A"}]}),
