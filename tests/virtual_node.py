@@ -99,6 +99,7 @@ class PodResourcesServer:
         self.refusal: tuple[grpc.StatusCode, str] | None = None
         self.asked: list[str] = []
         self.without: set[str] = set()  # calls that this kubelet does not have
+        self.managers_started = True  # until then nothing is allocatable but devices
         self.more_pods: list[wire.PodResources] = []
         self.after_answer: Callable[[], None] = lambda: None  # happens between a `List` and whatever comes next
 
@@ -169,9 +170,10 @@ class PodResourcesServer:
     def _allocatable(self, _: wire.AllocatableResourcesRequest) -> wire.AllocatableResourcesResponse:
         kubelet = self._node.kubelet
         settings = kubelet.configuration.settings
-        cpus = set(range(len(kubelet.machine.cpus))) - kubelet.reserved_cpus if settings.cpu_static else ()
+        hands_out_cpus = settings.cpu_static and self.managers_started
+        cpus = set(range(len(kubelet.machine.cpus))) - kubelet.reserved_cpus if hands_out_cpus else ()
         memory: list[wire.ContainerMemory] = []
-        if settings.memory_static:
+        if settings.memory_static and self.managers_started:
             for zone in kubelet.machine.zones:
                 amounts = allocatable_memory(zone, kubelet.configuration.reserved_memory.get(zone.id, {}))
                 memory += [memory_part(name, amount, (zone.id,)) for name, amount in amounts.items() if amount]

@@ -18,7 +18,7 @@ from typing import Protocol
 from bayplan.kube.backoff import Backoff
 from bayplan.services.agent.metrics import AgentMetrics
 from bayplan.services.agent.report import Document
-from bayplan.services.agent.scanner import WITHOUT_SOCKET, CannotSee, Scan, Scanner
+from bayplan.services.agent.scanner import SETUP, UNREADABLE, WITHOUT_SOCKET, CannotSee, Scan, Scanner
 from bayplan.services.agent.troubles import Troubles
 from bayplan.services.agent.wakers import CONFIGURATION_FILES, FOLDER, SIGNAL, SOCKET, START, TIMER, Wakers
 
@@ -30,7 +30,7 @@ RETRY = "retry"
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 BUG = "bug"
-KINDS = ("podresources", "sysfs", "kubelet-config", BUG)
+KINDS = ("podresources", "sysfs", BUG)
 INPUT, NO_SOCKET = "input", "no-socket"
 
 
@@ -103,6 +103,10 @@ class Agent:
         self._metrics.seen(scan, self.looked_at - began)
         for kind in KINDS:
             self._troubles.over(kind)
+        if scan.old_setup is None:
+            self._troubles.over(SETUP)
+        else:
+            self._troubles.note(SETUP, UNREADABLE, scan.old_setup)
         self._troubles.hold(INPUT, scan.problems)
         self._troubles.hold(NO_SOCKET, (WITHOUT_SOCKET,) if scan.without_socket else ())
         self.last = scan

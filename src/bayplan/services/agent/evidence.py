@@ -1,7 +1,8 @@
 """What the agent knows about a node at one moment, before anything is counted, and what of it names things that do not exist.
 
 `scanner.py` gathers an `Evidence`, `accounting.py` counts it. Whatever speaks of a zone or a CPU that the machine does not have is left aside and told
-once in the account's problems: device plugins invent NUMA ids, and lists may be older than the machine.
+once in the account's problems: device plugins invent NUMA ids, and lists may be older than the machine. Evidence that contradicts itself as a whole
+(`not_started`) is not counted at all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bayplan.cluster.inventory import cpu_list
-from bayplan.services.agent.kubelet_config import KubeletSetup
+from bayplan.services.agent.kubelet_config import KubeletSetup, reserved_cpus_on
 from bayplan.services.agent.pod_resources import Allocatable, MemoryBlock, PodResources
 from bayplan.services.agent.state_files import CpuState, DeviceState, MemoryState
 from bayplan.services.agent.sysfs import Hardware
@@ -43,6 +44,36 @@ class Evidence:
     device_state: DeviceState | None = None
     alive: frozenset[str] = frozenset()
     ended: frozenset[str] = frozenset()
+
+
+def not_started(evidence: Evidence) -> str | None:
+    """Why what the kubelet says cannot be counted yet: it opens its socket before its managers start, and until then lists nothing that they hand out.
+
+    Counted, that would read as if no CPU and no memory were ever held. A node on which every CPU is reserved does list none.
+    """
+    if evidence.allocatable is None:
+        return None
+    settings = evidence.setup.settings if evidence.setup else None
+    cpu_static = (
+        settings.cpu_static if settings else evidence.cpu_state is not None and evidence.cpu_state.policy == "static"
+    )
+    memory_static = (
+        settings.memory_static
+        if settings
+        else evidence.memory_state is not None and evidence.memory_state.policy == "Static"
+    )
+    reserved = reserved_cpus_on(evidence.hardware, evidence.setup) if evidence.setup else frozenset()
+    if cpu_static and not evidence.allocatable.cpus and not reserved >= evidence.hardware.cpus.keys():
+        return _NOT_STARTED.format(manager="CPU", policy="static", things="CPUs")
+    if memory_static and not evidence.allocatable.memory:
+        return _NOT_STARTED.format(manager="Memory", policy="Static", things="memory")
+    return None
+
+
+_NOT_STARTED = (
+    "the kubelet has a {manager} Manager with policy {policy} and lists no {things} that it could hand out: "
+    "it is starting, or was not restarted since its configuration changed"
+)
 
 
 class Oddities:

@@ -75,6 +75,8 @@ def _allocatable_memory(evidence: Evidence) -> dict[int, dict[str, int]]:
             for zone, noted in evidence.memory_state.zones.items()
             if zone in hardware.zone_ids
         }
+    if evidence.setup is not None and not evidence.setup.settings.memory_static:
+        return {}
     reserved = evidence.setup.reserved_memory if evidence.setup else {}
     return {zone.id: _less_reserved(zone, reserved.get(zone.id, {})) for zone in hardware.zones}
 

@@ -5,21 +5,22 @@
     podresources   pods          asked each time, with what can be handed out, so that devices that register late appear
     state files    notes         read before and after the question; if they differ, the kubelet was at work and it is asked again
 
-Whatever is missing makes the look fail with `CannotSee` and a sentence: a report is whole or it is not made. Only where there never was a socket do
-the notes stand in for it; such a report has no devices and no list of pods. `agent.py` decides when to look and what to do about a failure.
+Whatever is missing makes the look fail with `CannotSee` and a sentence: a report is whole or it is not made. So does a kubelet that has just started and
+does not know yet what it can hand out. Only where there never was a socket do the notes stand in for it; such a report has no devices and no list of pods. `agent.py` decides when to look and what to do about a failure.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bayplan.cluster import fingerprint
+from bayplan.cluster.inventory import cpu_list
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.accounting import account
-from bayplan.services.agent.evidence import Evidence
+from bayplan.services.agent.evidence import Evidence, not_started
 from bayplan.services.agent.kubelet_config import KubeletSetup, as_noted
 from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
 from bayplan.services.agent.own_pods import KnownPods
@@ -38,8 +39,10 @@ from bayplan.services.agent.state_files import (
 from bayplan.services.agent.sysfs import Hardware, read_hardware
 from bayplan.services.agent.sysfs_files import SysfsError
 
+SETUP, UNREADABLE = "kubelet-config", "unreadable"
 QUESTIONS = 3  # how often a kubelet that is at work is asked again within one look
 WITHOUT_SOCKET = "there is no podresources socket: CPUs and memory come from state files, devices are not reported"
+LEFT_ASIDE = "left aside, what finished init containers hold is not counted"
 SOCKET_GRACE = 60.0  # seconds after the start in which a missing socket means a kubelet that restarts
 _NOBODY = KnownPods(frozenset(), frozenset(), frozenset())
 _OF_FINGERPRINT = frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
@@ -64,23 +67,24 @@ class CannotSee(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A report, and what was odd about the things that it was made of."""
+    """A report, and what was odd about the things that it was made of. `old_setup`: why the kubelet's configuration is the one of an earlier look."""
 
     document: Document
     pods: int
     claims: int
     problems: tuple[str, ...] = ()
     without_socket: bool = False
+    old_setup: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Notes:
-    """The kubelet's state files; None for one that is not there or makes no sense, which is then among the problems."""
+    """The kubelet's state files; None for one that is not there or makes no sense, `unreadable` then says why, by the field."""
 
     cpu: CpuState | None = None
     memory: MemoryState | None = None
     devices: DeviceState | None = None
-    problems: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 class Scanner:
@@ -114,14 +118,14 @@ class Scanner:
         if anew or (self._setup is None and self._settings.kubelet_config):
             await self._read_setup()
         if self._settings.kubelet_config and self._setup is None:
-            raise CannotSee("kubelet-config", "unreadable", str(self._setup_problem))
+            raise CannotSee(SETUP, UNREADABLE, str(self._setup_problem))
         return await self._report(self._hardware)
 
     def _read_hardware(self) -> Hardware:
         try:
             return read_hardware(self._settings.sysfs)
         except (SysfsError, OSError) as error:
-            raise CannotSee("sysfs", "unreadable", str(error)) from None
+            raise CannotSee("sysfs", UNREADABLE, str(error)) from None
 
     async def _read_setup(self) -> None:
         """What the kubelet runs with; what was known before stays if it cannot be read."""
@@ -136,33 +140,35 @@ class Scanner:
 
     async def _report(self, hardware: Hardware) -> Scan:
         try:
-            made_at, pods, allocatable, notes = await self._ask()
+            made_at, pods, allocatable, notes = await self._ask(hardware)
             self._socket_seen = True
         except KubeletSilent as error:
-            notes = self._read_notes()
-            if not self._notes_stand_in(error, notes):
-                raise CannotSee("podresources", error.kind, str(error)) from None
+            notes = self._understood(self._state_texts(), hardware)
+            why_not = self._why_notes_do_not_stand_in(error, notes)
+            if why_not is not None:
+                raise CannotSee("podresources", error.kind, why_not) from None
             made_at, pods, allocatable = self._now(), (), None
         setup, contradictions = self._setup_as_noted(notes)
         known = self._known_pods() or _NOBODY
         pods = tuple(pod for pod in pods if pod.key not in known.ended_names)
         counted = [pod for pod in pods if self._counts(pod)]
-        found = account(
-            Evidence(
-                hardware=hardware,
-                setup=setup,
-                allocatable=allocatable,
-                pods=counted,
-                shared_cpus=self._shared_cpus(pods),
-                cpu_state=notes.cpu,
-                memory_state=notes.memory,
-                # It tells only which devices are held: without the others that would read as if none were left.
-                device_state=notes.devices if allocatable is not None else None,
-                alive=known.alive,
-                ended=known.ended,
-            ),
-            self._settings.excluded_resources,
+        evidence = Evidence(
+            hardware=hardware,
+            setup=setup,
+            allocatable=allocatable,
+            pods=counted,
+            shared_cpus=self._shared_cpus(pods),
+            cpu_state=notes.cpu,
+            memory_state=notes.memory,
+            # It tells only which devices are held: without the others that would read as if none were left.
+            device_state=notes.devices if allocatable is not None else None,
+            alive=known.alive,
+            ended=known.ended,
         )
+        why_not = not_started(evidence)
+        if why_not is not None:
+            raise CannotSee("podresources", "starting", why_not)
+        found = account(evidence, self._settings.excluded_resources)
         names = [pod.key for pod in pods if not matches_any(pod.key, self._settings.excluded_pods)]
         document = topology_document(
             self._settings.node,
@@ -176,13 +182,14 @@ class Scanner:
         )
         if self._settings.fingerprint is None:
             document = _without(document, _OF_FINGERPRINT)
-        odd = (*notes.problems, *contradictions, *found.problems, *self._missing_reference(pods))
-        if self._setup_problem:
-            odd += (self._setup_problem,)
+        without_socket = allocatable is None
+        # Where notes stand in for the socket, those that are needed could be read.
+        left_aside = () if without_socket else tuple(f"{why}; {LEFT_ASIDE}" for why in notes.unreadable.values())
+        odd = (*left_aside, *contradictions, *found.problems, *self._missing_reference(pods))
         claims = sum(len(container.claims) for pod in pods for container in pod.containers)
-        return Scan(document, len(pods), claims, odd, without_socket=allocatable is None)
+        return Scan(document, len(pods), claims, odd, without_socket, self._setup_problem)
 
-    async def _ask(self) -> tuple[float, tuple[PodResources, ...], Allocatable, _Notes]:
+    async def _ask(self, hardware: Hardware) -> tuple[float, tuple[PodResources, ...], Allocatable, _Notes]:
         """What the kubelet says and what it has noted, at one moment, as far as that can be had."""
         socket = self._settings.socket
         if socket is None:
@@ -197,15 +204,27 @@ class Scanner:
                 asked += 1
                 # A kubelet that never stops is taken at its newest word; the next look is already due.
                 if after == before or asked == QUESTIONS:
-                    return made_at, pods, allocatable, self._understood(after)
+                    return made_at, pods, allocatable, self._understood(after, hardware)
 
-    def _notes_stand_in(self, error: KubeletSilent, notes: _Notes) -> bool:
-        """Whether the notes may speak for a kubelet that cannot be asked: only if there never was a socket, and they say who has which CPU."""
+    def _why_notes_do_not_stand_in(self, error: KubeletSilent, notes: _Notes) -> str | None:
+        """None if the notes may speak for a kubelet that cannot be asked: there never was a socket, and they say who has which CPU and memory."""
         if self._settings.no_kubelet:
-            return True
-        if error.kind != "missing" or self._socket_seen or notes.cpu is None:
-            return False
-        return self._settings.socket is None or self._clock() - self._started >= SOCKET_GRACE
+            return None
+        restarts = self._settings.socket is not None and self._clock() - self._started < SOCKET_GRACE
+        if error.kind != "missing" or self._socket_seen or restarts:
+            return str(error)
+        if notes.cpu is None:
+            return f"{error}, and {self._what_is_wrong_with('cpu', notes)}: nobody tells who holds CPUs"
+        nobody_holds_memory = self._setup is not None and not self._setup.settings.memory_static
+        if notes.memory is None and not nobody_holds_memory:
+            return f"{error}, and {self._what_is_wrong_with('memory', notes)}: nobody tells who holds memory"
+        return None
+
+    def _what_is_wrong_with(self, wanted: str, notes: _Notes) -> str:
+        name = next(file for file, (filled, _) in _NOTES.items() if filled == wanted)
+        return notes.unreadable.get(
+            wanted, f"there is no {name} in {self._settings.state_folder or 'any state folder'}"
+        )
 
     def _state_texts(self) -> dict[str, bytes | None]:
         """The state files as they are; None for one that is not there."""
@@ -221,21 +240,18 @@ class Scanner:
                 found[name] = None
         return found
 
-    def _read_notes(self) -> _Notes:
-        return self._understood(self._state_texts())
-
-    def _understood(self, texts: dict[str, bytes | None]) -> _Notes:
+    def _understood(self, texts: dict[str, bytes | None], hardware: Hardware) -> _Notes:
         found: dict[str, Any] = {}
-        problems = []
+        unreadable = {}
         for file, text in texts.items():
             if text is None:
                 continue
-            field, read = _NOTES[file]
+            filled, read = _NOTES[file]
             try:
-                found[field] = read(text, f"{self._settings.state_folder}/{file}")
+                found[filled] = read(text, f"{self._settings.state_folder}/{file}")
             except InvalidObject as error:
-                problems.append(f"{error}; left aside, what finished init containers hold is not counted")
-        return _Notes(**found, problems=tuple(problems))
+                unreadable[filled] = str(error)
+        return _of_this_machine(_Notes(**found, unreadable=unreadable), hardware)
 
     def _counts(self, pod: PodResources) -> bool:
         settings = self._settings
@@ -264,6 +280,16 @@ class Scanner:
         if reference is None:
             return frozenset()
         return shared_pool_of(pods, reference.namespace, reference.pod, reference.container)
+
+
+def _of_this_machine(notes: _Notes, hardware: Hardware) -> _Notes:
+    """The notes without those about memory if they speak of zones that are not here: then all their amounts are another machine's."""
+    elsewhere = (notes.memory.zones.keys() if notes.memory else set()) - hardware.zone_ids
+    if not elsewhere:
+        return notes
+    zones = cpu_list(hardware.zone_ids)
+    why = f"memory_manager_state: NUMA node {cpu_list(elsewhere)} does not exist (there are {zones})"
+    return replace(notes, memory=None, unreadable={**notes.unreadable, "memory": why})
 
 
 def _without(document: Document, names: frozenset[str]) -> Document:

@@ -9,7 +9,7 @@ import pytest
 from bayplan.cluster.inventory import ListedDevice
 from bayplan.cluster.kubelet_settings import KubeletSettings
 from bayplan.services.agent.accounting import account, excluded_on
-from bayplan.services.agent.evidence import Amounts, Evidence
+from bayplan.services.agent.evidence import Amounts, Evidence, not_started
 from bayplan.services.agent.kubelet_config import KubeletSetup
 from bayplan.services.agent.pod_resources import Allocatable, DeviceGroup, MemoryBlock, PodResources
 from bayplan.services.agent.state_files import (
@@ -114,6 +114,38 @@ def test_pods_that_have_ended_hold_nothing_though_notes_name_them() -> None:
     notes = CpuState("static", frozenset(range(16)) - {1, 2}, {"uid-a": {"main": (1, 2)}})
     found = account(replace(evidence(), cpu_state=notes, ended=frozenset({"uid-a"})))
     assert available(found, "cpu") == {0: 7, 1: 7}
+
+
+# -- a kubelet that has not started -------------------------------------------------------------------------------------
+
+
+def setup_with(
+    *, cpu_static: bool = False, memory_static: bool = False, reserved: frozenset[int] = frozenset({0, 8})
+) -> KubeletSetup:
+    return KubeletSetup(KubeletSettings(cpu_static=cpu_static, memory_static=memory_static), reserved)
+
+
+@pytest.mark.parametrize(
+    "setup, allocatable, started",
+    [
+        (setup_with(cpu_static=True), replace(OFFERED, cpus=()), False),
+        (setup_with(memory_static=True), replace(OFFERED, memory=()), False),
+        (setup_with(cpu_static=True, memory_static=True), OFFERED, True),
+        (setup_with(), Allocatable(), True),
+        (setup_with(cpu_static=True, reserved=frozenset(range(16))), Allocatable(), True),
+        (setup_with(cpu_static=True), None, True),  # nobody was asked
+    ],
+)
+def test_static_managers_without_anything_to_hand_out_have_not_started(
+    setup: KubeletSetup, allocatable: Allocatable | None, started: bool
+) -> None:
+    assert (not_started(Evidence(TWO_ZONES, setup, allocatable)) is None) == started
+
+
+def test_where_nobody_knows_the_configuration_the_notes_tell_which_manager_is_static() -> None:
+    notes = CpuState("static", frozenset(range(5, 16)), {"uid-a": {"main": (1, 2)}})
+    assert not_started(Evidence(TWO_ZONES, allocatable=Allocatable(), cpu_state=notes)) is not None
+    assert not_started(Evidence(TWO_ZONES, allocatable=Allocatable(), cpu_state=replace(notes, policy="none"))) is None
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------

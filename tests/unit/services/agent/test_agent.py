@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,28 @@ async def test_a_kubelet_that_does_not_answer_is_waited_for(
 
 
 @asynchronous
+async def test_a_kubelet_whose_managers_have_not_started_is_waited_for(
+    node: VirtualNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It opens its socket first. Until its managers run it lists nothing that they hand out, which would read as if nobody held anything."""
+    watched = Watched(settings(node))
+    node.server.managers_started = False
+    for _ in range(3):
+        assert await watched.look() is None
+    (warning,) = warnings(caplog)
+    assert warning == (
+        "the kubelet has a CPU Manager with policy static and lists no CPUs that it could hand out: "
+        "it is starting, or was not restarted since its configuration changed"
+    )
+    assert watched.troubles.counts == {("podresources", "starting"): 3}
+    assert b'bayplan_agent_trouble{kind="podresources"} 1.0' in watched.metrics.text()
+    node.server.managers_started = True
+    report = await watched.look()
+    assert report is not None
+    assert columns_of(report) == free_of(node.kubelet)
+
+
+@asynchronous
 async def test_a_pod_that_vanishes_during_a_look_does_not_spoil_it(node: VirtualNode) -> None:
     """The kubelet answers, then the pod ends and the files change: it is asked again, and what comes out belongs together."""
     watched = Watched(settings(node))
@@ -236,11 +259,17 @@ async def test_without_the_kubelets_configuration_nothing_is_published(
 async def test_a_configuration_that_was_known_is_kept(node: VirtualNode, caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched(settings(node))
     await watched.look()
+    text = node.config_file.read_text()
     node.config_file.unlink()
     report = await watched.look()
     assert report is not None
     assert attributes_in(report)["topologyManagerPolicy"] == "restricted"
     assert warnings(caplog) == [f"kubelet configuration: file {node.config_file}: does not exist"]
+    # It is a trouble of its own kind, so that `/readyz` names it.
+    assert watched.troubles.current["kubelet-config"].cause == "unreadable"
+    node.config_file.write_text(text)
+    await watched.look()
+    assert not watched.troubles.current
 
 
 @asynchronous
@@ -412,6 +441,52 @@ async def test_state_files_stand_in_where_there_never_was_a_socket(
     # It does not know the pods' names, and does not say that there are none.
     assert not {inventory.PODS, fingerprint.ATTRIBUTE} & set(attributes_in(report))
     assert "there is no podresources socket" in warnings(caplog)[-1]
+
+
+@pytest.mark.parametrize("file, held", [("cpu_manager_state", "CPUs"), ("memory_manager_state", "memory")])
+@pytest.mark.parametrize("damage", ["cut off", "gone"])
+@asynchronous
+async def test_without_a_socket_nobody_guesses_what_an_unreadable_state_file_said(
+    node: VirtualNode, file: str, held: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A report that shows as free what a pod holds would be worse than none."""
+    state_file = node.state_folder / file
+    text = state_file.read_bytes()
+    if damage == "cut off":
+        state_file.write_bytes(text[:20])
+    else:
+        state_file.unlink()
+    watched = Watched(replace(settings(node), socket=None))
+    for _ in range(2):
+        assert await watched.look() is None
+    (warning,) = warnings(caplog)
+    assert warning.startswith("no podresources socket is given, and ")
+    assert str(node.state_folder) in warning
+    assert warning.endswith(f": nobody tells who holds {held}")
+    state_file.write_bytes(text)
+    assert await watched.look() is not None
+
+
+@asynchronous
+async def test_without_a_socket_and_without_a_memory_manager_nothing_is_said_about_memory(node: VirtualNode) -> None:
+    (node.state_folder / "memory_manager_state").unlink()
+    node.config_file.write_text(node.config_file.read_text().replace("Static", "None"))
+    report = await Watched(replace(settings(node), socket=None)).look()
+    assert report is not None
+    assert [sorted(amounts) for amounts in columns_of(report).values()] == [["cpu"], ["cpu"]]
+
+
+@asynchronous
+async def test_memory_notes_of_another_machine_are_left_aside(
+    node: VirtualNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    state_file = node.state_folder / "memory_manager_state"
+    state_file.write_text(state_file.read_text().replace('"1": {', '"5": {'))
+    report = await Watched(settings(node)).look()
+    assert report is not None
+    assert columns_of(report) == free_of(node.kubelet)
+    (warning,) = warnings(caplog)
+    assert warning.startswith("memory_manager_state: NUMA node 5 does not exist (there are 0-1); left aside")
 
 
 # -- settings --------------------------------------------------------------------------------------------------------
