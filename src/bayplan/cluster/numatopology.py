@@ -4,8 +4,10 @@ In comes Volcano's wire object, out goes a `TopologyReport`: CPUs per zone, the 
 pod holds. There is nothing in it about memory, devices, distances or the Topology Manager's scope; the scope is taken to be `container`, the
 kubelet's default. What cannot be taken at its word is left out and becomes a problem: no id is ever guessed.
 
-The object's `allocatable` are the CPUs that nobody owns, those that the kubelet keeps for the system among them. Which those are it does not
-say, only how many; the kubelet takes the lowest cores of the machine, and so does `_reserved`.
+The object's `allocatable` are the CPUs that nobody owns, those that the kubelet keeps for the system among them. Which those are Volcano's agent
+does not say, only how many. A kubelet that is told no ids takes the lowest cores of the machine, and so does `lowest_cores`; bayplan's agent names them
+in the annotation `bayplan.io/reserved-cpus`. Where a pod holds one of the lowest, the kubelet was told others (`reservedSystemCPUs`): they may be
+anywhere, so every zone is counted without as many.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from bayplan.cluster.inventory import (
     LARGEST_ZONE,
     MOST_CPUS,
     OFFLINE,
+    RESERVED_CPUS,
     CpuLayout,
     CpuSet,
     Inventory,
@@ -52,26 +55,31 @@ def read_numatopology(topology: Numatopology, names_by_uid: Mapping[str, str] | 
     spec = topology.spec
     settings = reading.settings(spec.policies or {})
     layout, kernel_cores = reading.layout(spec.cpu_detail or {})
-    not_owned, reserved = 0, 0
-    if layout is not None:
-        about_cpus = (spec.numares or {}).get(CPU)
-        listed = reading.spec.child("numares").child(CPU).child("allocatable")
-        not_owned = reading.cpus(about_cpus.allocatable, listed, layout) if about_cpus else 0
-        reserved = _reserved(layout, -(-reading.reserved_milli(spec.res_reserved or {}) // _MILLI))
-    if settings.cpu_static and not reserved and layout is not None:
-        text = "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: it may refuse what looks free"
-        reading.problems.append(Problem(reading.spec.child("resReserved"), text))
-    pods = reading.pods(spec.pod_allocations, layout, names_by_uid or {}) if layout is not None else None
-    if pods is None and layout is not None and not_owned == _all_of(layout):
+    annotations = topology.metadata.annotations or {}
+    made_at = reading.moment(annotations.get(TIMESTAMP_ANNOTATION), at)
+    if layout is None:
+        return TopologyReport(topology.metadata.name, settings, (), reading.problems, made_at=made_at)
+    about_cpus = (spec.numares or {}).get(CPU)
+    listed = reading.spec.child("numares").child(CPU).child("allocatable")
+    not_owned = reading.cpus(about_cpus.allocatable, listed, layout) if about_cpus else 0
+    pods, owned = reading.pods(spec.pod_allocations, layout, names_by_uid or {})
+    named = annotations.get(RESERVED_CPUS)
+    where = at.child("metadata").child("annotations").key(RESERVED_CPUS)
+    reserved = 0 if named is None else reading.cpus(named, where, layout)
+    if pods is None and not_owned | reserved == _all_of(layout):
         pods = {}  # an empty list is left out where it is written; here it must be one, because nobody owns a CPU
+    somewhere = 0
+    if not reserved:
+        reserved, somewhere = reading.reserved(spec.res_reserved or {}, layout, owned, static=bool(settings.cpu_static))
+    free = not_owned & ~reserved
     return TopologyReport(
         topology.metadata.name,
         settings,
-        _zones(layout, not_owned & ~reserved, reserved),
+        _zones(layout, free, reserved, somewhere),
         reading.problems,
-        inventory=None if layout is None else Inventory(layout, not_owned & ~reserved, reserved, {}, kernel_cores),
+        inventory=None if somewhere else Inventory(layout, free, reserved, {}, kernel_cores),
         pods=pods,
-        made_at=reading.moment((topology.metadata.annotations or {}).get(TIMESTAMP_ANNOTATION), at),
+        made_at=made_at,
     )
 
 
@@ -155,24 +163,47 @@ class _Reading:
             self.problems.append(Problem(self.spec.child("resReserved").child(CPU), f"{error}: taken as none"))
             return 0
 
+    def reserved(
+        self, amounts: Mapping[str, str | int | float], layout: CpuLayout, owned: CpuSet, *, static: bool
+    ) -> tuple[CpuSet, int]:
+        """The CPUs kept for the system, from their number: the lowest, or so many that may be anywhere if a pod holds one of those."""
+        at, count = self.spec.child("resReserved"), -(-self.reserved_milli(amounts) // _MILLI)
+        if not count:
+            if static:
+                text = "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: it may refuse what looks free"
+                self.problems.append(Problem(at, text))
+            return 0, 0
+        lowest = lowest_cores(layout, count)
+        if not lowest & owned:
+            return lowest, 0
+        held, kept = cpu_list(_members(lowest & owned)), cpu_list(_members(lowest))
+        text = (
+            f"of the {count} lowest CPUs ({kept}) pods hold {held}, so the kubelet reserves others, and the object cannot say which:"
+            f" every zone is counted without {count}"
+        )
+        self.problems.append(Problem(at.child(CPU), text))
+        return 0, count
+
     def pods(
         self, allocations: list[PodAllocation] | None, layout: CpuLayout, names_by_uid: Mapping[str, str]
-    ) -> PodHoldings | None:
-        """What each listed pod holds; None if the object lists no pods. Pods of an unknown uid are passed over."""
+    ) -> tuple[PodHoldings | None, CpuSet]:
+        """What each listed pod holds, None if the object lists no pods, and the CPUs of them all. Pods of an unknown uid have no name."""
         if allocations is None:
-            return None
+            return None, 0
         holdings: dict[str, dict[str, dict[int, int]]] = {}
+        of_all = 0
         for index, pod in enumerate(allocations):
             at = self.spec.child("podAllocations").item(index).child("containerAllocations")
-            name = f"{pod.namespace or 'default'}/{pod.name}" if pod.name else names_by_uid.get(pod.uid)
-            if name is None:
-                continue
             owned = 0
             for position, container in enumerate(pod.container_allocations or ()):
                 where = at.item(position).child("allocations").child(CPU)
                 owned |= self.cpus((container.allocations or {}).get(CPU, ""), where, layout)
-            holdings[name] = {CPU: {zone: amount for zone, amount in _milli_by_zone(layout, owned).items() if amount}}
-        return holdings
+            of_all |= owned
+            name = f"{pod.namespace or 'default'}/{pod.name}" if pod.name else names_by_uid.get(pod.uid)
+            if name is not None:
+                in_zones = _milli_by_zone(layout, owned)
+                holdings[name] = {CPU: {zone: amount for zone, amount in in_zones.items() if amount}}
+        return holdings, of_all
 
     def moment(self, text: str | None, at: ObjectPath) -> float | None:
         if text is None:
@@ -184,14 +215,14 @@ class _Reading:
         return None
 
 
-def _zones(layout: CpuLayout | None, free: CpuSet, reserved: CpuSet) -> tuple[ZoneReport, ...]:
-    if layout is None:
-        return ()
-    left, kept = _milli_by_zone(layout, free), _milli_by_zone(layout, reserved)
+def _zones(layout: CpuLayout, free: CpuSet, reserved: CpuSet, somewhere: int) -> tuple[ZoneReport, ...]:
+    """The amounts by zone. `somewhere` counts reserved CPUs of which nobody knows where they are: none of the zones may promise them."""
+    left, kept, unknown = _milli_by_zone(layout, free), _milli_by_zone(layout, reserved), somewhere * _MILLI
     zones = []
     for zone, cpus in sorted(layout.cpus_in_zone.items()):
         total = cpus * _MILLI
-        zones.append(ZoneReport(zone, {CPU: ZoneAmounts(total, total - kept[zone], left[zone])}, {}))
+        amounts = ZoneAmounts(total, max(total - kept[zone] - unknown, 0), max(left[zone] - unknown, 0))
+        zones.append(ZoneReport(zone, {CPU: amounts}, {}))
     return tuple(zones)
 
 
@@ -199,8 +230,8 @@ def _milli_by_zone(layout: CpuLayout, cpus: CpuSet) -> dict[int, int]:
     return {zone: (here & cpus).bit_count() * _MILLI for zone, here in layout.by_zone.items()}
 
 
-def _reserved(layout: CpuLayout, count: int) -> CpuSet:
-    """The CPUs that a kubelet keeps for the system: core after core from the lowest zone on."""
+def lowest_cores(layout: CpuLayout, count: int) -> CpuSet:
+    """The CPUs that a kubelet keeps for the system if it is only told how many: core after core from the lowest zone on."""
     in_order = sorted(
         _members(_all_of(layout)), key=lambda cpu: (layout.socket[cpu], layout.numa[cpu], layout.core[cpu], cpu)
     )

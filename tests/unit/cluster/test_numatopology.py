@@ -93,6 +93,28 @@ def test_the_kubelets_own_picker_reserves_the_same_cpus(count: int, threads: int
     assert inventory.reserved_cpus == take(inventory.cpus, frozenset(), 2**16 - 1, count)
 
 
+def test_an_agent_may_name_the_reserved_cpus() -> None:
+    """One in each zone, as `reservedSystemCPUs` often has it."""
+    names_them = {"bayplan.io/reserved-cpus": "0,4"}
+    report = read_numatopology(numatopology("n1", EIGHT, reserved="2", annotations=names_them))
+    assert cpus(report) == {0: (4, 3, 3), 1: (4, 3, 3)}
+    assert report.inventory is not None
+    assert report.inventory.reserved_cpus == 0b10001
+    assert report.problems == []
+
+
+def test_where_a_pod_holds_one_of_the_lowest_the_reserved_cpus_may_be_anywhere() -> None:
+    """The kubelet was told which CPUs to reserve, and Volcano's agent does not pass that on: no zone may promise them."""
+    report = read_numatopology(numatopology("n1", EIGHT, free="0,2-7", reserved="2", pods={"ml/a": "1"}))
+    assert cpus(report) == {0: (4, 2, 1), 1: (4, 2, 2)}
+    assert report.inventory is None, "which CPUs the kubelet hands out next nobody knows"
+    (problem,) = problems(report)
+    assert problem == (
+        "Numatopology n1: spec.resReserved.cpu: of the 2 lowest CPUs (0-1) pods hold 1, so the kubelet reserves others,"
+        " and the object cannot say which: every zone is counted without 2"
+    )
+
+
 # -- pods ----------------------------------------------------------------------------------------------------------
 
 
@@ -153,6 +175,15 @@ def test_the_moment_of_the_report() -> None:
             {"cpuDetail": {"0": {}}, "numares": {"cpu": {"allocatable": "0,x"}}},
             'spec.numares.cpu.allocatable: "0,x" is ignored: expected a list of CPU ids from 0 to 4095 such as 0-3,8',
             id="no list",
+        ),
+        pytest.param(
+            {
+                "cpuDetail": {"0": {}},
+                "podAllocations": [{"uid": "u1", "containerAllocations": [{"allocations": {"cpu": "x"}}]}],
+            },
+            'spec.podAllocations[0].containerAllocations[0].allocations.cpu: "x" is ignored:'
+            " expected a list of CPU ids from 0 to 4095 such as 0-3,8",
+            id="no list, of a pod that nobody knows",
         ),
         pytest.param(
             {"cpuDetail": {"0": {}}, "policies": {"TopologyManagerPolicy": "Restricted"}},

@@ -17,6 +17,7 @@ import msgspec
 from bayplan.cluster import fingerprint, inventory
 from bayplan.cluster.inventory import cpu_list
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.numatopology import lowest_cores
 from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
 from bayplan.kube.topology_v1alpha2 import GROUP
 from bayplan.services.agent.accounting import NodeAccount, ZoneAccount, zones_of
@@ -28,6 +29,7 @@ from bayplan.services.agent.placement_encoding import (
     encode_placement,
 )
 from bayplan.services.agent.sysfs import Hardware
+from bayplan.services.agent.sysfs_files import members
 from bayplan.services.agent.volcano_exporter import CpuUse, cpus_in_list, numatopology_document, places_on, policies_of
 
 KIND = "NodeResourceTopology"
@@ -112,12 +114,20 @@ def _placement(account: NodeAccount, hardware: Hardware, setup: KubeletSetup | N
 def _numatopology(
     node: str, account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None, made_at: float
 ) -> Document:
-    """Volcano's object. Its free CPUs are all that nobody has, reserved ones among them."""
-    free = tuple(sorted(account.free_cpus | account.reserved_cpus))
-    use = CpuUse(free, cpus_in_list(hardware.cpus, account.pods).pods)
+    """Volcano's object. Its free CPUs are all that nobody has, reserved ones among them as long as these are the lowest.
+
+    Readers take the lowest for reserved. Others (`reservedSystemCPUs`) are written as taken and not as reserved, which comes to the
+    same for Volcano; an annotation has the ids in any case.
+    """
+    reserved = account.reserved_cpus
+    lowest = reserved if hardware.layout is None else members(lowest_cores(hardware.layout, len(reserved)))
+    count, free = (len(reserved), account.free_cpus | reserved) if reserved == lowest else (0, account.free_cpus)
+    use = CpuUse(tuple(sorted(free)), cpus_in_list(hardware.cpus, account.pods).pods)
     policies = policies_of(_settings(setup.settings) if setup else None)
-    reserved = str(len(account.reserved_cpus))
-    return numatopology_document(node, places_on(hardware), use, policies, reserved, now=made_at)
+    document = numatopology_document(node, places_on(hardware), use, policies, str(count), now=made_at)
+    if reserved:
+        document["metadata"]["annotations"][inventory.RESERVED_CPUS] = cpu_list(reserved)
+    return document
 
 
 def substance(document: Mapping[str, Any]) -> bytes:

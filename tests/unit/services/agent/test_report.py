@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from bayplan.cluster.fingerprint import fingerprint_of
 from bayplan.cluster.inventory import Inventory
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.numatopology import read_numatopology
 from bayplan.cluster.topology_report import TopologyReport, read_report
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
@@ -116,13 +119,34 @@ def test_v1alpha1_has_one_word_for_policy_and_scope() -> None:
     assert read_back(written).settings.policy is Policy.RESTRICTED
 
 
-def test_volcanos_object_lists_free_cpus_with_reserved_ones() -> None:
+def test_volcanos_object() -> None:
     spec = document(BUSY, version=ReportFormat.NUMATOPOLOGY)["spec"]
-    assert spec["numares"] == {"cpu": {"allocatable": "0,3-15", "capacity": 16}}
     assert spec["policies"] == {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "restricted"}
-    assert spec["resReserved"] == {"cpu": "2"}
     (holder,) = spec["podAllocations"]
     assert holder["containerAllocations"] == [{"name": "main", "allocations": {"cpu": "1-2"}}]
+
+
+@pytest.mark.parametrize(
+    "offered, free, amount, ids, for_pods",
+    [
+        pytest.param(range(2, 16), "0-15", "2", "0-1", [6, 8], id="the lowest are found from their number, and listed"),
+        pytest.param(OFFERED.cpus, "1-7,9-15", "0", "0,8", [7, 7], id="others look taken"),
+    ],
+)
+def test_what_a_kubelet_reserves_in_volcanos_object(
+    offered: Iterable[int], free: str, amount: str, ids: str, for_pods: list[int]
+) -> None:
+    """Volcano takes the lowest `resReserved` CPUs off the free ones. Whoever reads the object must not promise a reserved CPU to a pod."""
+    found = account(Evidence(TWO_ZONES, allocatable=replace(OFFERED, cpus=tuple(offered)), pods=()))
+    written = topology_document(
+        "w1", found, TWO_ZONES, KubeletSetup(SETTINGS), made_at=1000.25, version=ReportFormat.NUMATOPOLOGY
+    )
+    assert written["spec"]["numares"] == {"cpu": {"allocatable": free, "capacity": 16}}
+    assert written["spec"]["resReserved"] == {"cpu": amount}
+    assert written["metadata"]["annotations"] == {"timestamp": "1000", "bayplan.io/reserved-cpus": ids}
+    report = read_numatopology(msgspec.convert(written, Numatopology))
+    assert [zone.resources["cpu"].available // 1000 for zone in report.zones] == for_pods
+    assert (report.problems, report.pods) == ([], {})
 
 
 def test_nothing_in_a_report_is_null() -> None:
