@@ -77,7 +77,8 @@ METHODS = ("with-exclusive-resources", "all")
 @click.option(
     "--kubelet-flags",
     metavar="FILE",
-    help="The kubelet's flags, such as kubeadm-flags.env; they overrule its file.",
+    help="The kubelet's flags; they overrule its file. "
+    "[default: kubeadm-flags.env beside the configuration, if it exists; /dev/null: none]",
 )
 @click.option(
     "--kubelet-state-dir",

@@ -1,7 +1,7 @@
 """Where the kubelet's configuration comes from: its file and its flags on top, or what it answers at `configz`.
 
-In come a URI (`file:///var/lib/kubelet/config.yaml`, a plain path, or `https://10.0.0.7:10250/configz`) and perhaps a file with flags
-(`kubeadm-flags.env`); out goes the `KubeletSetup` of `kubelet_config.py`, or one `NoConfiguration` with a sentence that names the source.
+In come a URI (`file:///var/lib/kubelet/config.yaml`, a plain path, or `https://10.0.0.7:10250/configz`) and perhaps a file with flags; if none is
+named, what kubeadm writes beside the configuration counts (`kubeadm-flags.env`). Out goes the `KubeletSetup` of `kubelet_config.py`, or one `NoConfiguration` with a sentence that names the source.
 
 A kubelet's certificate is usually signed by nobody whom the node's pods know, so it is not verified, as other agents do not; the token that
 is shown there allows nothing but reading this configuration (deploy/agent/).
@@ -25,6 +25,7 @@ from bayplan.services.agent.kubelet_config import KubeletSetup, from_flags, setu
 TIMEOUT = aiohttp.ClientTimeout(total=10.0)
 LONGEST_ANSWER = 1 << 20
 NOT_TLS_VERIFIED = False
+KUBEADM_FLAGS = "kubeadm-flags.env"
 
 
 class NoConfiguration(Exception):
@@ -42,12 +43,13 @@ def checked_source(text: str) -> str:
 
 
 async def read_setup(source: str, flags: Path | None = None, token_file: Path | None = None) -> KubeletSetup:
-    """What the kubelet runs with."""
+    """What the kubelet runs with. Where no `flags` are named, those beside the file count, if there are any."""
     try:
         if source.startswith("https:"):
             # The kubelet answers with what it runs with: flags are in it already.
             return setup_of(await _configz(source, _token(token_file)), source)
-        return setup_of({**_file(source), **(from_flags(_arguments(flags)) if flags else {})}, source)
+        file = Path(urlsplit(source).path if source.startswith("file:") else source)
+        return setup_of({**_document(file), **from_flags(_arguments(flags or _flags_beside(file)))}, source)
     except InvalidObject as error:
         named = str(error).startswith("kubelet")
         raise NoConfiguration(str(error) if named else f"kubelet configuration: {error}") from None
@@ -56,19 +58,27 @@ async def read_setup(source: str, flags: Path | None = None, token_file: Path | 
         raise NoConfiguration(f"kubelet configuration {where}: {error.strerror or error}") from None
 
 
-def _file(source: str) -> Mapping[str, object]:
-    document = read_document(Path(urlsplit(source).path if source.startswith("file:") else source))
+def _document(file: Path) -> Mapping[str, object]:
+    document = read_document(file)
     if not isinstance(document, Mapping):
-        raise NoConfiguration(f"kubelet configuration {source}: must be a KubeletConfiguration")
+        raise NoConfiguration(f"kubelet configuration {file}: must be a KubeletConfiguration")
     return document
 
 
-def _arguments(flags: Path) -> list[str]:
-    """A command line, or lines like `KUBELET_KUBEADM_ARGS="--node-ip=... --cpu-manager-policy=static"`; none if there is no such file."""
+def _flags_beside(file: Path) -> Path | None:
+    """What kubeadm has written beside a configuration, if it has."""
+    flags = file.with_name(KUBEADM_FLAGS)
+    return flags if flags.exists() else None
+
+
+def _arguments(flags: Path | None) -> list[str]:
+    """A command line, or lines like `KUBELET_KUBEADM_ARGS="--node-ip=... --cpu-manager-policy=static"`."""
+    if flags is None:
+        return []
     try:
         text = flags.read_text(errors="replace")
-    except FileNotFoundError:
-        return []
+    except OSError as error:
+        raise NoConfiguration(f"kubelet flags {flags}: {error.strerror or error}") from None
     try:
         words = [word for line in text.splitlines() for word in shlex.split(line, comments=True)]
         return [part for word in words for part in (shlex.split(word.partition("=")[2]) if "=--" in word else [word])]

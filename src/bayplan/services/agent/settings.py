@@ -34,7 +34,7 @@ class ReferenceContainer:
 class AgentSettings:
     """Where an agent reads and what it tells. Times in seconds; `interval` 0: no timer but the heartbeat.
 
-    `no_kubelet` shows a machine as if no pod ran; what comes of it is for people to look at, not to be published.
+    Without `kubelet_flags`, those beside the configuration count, if there are any. `no_kubelet` shows a machine as if no pod ran; what comes of it is for people to look at, not to be published.
     """
 
     node: str

@@ -22,13 +22,14 @@ from types import TracebackType
 from typing import Self
 
 from bayplan.services.agent.folder_watch import CannotWatch, FolderWatch
+from bayplan.services.agent.kubelet_source import KUBEADM_FLAGS
 
 logger = logging.getLogger(__name__)
 
 TIMER, SIGNAL, START, FOLDER, POD = "timer", "signal", "start", "folder", "pod"
 DEVICE_PLUGIN, SOCKET = "device-plugin", "podresources-socket"
 STATE_FILES = frozenset({"cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint"})
-CONFIGURATION_FILES = frozenset({"config.yaml", "kubeadm-flags.env"})
+CONFIGURATION_FILES = frozenset({"config.yaml", KUBEADM_FLAGS})
 DEVICE_PLUGINS = "device-plugins"
 CALM = 0.2  # seconds without news
 LONGEST_WAIT = 1.0  # seconds from the first news

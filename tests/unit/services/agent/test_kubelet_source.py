@@ -39,11 +39,14 @@ async def test_a_file(config: Path, form: str) -> None:
         "kubelet --topology-manager-policy=single-numa-node --topology-manager-scope=pod",
     ],
 )
+@pytest.mark.parametrize("form", ["{}", "file://{}"])
+@pytest.mark.parametrize("name, named", [("kubeadm-flags.env", False), ("kubeadm-flags.env", True), ("flags", True)])
 @asynchronous
-async def test_flags_overrule_the_file(config: Path, text: str) -> None:
-    flags = config.with_name("kubeadm-flags.env")
+async def test_flags_overrule_the_file(config: Path, text: str, form: str, name: str, named: bool) -> None:
+    """Those that kubeadm writes beside the file count though nobody names them."""
+    flags = config.with_name(name)
     flags.write_text(text)
-    settings = (await read_setup(str(config), flags)).settings
+    settings = (await read_setup(form.format(config), flags if named else None)).settings
     assert (settings.policy, settings.scope, settings.cpu_static) == (Policy.SINGLE_NUMA_NODE, Scope.POD, True)
 
 
@@ -90,9 +93,16 @@ async def test_a_token_that_is_not_text(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_a_file_of_flags_that_is_not_there_means_no_flags(config: Path) -> None:
-    setup = await read_setup(str(config), config.with_name("kubeadm-flags.env"))
-    assert setup.settings.policy is Policy.RESTRICTED
+async def test_a_named_file_of_flags_must_be_there(config: Path) -> None:
+    flags = config.with_name("flags")
+    with pytest.raises(NoConfiguration, match=f"^kubelet flags {flags}: No such file or directory$"):
+        await read_setup(str(config), flags)
+
+
+@asynchronous
+async def test_a_named_file_of_flags_takes_the_place_of_the_one_beside(config: Path) -> None:
+    config.with_name("kubeadm-flags.env").write_text('KUBELET_KUBEADM_ARGS="--topology-manager-policy=best-effort"')
+    assert (await read_setup(str(config), Path("/dev/null"))).settings.policy is Policy.RESTRICTED
 
 
 @asynchronous
