@@ -52,6 +52,9 @@ class Group:
 
     A group may itself be the `segment` of that number of the group called `segment_of`. Groups of the same `apart` take different domains of
     `required`. What a `wished` group requires is given up if it cannot be had.
+
+    `coming` are members that are not there yet, each as a pod like those that are, and `absent` groups inside of which too few are there to start:
+    nobody waits for them, but the others go where they will have room, if that can be (`gang_room.py`).
     """
 
     name: str = ""
@@ -67,6 +70,8 @@ class Group:
     segment_of: str | None = None
     apart: str | None = None
     wished: bool = False
+    coming: tuple[Pod, ...] = ()
+    absent: tuple[Group, ...] = ()
 
     @property
     def least(self) -> int:

@@ -5,7 +5,7 @@
 
 `schedule_gang` changes nothing. `assume_gang` takes the seats one by one, with the zones of each pod, and gives everything back if one of
 them cannot be had after all. Optional things are given up in this order: segments that are only wished for, extra members, groups
-beyond the minimum. What is required is never given up.
+beyond the minimum. What is required is never given up. Of the places that are left, one with room for members that are still to come is taken (`gang_room.py`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from bayplan.scheduling.gang_relations import (
     may_concern,
     members_of,
 )
+from bayplan.scheduling.gang_room import with_room
 from bayplan.scheduling.gang_seats import Seats
 from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.gang_taking import SeatTaker
@@ -189,7 +190,7 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
         reason = outcome.tried.outline.problem
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
-        return _decision(gang, whole, outcome, waited)
+        return _decision(gang, whole, with_room(outcome, attempt, budget), waited)
     return GangDecision(gang.name, outcome.status, outcome.tried.solution.bound)
 
 

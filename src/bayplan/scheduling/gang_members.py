@@ -3,6 +3,7 @@
 For planning, a PodGroup holds the shape of its pods (`gang_reader.py`); in a cluster, somebody else creates them. They join by the label
 `bayplan.io/pod-group`, and inside it by `bayplan.io/group` where the gang has groups, in the order of their ranks (`ranks.py`). Members with a node count as running: late ones follow them into their domain. A gang whose
 minimum has not arrived is `Incomplete`, which says who is missing. One that was complete waits for nobody while some of it runs: those that are missing have ended.
+Where the minimum is smaller than the size, those that are still to come are known by their number, and look like those that are there.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
-from bayplan.scheduling.dialects.members import counted, group_of, has_begun
+from bayplan.scheduling.dialects.members import counted, group_of, has_begun, succeeded
 from bayplan.scheduling.gang import Gang, Group
-from bayplan.scheduling.gang_reader import gang_of
+from bayplan.scheduling.gang_reader import MOST_PODS, gang_of
 
 POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"
@@ -52,7 +53,11 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     missing = _missing(written.spec, by_group)
     if missing and not begun:
         return Incomplete(frame.name, f"waits for pods: {missing}")
-    return replace(frame, whole=_filled(frame.whole, written.spec, by_group, begun=begun))
+    whole = _filled(frame.whole, written.spec, by_group, begun=begun)
+    waiting = [pod for pod in members if not pod.spec.node_name and not succeeded(pod)]
+    return replace(
+        frame, whole=_expecting(whole, frame.whole, written.spec, by_group, waiting[-1]) if waiting else whole
+    )
 
 
 def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
@@ -120,4 +125,32 @@ def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, li
         groups=tuple(inner),
         minimum=own.minimum,
         minimum_groups=None if group.minimum_groups is None else min(group.minimum_groups, len(inner)),
+    )
+
+
+# -- members that are still to come --------------------------------------------------------------------------------------------
+
+
+def _expecting(
+    group: Group, frame: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], like: Pod
+) -> Group:
+    """A group and those inside it with the members that are still to come; they look like the last of their group that is there, else `like`.
+
+    Of a group of which somebody has a node, whoever is missing may have ended, and does not count.
+    """
+    here = by_group.get(group.name, ())
+    waiting = [pod for pod in here if not pod.spec.node_name and not succeeded(pod)]
+    like = waiting[-1] if waiting else like
+    missing = spec.size - len(group.pods) if len(waiting) == len(here) else 0
+    known = {each.name: each for each in group.groups}
+    inside = [
+        _expecting(known.get(each.name, each), each, written, by_group, like)
+        for each, written in zip(frame.groups, spec.groups or (), strict=True)
+    ]
+    return replace(
+        group,
+        # Another object than the pod that it looks like, so that nobody takes it for a member.
+        coming=(msgspec.structs.replace(like),) * min(max(missing, 0), MOST_PODS),
+        groups=tuple(each for each in inside if each.name in known),
+        absent=tuple(each for each in inside if each.name not in known),
     )

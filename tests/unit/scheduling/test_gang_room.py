@@ -1,0 +1,132 @@
+"""Gangs that start with fewer than their size go where the others will have room: into the tightest domain for all of them, not for those who are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from bayplan.engine.gangs.problem import Status
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.gang import Gang, GangDecision
+from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
+from bayplan.scheduling.gang_members import gang_of_members
+from tests.helpers import GPU, simple_pod
+from tests.unit.scheduling.test_gang_cycle import racks
+
+ALL = "equal pods: counted exactly; with room for {} more that are still to come"
+SOME = "equal pods: counted exactly; room was found for {} of {} more that are still to come"
+
+
+def gang_of(spec: dict[str, Any], members: Sequence[Pod]) -> Gang:
+    """The gang of a PodGroup with this spec."""
+    written = {"metadata": {"name": "train", "namespace": "default"}, "spec": {"topology": "network", **spec}}
+    gang = gang_of_members(msgspec.convert(written, PodGroup), members)
+    assert isinstance(gang, Gang)
+    return gang
+
+
+def members(number: int, group: str = "", gpus: int = 1, **spec: Any) -> list[Pod]:
+    """Pods of a group, as their controller has made them."""
+    made = [simple_pod({GPU: gpus}, f"{group or 'p'}-{rank}", **spec) for rank in range(number)]
+    labels = {"bayplan.io/group": group} if group else {}
+    return [msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels)) for pod in made]
+
+
+def decide(scheduler: GangScheduler, spec: dict[str, Any], here: Sequence[Pod]) -> GangDecision:
+    return schedule_gang(scheduler, gang_of(spec, here))
+
+
+def racks_of(decision: GangDecision) -> list[str]:
+    return [seat.path[1] for seat in decision.seats]
+
+
+@pytest.mark.parametrize(
+    "cluster, spec, here, expected, bound",
+    [
+        # r1 would be the tightest for one, r2 is for four; r3 is larger still.
+        (("b1/r1: 1", "b1/r2: 2 2", "b1/r3: 4 4"), {"size": 4, "minimum": 1}, 1, ["r2"], ALL.format(3)),
+        (("b1/r1: 2", "b1/r2: 2 2", "b1/r3: 4 4"), {"size": 4, "minimum": 2}, 3, ["r2"] * 3, ALL.format(1)),
+        # Nowhere is room for all: where most of them have.
+        (("b1/r1: 1", "b1/r2: 2 1", "b1/r3: 2"), {"size": 4, "minimum": 1}, 1, ["r2"], SOME.format(2, 3)),
+        (("b1/r1: 1", "b1/r2: 1"), {"size": 4, "minimum": 1}, 1, ["r1"], SOME.format(0, 3)),
+        # Who can start now does not stay away for those who come later.
+        (("b1/r1: 2", "b1/r2: 1"), {"size": 4, "minimum": 1}, 2, ["r1", "r1"], SOME.format(0, 2)),
+        # Everybody is there: nothing is said, and the tightest is the best.
+        (("b1/r1: 2", "b1/r2: 4"), {"size": 2, "minimum": 1}, 2, ["r1", "r1"], "equal pods: counted exactly"),
+    ],
+    ids=["one of four", "three of four", "not for all", "for nobody else", "now before later", "all are there"],
+)
+def test_where_the_whole_size_has_room(
+    cluster: Sequence[str], spec: dict[str, Any], here: int, expected: list[str], bound: str
+) -> None:
+    decision = decide(racks(*cluster), {"required": "rack", **spec}, members(here))
+    assert racks_of(decision) == expected
+    assert (decision.status, decision.bound) == (Status.OPTIMAL, bound)
+
+
+def test_a_leader_goes_where_its_workers_will_have_room() -> None:
+    groups = [{"name": "leader", "size": 1}, {"name": "workers", "size": 3}]
+    spec = {"required": "rack", "groups": groups, "minimumGroups": 1}
+    decision = decide(racks("b1/r1: 1", "b1/r2: 2 2"), spec, members(1, "leader"))
+    assert racks_of(decision) == ["r2"]
+    assert decision.bound.endswith("with room for 3 more that are still to come")
+
+
+def test_workers_that_are_too_few_to_start_count_as_still_to_come() -> None:
+    groups = [{"name": "leader", "size": 1}, {"name": "workers", "size": 3}]
+    spec = {"required": "rack", "groups": groups, "minimumGroups": 1}
+    here = [*members(1, "leader"), *members(2, "workers", gpus=2)]
+    decision = decide(racks("b1/r1: 4", "b1/r2: 3 3", "b1/r3: 4 4"), spec, here)
+    assert [(seat.pod, seat.path[1]) for seat in decision.seats] == [("default/leader-0", "r3")]
+
+
+def test_workers_who_need_a_rack_of_their_own_have_one_in_the_block() -> None:
+    groups = [{"name": "leader", "size": 1}, {"name": "workers", "size": 4, "required": "rack"}]
+    spec = {"required": "block", "groups": groups, "minimumGroups": 1}
+    decision = decide(racks("b1/r1: 3", "b1/r2: 3", "b2/r3: 4", "b2/r4: 4"), spec, members(1, "leader"))
+    assert decision.seats[0].path[0] == "b2"
+
+
+def test_segments_that_come_later_have_room_as_whole_segments() -> None:
+    spec = {"size": 4, "minimum": 2, "required": "block", "segments": [{"size": 2, "level": "rack"}]}
+    decision = decide(racks("b1/r1: 3", "b1/r2: 1", "b2/r3: 3", "b2/r4: 2"), spec, members(2))
+    assert decision.seats[0].path[0] == "b2"
+    assert [seat.segment for seat in decision.seats] == [0, 0]
+
+
+# -- preferred levels ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_preferred_domain_has_room_for_all_too() -> None:
+    decision = decide(racks("b1/r1: 2", "b1/r2: 4"), {"size": 4, "minimum": 2, "preferred": "rack"}, members(2))
+    assert racks_of(decision) == ["r2", "r2"]
+    assert decision.preferred_domains == 1
+
+
+def test_room_for_later_costs_no_preferred_domain_now() -> None:
+    # For six, two racks of three leave nothing over; the four that are there have one of their own.
+    spec = {"size": 6, "minimum": 4, "preferred": "rack", "required": "block"}
+    decision = decide(racks("b1/r1: 3", "b1/r2: 3", "b2/r3: 4"), spec, members(4))
+    assert racks_of(decision) == ["r3"] * 4
+    assert decision.bound == SOME.format(0, 2)
+
+
+def test_a_gang_without_levels_has_no_domain_to_be_trapped_in() -> None:
+    decision = decide(racks("b1/r1: 1", "b1/r2: 4"), {"size": 4, "minimum": 1}, members(1))
+    assert decision.bound == "equal pods: counted exactly"
+
+
+# -- who is still to come ------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_is_missing_while_others_run_may_have_ended() -> None:
+    here = [*members(1), *members(1, nodeName="n1")]
+    assert gang_of({"size": 4, "minimum": 1}, here).whole.coming == ()
+
+
+def test_a_size_that_nobody_can_have_is_not_made_of_pods() -> None:
+    assert len(gang_of({"size": 2_000_000_000, "minimum": 1}, members(1)).whole.coming) == 100_000
