@@ -10,12 +10,15 @@ names and numbers. An agent that knows them writes them into attributes of the n
     bayplan.io/pods           {"telco/upf-0": {"cpu": {"0": 4000}}}: pod, resource, zone id, amount; cpu in milli
     bayplan.io/made-at        1760000000.25          when all this was true, in seconds since 1970
 
+`bayplan agent-gc` marks a report that its agent has long not renewed with the annotation `bayplan.io/stale-since` and that moment.
+
 `cluster/topology_report.py` reads them here; the exact replay (`engine/placement.py`) and the ledger use them.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -31,6 +34,7 @@ RESERVED_CPUS = "bayplan.io/reserved-cpus"
 DEVICES = "bayplan.io/devices"
 PODS = "bayplan.io/pods"
 MADE_AT = "bayplan.io/made-at"
+STALE_SINCE = "bayplan.io/stale-since"
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
@@ -190,6 +194,11 @@ def read_pods(attributes: Mapping[str, str]) -> PodHoldings | None:
 def read_moment(attributes: Mapping[str, str]) -> float | None:
     """When the report was true, in seconds; None if it does not say."""
     return _read(attributes, MADE_AT, _moment) if MADE_AT in attributes else None
+
+
+def stale_mark(made_at: float) -> str:
+    """The value of `bayplan.io/stale-since` for a report of this moment; a report that was renewed since has another one."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(made_at))
 
 
 def _moment(text: str) -> float:

@@ -27,12 +27,14 @@ from bayplan.cluster.inventory import (
     CPUS,
     MADE_AT,
     PODS,
+    STALE_SINCE,
     Inventory,
     NotUnderstood,
     PodHoldings,
     read_inventory,
     read_moment,
     read_pods,
+    stale_mark,
 )
 from bayplan.cluster.kubelet_settings import (
     POLICY_BY_TEXT,
@@ -136,6 +138,8 @@ class TopologyReport:
     """What each pod holds in zones, where the node lists them; None if it does not."""
     made_at: float | None = None
     """When all this was true, in seconds since 1970, if the node says so."""
+    marked_stale: bool = False
+    """`bayplan agent-gc` found that its agent has long not renewed it."""
     fingerprint: str = ""
     """Which pods it shows, as `cluster/fingerprint.py` writes it; empty if the node does not say so."""
     only_exclusive: bool = False
@@ -187,11 +191,14 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
     settings = settings_of(topology, problems)
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
     attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
+    annotations = topology.metadata.annotations or {}
+    # In v1alpha1, which has no attributes, the moment is among the annotations.
+    made_at = _understood(lambda: read_moment({**annotations, **attributes}), at.key(MADE_AT), problems)
     published = published_in(topology)
     if published.fingerprint and not is_comparable(published.fingerprint):
         text = f'"{published.fingerprint}" is ignored: expected {PREFIX}{VERSION} and 16 hexadecimal digits'
-        annotations = at.child("metadata").child("annotations")
-        where = annotations.key(ANNOTATION) if published.in_annotation else at.child("attributes").key(ATTRIBUTE)
+        in_annotations = at.child("metadata").child("annotations")
+        where = in_annotations.key(ANNOTATION) if published.in_annotation else at.child("attributes").key(ATTRIBUTE)
         problems.append(Problem(where, text))
     return TopologyReport(
         topology.metadata.name,
@@ -201,7 +208,10 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
         shows_use,
         inventory=_understood(lambda: read_inventory(attributes), at.key(CPUS), problems),
         pods=_understood(lambda: read_pods(attributes), at.key(PODS), problems),
-        made_at=_understood(lambda: read_moment(attributes), at.key(MADE_AT), problems),
+        made_at=made_at,
+        marked_stale=STALE_SINCE in annotations
+        and made_at is not None
+        and annotations[STALE_SINCE] == stale_mark(made_at),
         fingerprint=published.fingerprint if is_comparable(published.fingerprint) else "",
         only_exclusive=published.method == METHOD_EXCLUSIVE,
     )

@@ -4,12 +4,15 @@ Two agents look at one kubelet, at moments of their own. Mixing what they say wo
 counts as a whole, by the first of these rules that tells them apart:
 
 1. One that can be used counts before one that cannot (no zones, or zones that contradict each other).
-2. One that lives counts before one that is silent: if a node's use changed in one report and the other agent has said nothing for
-   `SILENT_FOR` seconds since, that agent is taken to be dead. Agents write when something changes, so age alone means nothing.
+2. One that lives counts before one that is dead. Agents write when something changes, so age alone means little; a report is dead
+   * if a node's use changed in the other report and this agent has said nothing for `SILENT_FOR` seconds since;
+   * if it is a NodeResourceTopology with a moment (`bayplan.io/made-at`), which its agent renews every few minutes whatever happens, and that moment is
+     more than `STALE_AFTER` seconds ago, or `bayplan agent-gc` has marked it; unless the Numatopology says that it is older still.
 3. The richer one counts: more kinds of resources in its zones, then CPUs by number, then pods by name.
 4. The NodeResourceTopology counts.
 
-A report whose moment nobody knows, as in a dump, is never silent. `cluster/state.py` asks here before it takes a report over.
+Now is when the last of the two came, or the later of their moments where nobody knows when they came, as in a dump. So the second point holds for a
+scheduler that has just started, too. `cluster/report_desk.py` asks here before it hands a report over.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from dataclasses import dataclass
 from bayplan.cluster.topology_report import TopologyReport, same_use
 
 SILENT_FOR = 120.0
+# Three heartbeats of bayplan's agent.
+STALE_AFTER = 900.0
 
 NODE_RESOURCE_TOPOLOGY = "NodeResourceTopology"
 NUMATOPOLOGY = "Numatopology"
@@ -70,9 +75,11 @@ def _order(kind: str, known: dict[str, Heard]) -> tuple[bool, bool, tuple[int, b
     report = known[kind].report
     resources = {name for zone in report.zones for name in zone.resources}
     richness = (len(resources), report.inventory is not None, report.pods is not None)
-    others = (heard for other, heard in known.items() if other != kind)
-    silent = any(_is_silent(known[kind], other) for other in others)
-    return report.usable and bool(report.zones), not silent, richness, kind == NODE_RESOURCE_TOPOLOGY
+    others = [heard for other, heard in known.items() if other != kind]
+    dead = any(_is_silent(known[kind], other) for other in others)
+    if kind == NODE_RESOURCE_TOPOLOGY:
+        dead = dead or any(_is_stale(known[kind], other) for other in others)
+    return report.usable and bool(report.zones), not dead, richness, kind == NODE_RESOURCE_TOPOLOGY
 
 
 def _is_silent(heard: Heard, other: Heard) -> bool:
@@ -80,3 +87,12 @@ def _is_silent(heard: Heard, other: Heard) -> bool:
     if heard.at is None or other.at is None or other.changed_at is None:
         return False
     return other.changed_at > heard.at and other.at - heard.at >= SILENT_FOR
+
+
+def _is_stale(heard: Heard, other: Heard) -> bool:
+    """True if this report has not been renewed for long, though its agent does that, and the other one is not older."""
+    made_at, others_moment = heard.report.made_at, other.report.made_at
+    if made_at is None or (others_moment is not None and others_moment < made_at):
+        return False
+    now = max(moment for moment in (made_at, others_moment, heard.at, other.at) if moment is not None)
+    return heard.report.marked_stale or now - made_at > STALE_AFTER

@@ -18,11 +18,11 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import msgspec
 
 from bayplan.cluster import inventory
+from bayplan.cluster.two_reports import STALE_AFTER
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
@@ -34,10 +34,8 @@ from bayplan.services.agent.troubles import Troubles
 
 logger = logging.getLogger(__name__)
 
-STALE_SINCE = "bayplan.io/stale-since"
 FIELD_MANAGER = "bayplan-agent-gc"
 INTERVAL = 600.0
-STALE_AFTER = 900.0
 ROUND, WRITES = "round", "writes"  # kinds of trouble
 GRACE = 30.0  # seconds after a node went in which it may be registered anew
 
@@ -220,14 +218,13 @@ class Collector:
         return True
 
     async def _mark(self, report: Report) -> bool:
-        since = datetime.fromtimestamp(report.made_at or 0.0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return await self._annotate(report, since)
+        return await self._annotate(report, inventory.stale_mark(report.made_at or 0.0))
 
     async def _unmark(self, report: Report) -> bool:
         return await self._annotate(report, None)
 
     async def _annotate(self, report: Report, value: str | None) -> bool:
-        body = {"metadata": {"uid": report.uid, "annotations": {STALE_SINCE: value}}}
+        body = {"metadata": {"uid": report.uid, "annotations": {inventory.STALE_SINCE: value}}}
         try:
             await self._client.patch(REPORTS, report.name, body, kind="merge", field_manager=FIELD_MANAGER)
         except ApiError as error:
@@ -245,7 +242,7 @@ def _report(head: _ReportHead) -> Report:
         made_at = inventory.read_moment({**annotations, **attributes})
     except inventory.NotUnderstood:
         made_at = None
-    return Report(metadata.name, metadata.uid, made_at, STALE_SINCE in annotations)
+    return Report(metadata.name, metadata.uid, made_at, inventory.STALE_SINCE in annotations)
 
 
 def what_is_wrong(error: ApiError | Unreachable) -> tuple[str, str]:
