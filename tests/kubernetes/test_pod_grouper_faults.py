@@ -300,16 +300,43 @@ def test_a_scheduler_that_may_not_read_owners_places_their_pods_alone_and_says_s
     assert groups_in(plane, namespace) == []
 
 
-def test_without_a_pod_grouper_pods_that_ask_for_a_gang_wait_for_one(plane: ControlPlane, namespace: str) -> None:
-    a_rack(plane)
+def test_a_scheduler_places_no_pod_of_a_workload_before_the_grouper_elsewhere_has_looked_at_it(
+    plane: ControlPlane, namespace: str
+) -> None:
+    """Three nodes of one rack are the first that come to mind; only the other rack has room for all four."""
+    a_rack(plane, nodes=3, rack="r0")
+    a_rack(plane, nodes=4, rack="r1")
     with running_scheduler(plane, "--no-pod-grouper"):
+        play_controller(plane, create_workload(plane, JOB, namespace))
+        wait_until_told(plane, namespace, "train-0", "waits for a pod grouper to look at its owner")
+        assert placed(plane, namespace) == 0
+        with running_pod_grouper(plane):
+            wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
+            assert {pod["spec"]["nodeName"].partition("-")[0] for pod in pods_in(plane, namespace)} == {"r1"}
+            plain = create_workload(plane, JOB, namespace, name="plain")
+            plane.api.patch(
+                f"{JOBS.format(namespace)}/plain", {"metadata": {"annotations": {"bayplan.io/gang": "false"}}}
+            )
+            create_all(plane.kubeconfig, [pod_from({"spec": SCHEDULED_BY_BAYPLAN}, "plain-0", plain, {})])
+            wait_until(lambda: all_placed(plane, namespace), "the pod of no gang has a node too")
+    said = {pod["metadata"]["name"]: pod["metadata"].get("annotations", {}) for pod in pods_in(plane, namespace)}
+    assert [name for name, each in said.items() if each.get("bayplan.io/grouped") == "alone"] == ["plain-0"]
+
+
+def test_where_nobody_groups_pods_only_those_that_ask_for_a_gang_themselves_wait(
+    plane: ControlPlane, namespace: str
+) -> None:
+    a_rack(plane)
+    with running_scheduler(plane, "--no-pod-grouper", "--place-ungrouped"):
         job = create_workload(plane, JOB, namespace)
         template = {"metadata": {"annotations": {REQUIRED: RACK}}, "spec": SCHEDULED_BY_BAYPLAN}
         index = "batch.kubernetes.io/job-completion-index"
         create_all(
             plane.kubeconfig, [pod_from(template, f"train-{number}", job, {index: str(number)}) for number in range(4)]
         )
+        create_all(plane.kubeconfig, [pod_from({"spec": SCHEDULED_BY_BAYPLAN}, "plain-0", job, {})])
         wait_until_told(plane, namespace, "train-0", "no pod grouper has put it into one yet")
+        wait_until(lambda: placed(plane, namespace) == 1, "the pod that asks for nothing has a node")
         with running_pod_grouper(plane):
             wait_until(lambda: all_placed(plane, namespace), "all pods have nodes")
 

@@ -86,7 +86,12 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     "groups_pods",
     default=True,
     show_default=True,
-    help="Whether it makes gangs of workloads itself, or leaves that to `bayplan pod-grouper`.",
+    help="Whether it makes gangs of workloads itself, or leaves that to `bayplan pod-grouper`, for which pods of workloads then wait.",
+)
+@click.option(
+    "--place-ungrouped",
+    is_flag=True,
+    help="With --no-pod-grouper: pods of workloads wait for no pod grouper; for clusters without one.",
 )
 @grouping_options
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -104,6 +109,7 @@ def scheduler(
     gangs_complete_in: float,
     events_per_second: float,
     groups_pods: bool,
+    place_ungrouped: bool,
     grouping: str,
     grouping_rules: Path | None,
     log_format: str,
@@ -122,6 +128,10 @@ def scheduler(
     from bayplan.services.scheduler.run import Options, run_scheduler
 
     configuration = _configuration(config, leader_elect=leader_elect)
+    if place_ungrouped and groups_pods:
+        raise click.UsageError(
+            "--place-ungrouped goes with --no-pod-grouper: the pod grouper that is built in looks at every pod"
+        )
     groups = grouping_settings(grouping, grouping_rules) if groups_pods else None
     warn(configuration.services.notices)
     if check_config:
@@ -139,7 +149,7 @@ def scheduler(
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     set_up_logs("json" if log_format == "json" else "text", verbose)
-    options = Options(health_address, certificate, gangs_complete_in, events_per_second, groups)
+    options = Options(health_address, certificate, gangs_complete_in, events_per_second, groups, place_ungrouped)
     try:
         asyncio.run(run_scheduler(access, configuration, options))
     except LeadershipLost as error:

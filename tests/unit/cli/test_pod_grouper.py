@@ -41,6 +41,14 @@ def test_rules_do_not_go_with_kais_way(command: str, capsys: pytest.CaptureFixtu
     assert "--grouping-rules does not go with --grouping kai" in capsys.readouterr().err
 
 
+def test_pods_that_nobody_grouped_are_placed_only_where_the_scheduler_groups_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["bayplan", "scheduler", "--place-ungrouped", "--check-config"]) == 2
+    assert "--place-ungrouped goes with --no-pod-grouper" in capsys.readouterr().err
+    assert run(["bayplan", "scheduler", "--no-pod-grouper", "--place-ungrouped", "--check-config"]) == 0
+
+
 def test_a_wrong_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bayplan", "pod-grouper", "--health-address", "nowhere"]) == 2
     assert "--health-address: 'nowhere' is not an address to listen on" in capsys.readouterr().err

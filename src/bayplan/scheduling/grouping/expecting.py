@@ -1,10 +1,22 @@
-"""What a pod alone tells about its gang, for a scheduler that does not look at owners: somebody else groups pods, or nobody does."""
+"""What a pod alone tells about its gang, for a scheduler that does not look at owners: somebody else groups pods, or nobody does.
+
+A pod grouper by itself says on each pod what came of its look: the labels of a gang, or the annotation `bayplan.io/grouped: alone`. A pod of some owner with
+neither may be the first of a gang, and must not run ahead of the others.
+"""
 
 from __future__ import annotations
 
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.grouping.annotations import GANG, asks
 from bayplan.scheduling.grouping.group import may_have_group
+
+GROUPED = "bayplan.io/grouped"
+ALONE = "alone"
+
+
+def awaits_look(pod: Pod) -> bool:
+    """Whether a pod may belong to a gang, and no pod grouper has said yet what came of its look."""
+    return (pod.metadata.annotations or {}).get(GROUPED) != ALONE and may_have_group(pod)
 
 
 def asks_for_group(pod: Pod) -> bool:

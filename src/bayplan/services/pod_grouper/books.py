@@ -22,6 +22,7 @@ from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
+from bayplan.scheduling.grouping.expecting import GROUPED
 from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group
 from bayplan.scheduling.grouping.raw import RawObject
 from bayplan.scheduling.ranks import RANK
@@ -29,8 +30,8 @@ from bayplan.services.pod_grouper.contents import is_managed, means
 
 News = Listed[Any] | Changes[Any] | Absent
 
-# Labels and annotations by which a pod is given its place in a gang, in bayplan's words and in KAI's.
-PLACE = frozenset((POD_GROUP, GROUP, RANK, kai.POD_GROUP, kai.SUB_GROUP))
+# Labels and annotations by which a pod is given its place in a gang, in bayplan's words and in KAI's, or is said to have none.
+PLACE = frozenset((POD_GROUP, GROUP, RANK, GROUPED, kai.POD_GROUP, kai.SUB_GROUP))
 NOT_LOOKED_AT = "waits for the pod grouper to look at its owner"
 NOT_AS_MEANT = "its PodGroup is not what its owner means; the pod grouper is putting it right"
 

@@ -21,6 +21,7 @@ from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.dialects.table import AnyPodGroup
+from bayplan.scheduling.grouping.expecting import ALONE, GROUPED
 from bayplan.scheduling.grouping.group import group_for
 from bayplan.scheduling.grouping.grouping import Grouping, Problem
 from bayplan.scheduling.grouping.questions import Question
@@ -66,10 +67,10 @@ class Hears(Protocol):
 
 
 class NobodyHears:
-    """A grouper by itself: what it says is in labels, events and conditions."""
+    """A grouper by itself: what it says is in labels, annotations, events and conditions."""
 
     def stands_alone(self, pod: Pod) -> None:
-        """Nothing to say."""
+        """The pod is marked so."""
 
     def is_held(self, pod: Pod, why: str) -> None:
         """The owner has its event."""
@@ -79,7 +80,10 @@ class NobodyHears:
 
 
 class PodGrouper:
-    """Works off what the books say; `clock` is seconds since 1970."""
+    """Works off what the books say; `clock` is seconds since 1970.
+
+    With `marks_alone`, pods that are in no gang are marked so, for schedulers that hear of it in no other way.
+    """
 
     def __init__(
         self,
@@ -89,12 +93,14 @@ class PodGrouper:
         events: EventRecorder,
         metrics: GrouperMetrics,
         hears: Hears | None = None,
+        marks_alone: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.books = books
         self._events = events
         self._metrics = metrics
         self._hears: Hears = hears or NobodyHears()
+        self._marks_alone = marks_alone
         self._clock = clock
         self._owners = Owners(client, Discovery(client, clock), clock)
         self._writer = Writer(client, books, clock)
@@ -200,9 +206,7 @@ class PodGrouper:
         elif outcome.manifest is None and not chain.unreadable and self._is_of_owner(pod, chain):
             await self._withdraw(pod)
         elif outcome.manifest is None:
-            self._metrics.looked("alone")
-            self.books.stands_alone(pod)
-            self._hears.stands_alone(pod)
+            await self._leave_alone(pod)
         else:
             await self._group(pod, outcome, outcome.manifest)
         self._looks.done(key)
@@ -233,6 +237,16 @@ class PodGrouper:
         if isinstance(written, PodGroup) and is_managed(written) and self._holds_lease():
             await self._writer.note(written, made_for(manifest), holds=True)
         self._metrics.looked("grouped")
+
+    async def _leave_alone(self, pod: Pod) -> None:
+        """The pod is in no gang: whoever schedules need not wait for anything."""
+        if self._marks_alone:
+            if not self._holds_lease():
+                return
+            await self._writer.label(pod, {}, {GROUPED: ALONE})
+        self._metrics.looked("alone")
+        self.books.stands_alone(pod)
+        self._hears.stands_alone(pod)
 
     def _is_of_owner(self, pod: Pod, chain: Chain) -> bool:
         """Whether a pod names a group that the grouper made for one of its owners."""

@@ -68,7 +68,7 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
         events = await stack.enter_async_context(
             EventRecorder(client, component="bayplan-pod-grouper", instance=identity)
         )
-        grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(registry))
+        grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(registry), marks_alone=True)
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,

@@ -1,6 +1,7 @@
-"""A scheduler without a pod grouper of its own: pods that ask for a gang wait for another one, and are told so.
+"""A scheduler without a pod grouper of its own: pods that may belong to a gang wait for another one, and are told so.
 
-Such a scheduler looks at no owners. It sees what a pod's own annotations ask for; a wish that is written on the owner alone it cannot know.
+Such a scheduler looks at no owners, so it cannot know which of them make gangs: every pod of an owner waits until a grouper has said what came of its look
+(`awaits_look`). Where pods are placed though nobody groups them, only those wait that ask for a gang by annotations of their own (`asks_for_group`).
 """
 
 from __future__ import annotations
@@ -12,22 +13,32 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
-from bayplan.scheduling.grouping.expecting import asks_for_group
+from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
 from bayplan.services.scheduler.intake import News
 
-WAITS = "asks for a gang, and no pod grouper has put it into one yet; `bayplan pod-grouper` does, or a scheduler without --no-pod-grouper"
+Expects = Callable[[Pod], bool]
+
+WHY_IT_WAITS: dict[Expects, str] = {
+    awaits_look: "waits for a pod grouper to look at its owner: `bayplan pod-grouper` does, or a scheduler without --no-pod-grouper; where nobody groups pods, start the scheduler with --place-ungrouped",
+    asks_for_group: "asks for a gang, and no pod grouper has put it into one yet; `bayplan pod-grouper` does, or a scheduler without --no-pod-grouper",
+}
 
 
 class GroupedElsewhere:
-    """Tells `is_held` about pods of these schedulers that wait for somebody else to group them, and `is_free` the key of one that no longer does."""
+    """Tells `is_held` about pods of these schedulers that wait for somebody else to group them, and `is_free` the key of one that no longer does.
+
+    `expects_group` is `awaits_look` or `asks_for_group`.
+    """
 
     def __init__(
         self,
         scheduler_names: Collection[str],
+        expects_group: Expects,
         is_held: Callable[[Pod, str], None],
         is_free: Callable[[str], None],
     ) -> None:
         self._scheduler_names = frozenset(scheduler_names)
+        self._expects_group = expects_group
         self._is_held = is_held
         self._is_free = is_free
         self._held: set[str] = set()
@@ -48,9 +59,9 @@ class GroupedElsewhere:
 
     def _look_at(self, pod: Pod, *, gone: bool = False) -> None:
         ours = pod.spec.scheduler_name in self._scheduler_names and not pod.spec.node_name
-        if ours and not gone and asks_for_group(pod):
+        if ours and not gone and self._expects_group(pod):
             self._held.add(pod_key(pod))
-            self._is_held(pod, WAITS)
+            self._is_held(pod, WHY_IT_WAITS[self._expects_group])
         else:
             self._free(pod_key(pod))
 

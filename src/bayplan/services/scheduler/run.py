@@ -27,7 +27,7 @@ from bayplan.kube.lease import unique_identity
 from bayplan.kube.resources import PODS
 from bayplan.scheduling.configuration import Configuration
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.grouping.expecting import asks_for_group
+from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
 from bayplan.scheduling.grouping.group import GroupingSettings
 from bayplan.scheduling.unit import Place
 from bayplan.services.edges.conditions import ConditionWriter
@@ -64,8 +64,9 @@ class Options:
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
     events_per_second: float = 50.0
-    # How pods are put into gangs; None: somebody else does that, or nobody.
+    # How pods are put into gangs; None: somebody else does that. Only where nobody does, pods of owners need not wait for it.
     grouping: GroupingSettings | None = None
+    place_ungrouped: bool = False
 
 
 async def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
@@ -73,12 +74,13 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
     search_rarely()
     settings = configuration.services
     books = None if options.grouping is None else Books(options.grouping, configuration.profiles)
+    expects_elsewhere = asks_for_group if options.place_ungrouped else awaits_look
     dispatcher = Dispatcher(
         configuration.profiles,
         initial_backoff=settings.initial_backoff,
         max_backoff=settings.max_backoff,
         completes_in=options.gangs_complete_in,
-        expects_group=asks_for_group if books is None else books.expects_group,
+        expects_group=expects_elsewhere if books is None else books.expects_group,
         why_gang_waits=(lambda _: "") if books is None else books.why_gang_waits,
         stopwatch=time.perf_counter,
     )
@@ -114,7 +116,8 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         logger.info("serving health", extra={"port": port, "server": access.server})
         grouper = None
         if books is None:
-            service.also_tell = GroupedElsewhere(configuration.profiles, service.is_held, service.is_free).take
+            elsewhere = GroupedElsewhere(configuration.profiles, expects_elsewhere, service.is_held, service.is_free)
+            service.also_tell = elsewhere.take
         else:
             grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
             service.also_tell = books.take

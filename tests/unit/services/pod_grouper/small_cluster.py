@@ -161,7 +161,8 @@ class SmallCluster:
         if pod.metadata.uid != change["uid"]:
             raise refusal(409)
         labels = _merged(pod.metadata.labels or {}, change["labels"])
-        metadata = msgspec.structs.replace(pod.metadata, labels=labels)
+        annotations = _merged(pod.metadata.annotations or {}, change.get("annotations", {}))
+        metadata = msgspec.structs.replace(pod.metadata, labels=labels, annotations=annotations)
         self.put_pod(msgspec.structs.replace(pod, metadata=metadata))
 
     async def delete(self, resource: Resource[Any], name: str, namespace: str, *, uid: str) -> None:
@@ -207,6 +208,7 @@ def grouper_at_work(
     *,
     holds_lease: Callable[[], bool] = lambda: True,
     registry: CollectorRegistry | None = None,
+    marks_alone: bool = False,
 ) -> Iterator[Books]:
     """A pod grouper that works until the end of the block."""
     books = Books(GroupingSettings(), ["bayplan"])
@@ -217,6 +219,7 @@ def grouper_at_work(
         events=cast("EventRecorder", heard),
         metrics=GrouperMetrics(registry or CollectorRegistry()),
         hears=heard,
+        marks_alone=marks_alone,
         clock=now,
     )
     cluster.listen(books)

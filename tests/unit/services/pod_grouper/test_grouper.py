@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.scheduling_v1alpha2 import Workload
+from bayplan.scheduling.grouping.expecting import awaits_look
 from tests.unit.services.edges.small_server import in_virtual_time, refusal
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
 
@@ -86,6 +87,29 @@ async def test_pods_that_ask_for_nothing_stand_alone() -> None:
         await asyncio.sleep(1)
         assert not books.expects_group(cluster.pods["train-0"])
     assert (heard.alone, cluster.written) == (["train-0"], [])
+
+
+@story
+async def test_by_itself_it_marks_pods_that_stand_alone_once() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(job(annotations={}))
+    cluster.put_pod(pod_of(job(), 0))
+    with grouper_at_work(cluster, marks_alone=True):
+        await asyncio.sleep(30)
+    assert cluster.written == ["pods/train-0"]
+    assert cluster.pods["train-0"].metadata.annotations == {"bayplan.io/grouped": "alone"}
+    assert not awaits_look(cluster.pods["train-0"])
+
+
+@story
+async def test_by_itself_it_marks_nobody_whose_owner_must_be_mended() -> None:
+    cluster = SmallCluster()
+    cluster.put_owner(job(annotations={**TOPOLOGY, "kai.scheduler/segment-size": "many"}))
+    cluster.put_pod(pod_of(job(), 0))
+    with grouper_at_work(cluster, marks_alone=True):
+        await asyncio.sleep(5)
+    assert cluster.written == []
+    assert awaits_look(cluster.pods["train-0"])
 
 
 @story

@@ -9,8 +9,8 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Changes, Listed
 from bayplan.kube.meta_v1 import Change
 from bayplan.kube.resources import NODES, PODS
-from bayplan.scheduling.grouping.expecting import asks_for_group
-from bayplan.services.scheduler.grouped_elsewhere import WAITS, GroupedElsewhere
+from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
+from bayplan.services.scheduler.grouped_elsewhere import WHY_IT_WAITS, GroupedElsewhere
 from bayplan.services.scheduler.intake import News
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, job, pod_of
 
@@ -34,17 +34,35 @@ def test_what_a_pod_asks_for_itself(metadata: dict[str, object], expected: bool)
     assert asks_for_group(pod_of(job(), 0, **metadata)) is expected
 
 
+@pytest.mark.parametrize(
+    "metadata, expected",
+    [
+        ({}, True),
+        ({"annotations": TOPOLOGY}, True),
+        ({"annotations": {"bayplan.io/grouped": "alone"}}, False),
+        ({"annotations": {"bayplan.io/grouped": "perhaps"}}, True),
+        ({"labels": {LABEL: "g"}}, False),
+        ({"annotations": TOPOLOGY, "ownerReferences": []}, False),
+    ],
+    ids=["nothing said", "a level", "alone", "an unknown word", "in a gang already", "made by nobody"],
+)
+def test_who_waits_for_a_look(metadata: dict[str, object], expected: bool) -> None:
+    assert awaits_look(pod_of(job(), 0, **metadata)) is expected
+
+
 def with_spec(pod: Pod, **spec: object) -> Pod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec))
 
 
 def test_pods_of_ours_that_wait_are_told() -> None:
     told: list[tuple[str, str]] = []
-    elsewhere = GroupedElsewhere(["bayplan"], lambda pod, why: told.append((pod.metadata.name, why)), lambda key: None)
+    elsewhere = GroupedElsewhere(
+        ["bayplan"], asks_for_group, lambda pod, why: told.append((pod.metadata.name, why)), lambda key: None
+    )
     asks = pod_of(job(), 0, annotations=TOPOLOGY)
     others = [pod_of(job(), 1), with_spec(asks, scheduler_name="another"), with_spec(asks, node_name="n1")]
     elsewhere.take(PODS, Listed([asks, *others], "1", []))
-    assert told == [("train-0", WAITS)]
+    assert told == [("train-0", WHY_IT_WAITS[asks_for_group])]
     elsewhere.take(PODS, Changes([Change("MODIFIED", asks), Change("DELETED", asks)], []))
     assert len(told) == 2
     elsewhere.take(NODES, Listed([], "1", []))
@@ -59,14 +77,15 @@ ASKS = pod_of(job(), 0, annotations=TOPOLOGY)
     [
         Changes([Change("DELETED", ASKS)], []),
         Changes([Change("MODIFIED", pod_of(job(), 0, annotations=TOPOLOGY, labels={LABEL: "g"}))], []),
+        Changes([Change("MODIFIED", pod_of(job(), 0, annotations={"bayplan.io/grouped": "alone"}))], []),
         Changes([Change("MODIFIED", with_spec(ASKS, node_name="n1"))], []),
         Listed([], "2", []),
     ],
-    ids=["deleted", "grouped", "bound", "deleted while nobody watched"],
+    ids=["deleted", "grouped", "alone", "bound", "deleted while nobody watched"],
 )
 def test_what_was_to_be_said_about_one_that_waits_no_longer_is_dropped(news: News) -> None:
     free: list[str] = []
-    elsewhere = GroupedElsewhere(["bayplan"], lambda pod, why: None, free.append)
+    elsewhere = GroupedElsewhere(["bayplan"], awaits_look, lambda pod, why: None, free.append)
     elsewhere.take(PODS, Listed([ASKS], "1", []))
     for _ in range(2):
         elsewhere.take(PODS, news)
