@@ -46,6 +46,11 @@ class Topology(WireStruct, frozen=True):
     spec: TopologySpec = TopologySpec()
 
 
+def is_node_label(text: str) -> bool:
+    """Whether a text could be the node label of a level."""
+    return bool(_LABEL.fullmatch(text)) and len(text) <= LONGEST_LABEL
+
+
 def levels_of(topology: Topology) -> tuple[str, ...]:
     """The labels of the levels; raises `InvalidObject` where the API server would refuse the object."""
     at = ObjectPath.of(topology).child("spec").child("levels")
@@ -54,7 +59,7 @@ def levels_of(topology: Topology) -> tuple[str, ...]:
         raise InvalidObject(at, f"has {len(labels)} entries: must be 1 to {MOST_LEVELS}")
     for index, label in enumerate(labels):
         where = at.item(index).child("nodeLabel")
-        if not _LABEL.fullmatch(label) or len(label) > LONGEST_LABEL:
+        if not is_node_label(label):
             raise InvalidObject(where, f'"{label}" is not a label name; expected such as example.com/rack')
         if label in labels[:index]:
             raise InvalidObject(where, f'"{label}" appears twice: levels must be unique')

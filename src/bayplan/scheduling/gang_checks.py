@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bayplan.cluster.tree import Tree
 from bayplan.kube.topology_levels import HOSTNAME
@@ -12,8 +14,8 @@ from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.late_segments import by_segments
 
 MOST_LAYERS = 3
-# Fields by which a gang names a tree or a level of it.
-NAMING = ("topology", "required", "preferred", "segments")
+# What is wrong with a field by which a gang, or a group in it, names a tree or a level: the field, what is said of it, and the name.
+_NAMING = re.compile(r'(?:group "[^"]*": )?(topology|required|preferred|segments): ((?:level )?(?:"([^"]*)")?.*)')
 
 
 def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
@@ -66,9 +68,19 @@ def _wrong_members(gang: Gang) -> str:
     return ""
 
 
-def names_what_is_not_there(problem: str) -> bool:
-    """Whether a problem is about a tree or a level that a gang names: only whoever wrote the gang can mend it, or who writes Topologies."""
-    return any(problem.startswith(f"{field}: ") or f'": {field}: ' in problem for field in NAMING)
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """A problem with a tree or a level that a gang names in a field: only whoever wrote the gang can mend it, or who writes Topologies."""
+
+    field: str
+    name: str
+    problem: str
+
+
+def naming_in(problem: str) -> Naming | None:
+    """The tree or level that a problem is about, and without its field what is said of it; None if it is about something else."""
+    found = _NAMING.fullmatch(problem)
+    return None if found is None else Naming(found[1], found[3] or "", found[2])
 
 
 def _nobody(tree: Tree, topologies: Sequence[str]) -> str:

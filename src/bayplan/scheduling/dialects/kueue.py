@@ -22,6 +22,7 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_levels import is_node_label
 from bayplan.scheduling.dialects.dialect import Dialect, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group, Slices
@@ -44,6 +45,7 @@ SHARED_DOMAIN = PREFIX + "podset-group-name"
 # The index that the first pod of a pod set has, where that is not 0: a launcher that works too may be before them.
 INDEX_OFFSET = PREFIX + "pod-index-offset"
 MOST_LAYERS = 3
+MUST_BE_A_LABEL = "must be a node label, such as topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,9 @@ def request_of(annotations: Mapping[str, str], at: ObjectPath) -> Request:
     unconstrained = annotations.get(UNCONSTRAINED, "false")
     if unconstrained not in ("true", "false"):
         raise InvalidObject(at.key(UNCONSTRAINED), f'"{unconstrained}" must be "true" or "false"')
-    for key in (REQUIRED, PREFERRED):
-        if annotations.get(key) == "":
-            raise InvalidObject(at.key(key), "is empty: must be the node label of a level")
+    for key in (REQUIRED, PREFERRED, SLICE_LEVEL):
+        if key in annotations and not is_node_label(annotations[key]):
+            raise InvalidObject(at.key(key), f'"{annotations[key]}" {MUST_BE_A_LABEL}')
     slices = _slices(annotations, at)
     shares_with = annotations.get(SHARED_DOMAIN, "")
     if shares_with.isascii() and shares_with.isdecimal():
@@ -100,8 +102,6 @@ def _slices(annotations: Mapping[str, str], at: ObjectPath) -> tuple[Slices, ...
         raise InvalidObject(at.key(here), f'"{annotations[here]}" needs {there}')
     if level is None or size is None:
         return ()
-    if not level:
-        raise InvalidObject(at.key(SLICE_LEVEL), "is empty: must be the node label of a level")
     if not (size.isascii() and size.isdecimal()) or len(size) > len(str(2**31)) or int(size) < 1:
         raise InvalidObject(at.key(SLICE_SIZE), f'"{size}" must be a whole number, 1 or more')
     return (Slices(int(size), level),)
@@ -117,8 +117,8 @@ def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
         raise InvalidObject(at, f'"{written}" has {len(layers)} layers: must be 1 to {MOST_LAYERS}')
     for index, layer in enumerate(layers):
         of_layer = f"of layer {index + 1}"
-        if not layer.topology:
-            raise InvalidObject(at, f'"{written}": topology {of_layer} is empty: must be the node label of a level')
+        if not is_node_label(layer.topology):
+            raise InvalidObject(at, f'"{written}": topology "{layer.topology}" {of_layer} {MUST_BE_A_LABEL}')
         if layer.size < 1:
             raise InvalidObject(at, f'"{written}": size {layer.size} {of_layer} must be 1 or more')
         if index and layers[index - 1].size % layer.size:

@@ -21,18 +21,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import Segment
+from bayplan.kube.topology_levels import is_node_label
 from bayplan.scheduling.dialects import kueue
 from bayplan.scheduling.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
 from bayplan.scheduling.grouping.grouping import Problem
 from bayplan.scheduling.grouping.raw import Reference
 
 GANG = "bayplan.io/gang"
+SEGMENTS = "segments"
 TOPOLOGY = "kai.scheduler/topology"
 REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
@@ -53,6 +55,18 @@ KUEUE_KEYS = (
 
 OWN_KEYS = (GANG, OWN_TOPOLOGY)
 KEYS = frozenset((*OWN_KEYS, *KAI_KEYS, *KUEUE_KEYS))
+# The PodGroup's field whose value each of these is. Of two that say the same about segments the later one counts: what is required is not preferred too.
+_FIELDS = {
+    TOPOLOGY: "topology",
+    OWN_TOPOLOGY: "topology",
+    PREFERRED: "preferred",
+    kueue.PREFERRED: "preferred",
+    REQUIRED: "required",
+    kueue.REQUIRED: "required",
+    SEGMENT_PREFERRED: SEGMENTS,
+    SEGMENT_REQUIRED: SEGMENTS,
+    kueue.SLICE_LEVEL: SEGMENTS,
+}
 
 # By what their keys begin with: the keys that there are, and what else in a key tells that one of them is meant.
 _FAMILIES = (
@@ -64,8 +78,6 @@ _FAMILIES = (
 _NEVER_MEANT = kueue.PREFIX + "pod-group-"
 _ALIKE = 0.75
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_LEVEL = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_LEVEL_ALLOWED = "must be a node label, such as topology.kubernetes.io/zone"
 _LARGEST_SEGMENT = 100_000
 
 
@@ -91,10 +103,26 @@ def misspelt(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The annotation that a wish comes from: of which object, and its path there."""
+
+    about: Reference
+    field: str
+
+    def seen_from(self, about: Reference) -> str:
+        """The path, as it is said on an object: with the object that it belongs to if that is another one."""
+        return self.field if self.about == about else f"{self.about}: {self.field}"
+
+
+# By field of the PodGroup and value there.
+Sources = Mapping[tuple[str, str], Source]
+
+
+@dataclass(frozen=True, slots=True)
 class Wishes:
     """What annotations of one place ask for; `gang` is None where nothing says whether the pods are one.
 
-    `together` is the name that roles share which must be in one domain.
+    `together` is the name that roles share which must be in one domain; `sources` tells where each wish stands.
     """
 
     gang: bool | None = None
@@ -103,6 +131,7 @@ class Wishes:
     preferred: str | None = None
     segments: tuple[Segment, ...] = ()
     together: str = ""
+    sources: Sources = field(default_factory=dict, compare=False)
 
     def over(self, below: Wishes) -> Wishes:
         """These wishes, with those of another place where these are silent: each field by itself."""
@@ -113,6 +142,7 @@ class Wishes:
             self.preferred or below.preferred,
             self.segments or below.segments,
             self.together or below.together,
+            {**below.sources, **self.sources},
         )
 
 
@@ -121,8 +151,7 @@ class _Tree:
     """A Topology that is named, and where."""
 
     name: str
-    about: Reference
-    field: str
+    source: Source
 
 
 class WishReader:
@@ -151,7 +180,8 @@ class WishReader:
         asked = place.gang()
         if asked is None and asks(annotations):
             asked = True
-        return replace(kai.over(in_kueues_words), gang=asked)
+        wishes = kai.over(in_kueues_words)
+        return replace(wishes, gang=asked, sources=place.sources(wishes))
 
     def _check_trees(self, trees: list[_Tree]) -> None:
         """A gang is placed in one tree, whoever names it: levels of one place would mean nothing in the tree of another."""
@@ -159,9 +189,10 @@ class WishReader:
             self._trees.append(tree)
             before = self._trees[0]
             if tree.name != before.name:
-                there = before.field if before.about == tree.about else f"{before.about}: {before.field}"
+                source = tree.source
+                there = before.source.seen_from(source.about)
                 allowed = f'is another tree than "{before.name}" in {there}; a gang is placed in one'
-                self.problems.append(Problem(tree.about, tree.field, tree.name, allowed))
+                self.problems.append(Problem(source.about, source.field, tree.name, allowed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +208,18 @@ class _Place:
     def has(self, keys: tuple[str, ...]) -> bool:
         return any(key in self.annotations for key in keys)
 
+    def source(self, key: str) -> Source:
+        return Source(self.about, f'{self.field}["{key}"]')
+
+    def sources(self, wishes: Wishes) -> Sources:
+        """Where everything stands that a PodGroup is to say."""
+        found = {(field, self.annotations[key]): self.source(key) for key, field in _FIELDS.items() if self.has((key,))}
+        if kueue.SLICE_LAYERS in self.annotations:
+            found |= {(SEGMENTS, each.level): self.source(kueue.SLICE_LAYERS) for each in wishes.segments}
+        return found
+
     def wrong(self, key: str, allowed: str) -> None:
-        self.problems.append(Problem(self.about, f'{self.field}["{key}"]', self.annotations.get(key), allowed))
+        self.problems.append(Problem(self.about, self.source(key).field, self.annotations.get(key), allowed))
 
     def check_keys(self) -> None:
         for key in self.annotations:
@@ -216,13 +257,13 @@ class _Place:
             if name is not None and not _NAME.fullmatch(name):
                 self.wrong(key, "must be the name of a Topology")
             elif name is not None:
-                found.append(_Tree(name, self.about, f'{self.field}["{key}"]'))
+                found.append(_Tree(name, self.source(key)))
         return found
 
     def level(self, key: str) -> str | None:
         label = self.annotations.get(key)
-        if label is not None and not _LEVEL.fullmatch(label):
-            self.wrong(key, _LEVEL_ALLOWED)
+        if label is not None and not is_node_label(label):
+            self.wrong(key, kueue.MUST_BE_A_LABEL)
             return None
         return label
 

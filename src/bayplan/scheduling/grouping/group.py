@@ -184,6 +184,7 @@ def _gang(
             rank=rank,
             labels=labels,
             problems=problems,
+            asked_in={key: source.seen_from(workload.about) for key, source in asked.sources.items()},
         ),
     )
 

@@ -47,7 +47,8 @@ class Refused(Exception):
 class Grouping:
     """The group that a pod belongs to, its place there, and what is to be said about it.
 
-    Without a `manifest` the pod stands alone, or waits if it is `held`.
+    Without a `manifest` the pod stands alone, or waits if it is `held`. `asked_in` tells for fields of the PodGroup and their values which annotation asks for them,
+    as a path that is said on the owner.
     """
 
     name: str = ""
@@ -58,6 +59,7 @@ class Grouping:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    asked_in: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def held(self) -> bool:

@@ -18,11 +18,11 @@ from msgspec.structs import replace as replaced
 from bayplan.kube.core_v1 import Metadata, OwnerReference
 from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 from bayplan.scheduling.dialects.own import KUBERNETES_WORKLOAD
-from bayplan.scheduling.grouping.annotations import Wishes, WishReader
+from bayplan.scheduling.grouping.annotations import SEGMENTS, Sources, Wishes, WishReader
 from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.scheduling.grouping.rules import first
-from bayplan.scheduling.grouping.segments import cut_of_part, cut_of_whole
+from bayplan.scheduling.grouping.segments import Cut, cut_of_part, cut_of_whole
 from bayplan.scheduling.grouping.workload import ITS_PODS, Part, Workload, group_name
 
 # Whose queue a gang belongs to is nothing to us, but whoever reads the PodGroup may want to know.
@@ -51,9 +51,19 @@ class Asked:
         said = [part.gang for part in self.parts if part.gang is not None]
         return any(said) if said else None
 
+    @property
+    def sources(self) -> Sources:
+        """Where each wish stands."""
+        return {key: source for wishes in (*self.parts, self.whole) for key, source in wishes.sources.items()}
+
     def segments_of(self, part: Part, workload: Workload) -> tuple[Segment, ...]:
         """The segments that are asked for in a part; in a gang with one sort of pods those of the whole."""
         return self.whole.segments if workload.is_flat else self.parts[workload.parts.index(part)].segments
+
+    def where_segments(self, workload: Workload, segments: Sequence[Segment]) -> str:
+        """The annotation that asks for segments, as it is said on the workload."""
+        source = self.sources.get((SEGMENTS, segments[0].level)) if segments else None
+        return SEGMENTS if source is None else source.seen_from(workload.about)
 
 
 def asked_of(workload: Workload, pod: RawObject) -> Asked:
@@ -90,22 +100,20 @@ def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
     whole = asked.whole
     frame = PodGroupSpec(topology=whole.topology, required=whole.required, preferred=whole.preferred)
     staged = 1 if workload.staged else None
-    cut = cut_of_whole(workload, asked.segments_of(workload.parts[-1], workload))
+    cut = _cut_of_whole(workload, asked)
     if cut is not None:
         return replaced(frame, groups=cut.groups(), minimum_groups=staged)
-    groups = [
-        _group(workload, part, wishes, asked.segments_of(part, workload))
-        for part, wishes in zip(workload.parts, asked.parts, strict=True)
-    ]
+    groups = [_group(workload, asked, part, wishes) for part, wishes in zip(workload.parts, asked.parts, strict=True)]
     if workload.is_flat:
         only = groups[0]
         return replaced(frame, size=only.size, minimum=only.minimum, segments=only.segments, groups=only.groups)
     return replaced(frame, groups=_together(groups, asked.parts), minimum_groups=staged)
 
 
-def _group(workload: Workload, part: Part, wishes: Wishes, segments: Sequence[Segment]) -> GroupSpec:
+def _group(workload: Workload, asked: Asked, part: Part, wishes: Wishes) -> GroupSpec:
     frame = GroupSpec(name=part.name, required=wishes.required, preferred=wishes.preferred)
-    cut = cut_of_part(workload.about, part, segments)
+    segments = asked.segments_of(part, workload)
+    cut = cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
     if cut is not None:
         return replaced(frame, groups=cut.groups())
     least = _whole_segments(part, segments[0].size) if segments else part.least
@@ -122,8 +130,8 @@ def _whole_segments(part: Part, unit: int) -> int:
 def place_of(workload: Workload, asked: Asked, part: Part, index: int | None) -> str:
     """The group that a pod is in: its part, or the segment of it where segments are groups; raises `Refused` if it has no index for that."""
     segments = asked.segments_of(part, workload)
-    through_all = cut_of_whole(workload, asked.segments_of(workload.parts[-1], workload))
-    cut = through_all or cut_of_part(workload.about, part, segments)
+    through_all = _cut_of_whole(workload, asked)
+    cut = through_all or cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
     if cut is None:
         return part.name
     if index is None:
@@ -132,6 +140,12 @@ def place_of(workload: Workload, asked: Asked, part: Part, index: int | None) ->
         raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
     first_of_part = part.first_rank if workload.rule.ranks_of_whole and through_all is None else 0
     return cut.place(index - first_of_part)
+
+
+def _cut_of_whole(workload: Workload, asked: Asked) -> Cut | None:
+    """How all pods are cut, if segments run through leaders and workers."""
+    segments = asked.segments_of(workload.parts[-1], workload)
+    return cut_of_whole(workload, segments, asked.where_segments(workload, segments))
 
 
 def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSpec]:

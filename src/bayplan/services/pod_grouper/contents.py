@@ -12,9 +12,8 @@ import msgspec
 
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.dialects.table import AnyPodGroup
-from bayplan.scheduling.grouping.annotations import KEYS
 from bayplan.scheduling.grouping.podgroup import manifest_of
-from bayplan.scheduling.grouping.raw import RawObject, annotations_of
+from bayplan.scheduling.grouping.raw import RawObject
 
 # On every PodGroup that the grouper made; only those are ever changed or deleted by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -119,17 +118,6 @@ def contains(seen: Any, wanted: Any) -> bool:
             and all(contains(*each) for each in zip(seen, wanted, strict=True))
         )
     return bool(seen == wanted)
-
-
-def annotation_for(thing: RawObject, field: str, value: str) -> str:
-    """The annotation by which an object asks for the value of a PodGroup's field, as a path; an empty text if none does."""
-    said = annotations_of(thing)
-
-    def unlike_field(key: str) -> tuple[bool, bool]:
-        return (("segment" in key or "slice" in key) != (field == "segments"), field not in key)
-
-    key = min((key for key in sorted(KEYS) if said.get(key) == value), key=unlike_field, default="")
-    return f'metadata.annotations["{key}"]' if key else ""
 
 
 def condition_of(written: PodGroup) -> tuple[str, str]:

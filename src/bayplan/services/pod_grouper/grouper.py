@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -20,7 +20,8 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
-from bayplan.scheduling.dialects.table import AnyPodGroup
+from bayplan.scheduling.dialects.table import AnyPodGroup, key_of
+from bayplan.scheduling.grouping.annotations import SEGMENTS
 from bayplan.scheduling.grouping.expecting import ALONE, GROUPED
 from bayplan.scheduling.grouping.group import group_for
 from bayplan.scheduling.grouping.grouping import Grouping, Problem
@@ -28,7 +29,7 @@ from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books, waits
-from bayplan.services.pod_grouper.contents import annotation_for, is_managed, made_for
+from bayplan.services.pod_grouper.contents import is_managed, made_for
 from bayplan.services.pod_grouper.discovery import Discovery
 from bayplan.services.pod_grouper.looks import Looks
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -111,6 +112,8 @@ class PodGrouper:
         self._news = asyncio.Event()
         self._told: dict[tuple[str, str], None] = {}
         self._unused_since: dict[str, float] = {}
+        # For fields of each gang's PodGroup and their values: which annotation asks for them.
+        self._asked_in: dict[str, Mapping[tuple[str, str], str]] = {}
         self._rounds = 0
         self._holds_lease: Callable[[], bool] = lambda: True
         books.on_news = self._news.set
@@ -138,6 +141,7 @@ class PodGrouper:
             else:
                 # Whether it is needed depends on its owner, which may be gone too: pods that still wait ask for it.
                 self._writer.forget(gang)
+                self._asked_in.pop(gang, None)
                 for pod in self.books.members(gang):
                     self.books.judge_again(pod_key(pod))
         for pod in self.books.to_look_at():
@@ -225,6 +229,7 @@ class PodGrouper:
             return
         changed = await self._writer.ensure(manifest)
         gang = self._writer.key_of(manifest)
+        self._asked_in[gang] = outcome.asked_in
         self._unused_since.pop(gang, None)
         if self._holds_lease():
             await self._writer.label(pod, outcome.labels, outcome.annotations)
@@ -287,13 +292,10 @@ class PodGrouper:
             self._hears.is_held(pod, f"the pod grouper cannot tell its gang yet: {why}")
 
     def where_asked(self, written: AnyPodGroup, field: str, value: str) -> str:
-        """The annotation of a PodGroup's owner that a field has its value from; an empty text if it is not known, or stands elsewhere."""
-        for owner in written.metadata.owner_references or ():
-            namespace = written.metadata.namespace or "default"
-            known = self._owners.known(Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid))
-            if known is not None:
-                return annotation_for(known, field, value)
-        return ""
+        """The annotation that a field of a PodGroup has its value from, as it is said on the owner; an empty text if it is not known."""
+        asked_in = self._asked_in.get(key_of(written), {})
+        # Segments that are not equal are groups, which require the level of the segments.
+        return asked_in.get((field, value)) or asked_in.get((SEGMENTS, value), "")
 
     # -- saying ---------------------------------------------------------------------------------------------------
 

@@ -83,10 +83,6 @@ class Owners:
         # Others may wait for the same answer: whoever is cancelled does not take it from them.
         return await asyncio.shield(asking)
 
-    def known(self, about: Reference) -> RawObject | None:
-        """One object as it was when somebody last asked for it; None if nobody has."""
-        return self._kept.get(about, (0.0, None))[1]
-
     async def answer(self, question: Question) -> list[RawObject]:
         """What the pure core asks for: one object by name, or those with some labels."""
         if question.name:

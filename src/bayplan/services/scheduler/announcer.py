@@ -20,7 +20,7 @@ from bayplan.kube.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
 from bayplan.scheduling.dialects.dialect import full_name
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_checks import NAMING, names_what_is_not_there
+from bayplan.scheduling.gang_checks import Naming, naming_in
 from bayplan.scheduling.gang_roster import NOBODY
 from bayplan.scheduling.todo import GANG, Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter, Reason
@@ -243,7 +243,8 @@ class Announcer:
         """Whoever asks by annotations for a level that does not exist looks at the workload, not at the PodGroup that was made for it. Said once."""
         problem = refusal.gang.problem if refusal.gang is not None else ""
         owner = next(iter(written.metadata.owner_references or ()), None)
-        if owner is None or not names_what_is_not_there(problem):
+        naming = naming_in(problem)
+        if owner is None or naming is None:
             self._told_owners.pop(written.metadata.uid, None)
         elif self._told_owners.get(written.metadata.uid) != problem:
             self._told_owners[written.metadata.uid] = problem
@@ -251,18 +252,15 @@ class Announcer:
                 self._told_owners.pop(next(iter(self._told_owners)))
             namespace = written.metadata.namespace or "default"
             subject = Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
-            said = self._in_annotations(written, problem)
+            said = self._in_annotations(written, naming)
             where = said or f"its PodGroup {written.metadata.name} cannot be placed: {problem}"
             text = f"{owner.kind} {namespace}/{owner.name}: {where}"
             self.events.record(subject, "Warning", "InvalidGroup", "Grouping", text)
 
-    def _in_annotations(self, written: AnyPodGroup, problem: str) -> str:
+    def _in_annotations(self, written: AnyPodGroup, naming: Naming) -> str:
         """The problem of a PodGroup's field, with the annotation that the field comes from; an empty text if that is not known."""
-        field, _, rest = problem.partition(": ")
-        if field not in NAMING or not rest.startswith('"'):
-            return ""
-        key = self.where_asked(written, field, rest.split('"')[1])
-        return f"{key}: {rest}" if key else ""
+        key = self.where_asked(written, naming.field, naming.name) if naming.name else ""
+        return f"{key}: {naming.problem}" if key else ""
 
     def _remark(self, unit: str) -> None:
         """What a PodGroup asks for that bayplan does not do."""

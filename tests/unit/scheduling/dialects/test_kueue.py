@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.scheduling.dialects.kueue import DIALECT, Request, request_of
+from bayplan.scheduling.dialects.kueue import DIALECT, MUST_BE_A_LABEL, Request, request_of
 from bayplan.scheduling.gang import Slices
 from tests.unit.scheduling.dialects.readings import BLOCK, RACK, gang, member, outline, waits, wrong
 
@@ -59,7 +59,13 @@ class TestRequests:
                 "podset-preferred-topology",
                 f'"{RACK}" cannot stand beside {K}podset-required-topology: only one of them may be given',
             ),
-            (asking(required_topology=""), "podset-required-topology", "is empty: must be the node label of a level"),
+            (asking(required_topology=""), "podset-required-topology", f'"" {MUST_BE_A_LABEL}'),
+            (asking(preferred_topology="a rack!"), "podset-preferred-topology", f'"a rack!" {MUST_BE_A_LABEL}'),
+            (
+                asking(slice_required_topology="/", slice_size="2"),
+                "podset-slice-required-topology",
+                f'"/" {MUST_BE_A_LABEL}',
+            ),
             (
                 asking(unconstrained_topology="yes"),
                 "podset-unconstrained-topology",
@@ -107,10 +113,7 @@ class TestRequests:
                 ": size 3 of layer 2 must divide 4, the size before it",
             ),
             ('[{"topology": "a", "size": 0}]', ": size 0 of layer 1 must be 1 or more"),
-            (
-                '[{"topology": "", "size": 4}]',
-                ": topology of layer 1 is empty: must be the node label of a level",
-            ),
+            ('[{"topology": "a b", "size": 4}]', f': topology "a b" of layer 1 {MUST_BE_A_LABEL}'),
             ("no JSON", f": JSON is malformed: invalid character (byte 4); {EXAMPLE}"),
             ('[{"topology": "a"}]', f": Object missing required field `size` - at `$[0]`; {EXAMPLE}"),
         ],

@@ -294,3 +294,42 @@ def test_kai_mode_makes_a_group_of_each_pod_of_a_job() -> None:
         "priorityClassName": "train",
         "topologyConstraint": {"topology": "network", "requiredTopologyLevel": BLOCK},
     }
+
+
+class TestWhereEachWishStands:
+    """So that a level which does not exist can be told by the annotation that names it."""
+
+    def test_on_the_workload_above_it_and_on_a_pod_template(self) -> None:
+        nightly = thing("batch/v1", "CronJob", {}, {"bayplan.io/topology": "network"})
+        template = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-preferred-topology": RACK}}}
+        asked_in = grouped(pod(), job({REQUIRED: BLOCK}, template=template), nightly).asked_in
+        assert asked_in == {
+            ("topology", "network"): 'CronJob ml/train: metadata.annotations["bayplan.io/topology"]',
+            ("required", BLOCK): f'metadata.annotations["{REQUIRED}"]',
+            ("preferred", RACK): 'spec.template.metadata.annotations["kueue.x-k8s.io/podset-preferred-topology"]',
+        }
+
+    def test_on_the_template_of_a_role(self) -> None:
+        level = "kai.scheduler/segment-topology-required-placement"
+        template = {"metadata": {"annotations": {"kai.scheduler/segment-size": "2", level: RACK}}}
+        roles = {"Worker": {"replicas": 4, "template": template}}
+        workload = thing("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": roles})
+        member = pod({"training.kubeflow.org/replica-type": "worker", INDEX: "0"})
+        where = f'spec.pytorchReplicaSpecs.Worker.template.metadata.annotations["{level}"]'
+        assert grouped(member, workload).asked_in == {("segments", RACK): where}
+
+    def test_of_two_levels_of_segments_that_are_one_the_required_is_meant(self) -> None:
+        level = "kai.scheduler/segment-topology-{}-placement"
+        segments = {level.format("preferred"): RACK, level.format("required"): RACK, "kai.scheduler/segment-size": "2"}
+        asked_in = grouped(pod(), job(segments)).asked_in
+        assert asked_in == {("segments", RACK): f'metadata.annotations["{level.format("required")}"]'}
+
+
+def test_layers_that_do_not_divide_the_pods_are_told_by_their_annotation() -> None:
+    key = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+    layers = f'[{{"topology": "{BLOCK}", "size": 4}}, {{"topology": "{RACK}", "size": 2}}]'
+    asked = {key: layers}
+    workload = job(parallelism=6, completions=6, template={"metadata": {"annotations": asked}})
+    assert problems(grouped(pod({}, asked), workload)) == [
+        f'Job ml/train: spec.template.metadata.annotations["{key}"]: size 4 of layer 1 must divide the 6 pods that there are'
+    ]

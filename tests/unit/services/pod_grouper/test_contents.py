@@ -12,7 +12,7 @@ from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
 from bayplan.kube.podgroup_v2alpha2 import PodGroup as KaiPodGroup
 from bayplan.scheduling.grouping.podgroup import manifest_of
-from bayplan.services.pod_grouper.contents import annotation_for, contains, keeping, says, strays
+from bayplan.services.pod_grouper.contents import contains, keeping, says, strays
 from tests.helpers import Json
 
 RACK = "example.com/rack"
@@ -135,23 +135,3 @@ def test_a_queue_that_somebody_chose_is_applied_again() -> None:
     written = msgspec.convert({**OF_KAI, "spec": OF_KAI["spec"] | {"queue": "production", "minMember": 1}}, KaiPodGroup)
     assert keeping(written, OF_KAI)["spec"] == OF_KAI["spec"] | {"queue": "production"}
     assert keeping(None, OF_KAI) == OF_KAI
-
-
-@pytest.mark.parametrize(
-    "field, value, expected",
-    [
-        ("required", "rack", 'metadata.annotations["kai.scheduler/topology-required-placement"]'),
-        ("preferred", "rack", 'metadata.annotations["kai.scheduler/topology-preferred-placement"]'),
-        ("segments", "rack", 'metadata.annotations["kai.scheduler/segment-topology-required-placement"]'),
-        ("topology", "network", 'metadata.annotations["bayplan.io/topology"]'),
-        ("required", "block", ""),
-    ],
-)
-def test_the_annotation_that_a_field_comes_from(field: str, value: str, expected: str) -> None:
-    annotations = {
-        "bayplan.io/topology": "network",
-        "kai.scheduler/topology-required-placement": "rack",
-        "kai.scheduler/topology-preferred-placement": "rack",
-        "kai.scheduler/segment-topology-required-placement": "rack",
-    }
-    assert annotation_for({"metadata": {"annotations": annotations}}, field, value) == expected

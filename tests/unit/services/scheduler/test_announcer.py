@@ -191,12 +191,17 @@ def test_the_owner_is_told_by_its_annotation_where_that_is_known() -> None:
     group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
     dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
     announces.where_asked = lambda _, field, value: f"annotation for {field} {value}"
-    for why in ('topology: "net" does not exist; there are network', "topology: is missing; there are a, b"):
+    for why in (
+        'topology: "net" does not exist; there are network',
+        'group "worker": segments: "rak" is not a level; the topology has rack',
+        "topology: is missing; there are a, b",
+    ):
         decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
         announces.refused(refusal("gang ml/train-j", "", "a", gang=decision), 100.0)
         announces.explain_for(1.0, 100.0 + A_WHILE)
     assert [line.partition("InvalidGroup: ")[2] for line in heard.lines if "InvalidGroup" in line] == [
         'Job ml/train: annotation for topology net: "net" does not exist; there are network',
+        'Job ml/train: annotation for segments rak: "rak" is not a level; the topology has rack',
         "Job ml/train: its PodGroup train-j cannot be placed: topology: is missing; there are a, b",
     ]
 
