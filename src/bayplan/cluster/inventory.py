@@ -18,9 +18,9 @@ names and numbers. An agent that knows them writes them into attributes of the n
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from typing import Annotated, Literal, TypeVar
 
@@ -36,7 +36,8 @@ PODS = "bayplan.io/pods"
 MADE_AT = "bayplan.io/made-at"
 STALE_SINCE = "bayplan.io/stale-since"
 
-_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
+# Up to the year 5138, so that it is a date as well.
+_SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?")
 
 CpuSet = int
 """A set of logical CPUs: bit i is CPU i."""
@@ -198,7 +199,7 @@ def read_moment(attributes: Mapping[str, str]) -> float | None:
 
 def stale_mark(made_at: float) -> str:
     """The value of `bayplan.io/stale-since` for a report of this moment; a report that was renewed since has another one."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(made_at))
+    return datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _moment(text: str) -> float:
