@@ -79,7 +79,8 @@ class Books:
         if resource == PODS:
             put, drop, known = self._put_pod, self._drop_pod, list(self.pods)
         elif resource == self.resource:
-            put, drop, known = self._put_group, self._drop_group, list(self.groups)
+            # A group that was written and deleted while nobody watched was never shown: a list without it tells.
+            put, drop, known = self._put_group, self._drop_group, list(self.groups | self._meant)
         elif resource == KUBERNETES_WORKLOADS:
             put, drop, known = self._put_workload, self.workloads.remove, self.workloads.names()
         else:
@@ -150,7 +151,7 @@ class Books:
             self._disturbed[key] = None
 
     def _drop_group(self, key: str) -> None:
-        if self.groups.pop(key, None) is not None:
+        if self.groups.pop(key, None) is not None or key in self._meant:
             self._made.discard(key)
             self._looked_at.discard(key)
             self._disturbed[key] = None

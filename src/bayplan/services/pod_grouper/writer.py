@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from weakref import WeakValueDictionary
 
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Pod
@@ -48,7 +49,8 @@ class Writer:
         self._client = client
         self._books = books
         self._clock = clock
-        self._locks: dict[str, asyncio.Lock] = {}
+        # One write about a gang at a time; a lock is there as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Conditions that are on their way, by the uid of their PodGroup.
         self._noted: dict[str, tuple[str, str]] = {}
 
@@ -85,7 +87,6 @@ class Writer:
     def forget(self, key: str) -> None:
         """A PodGroup is gone; whoever needs it writes it anew."""
         self._books.means(key, None)
-        self._locks.pop(key, None)
 
     async def _apply(self, key: str, manifest: RawObject) -> None:
         metadata, before = manifest["metadata"], self._books.meant(key)
@@ -114,8 +115,8 @@ class Writer:
             return
         metadata = written.metadata
         patch = {"metadata": {"uid": metadata.uid}, "spec": added}
-        try:
-            await self._client.patch(
+        await _unless_gone(
+            self._client.patch(
                 self._books.resource,
                 metadata.name,
                 patch,
@@ -123,9 +124,7 @@ class Writer:
                 kind="merge",
                 field_manager=POD_GROUPER,
             )
-        except ApiError as error:
-            if error.status not in GONE:
-                raise
+        )
 
     async def label(self, pod: Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
         """Write a pod's place in its gang on the pod, if it is not there already; a pod that is gone needs none."""
@@ -133,26 +132,19 @@ class Writer:
         missing = not labels.items() <= (metadata.labels or {}).items()
         if not missing and annotations.items() <= (metadata.annotations or {}).items():
             return
-        patch = {"uid": metadata.uid, "labels": dict(labels), "annotations": dict(annotations)}
-        try:
-            await self._client.patch(
-                PODS, metadata.name, {"metadata": patch}, metadata.namespace, kind="merge", field_manager=POD_GROUPER
-            )
-        except ApiError as error:
-            if error.status not in GONE:
-                raise
+        await self._patch_pod(pod, labels=dict(labels), annotations=dict(annotations))
 
     async def unlabel(self, pod: Pod) -> None:
         """Take a pod's place in a gang off the pod; one that is gone has none."""
+        await self._patch_pod(pod, labels=dict.fromkeys((POD_GROUP, GROUP, RANK)))
+
+    async def _patch_pod(self, pod: Pod, **changes: RawObject) -> None:
+        """Change this very pod's metadata."""
         metadata = pod.metadata
-        patch = {"uid": metadata.uid, "labels": dict.fromkeys((POD_GROUP, GROUP, RANK))}
-        try:
-            await self._client.patch(
-                PODS, metadata.name, {"metadata": patch}, metadata.namespace, kind="merge", field_manager=POD_GROUPER
-            )
-        except ApiError as error:
-            if error.status not in GONE:
-                raise
+        patch = {"metadata": {"uid": metadata.uid, **changes}}
+        await _unless_gone(
+            self._client.patch(PODS, metadata.name, patch, metadata.namespace, kind="merge", field_manager=POD_GROUPER)
+        )
 
     async def note(self, written: PodGroup, message: str, *, holds: bool) -> None:
         """Write the condition `Grouped`, unless it says so already or is about to."""
@@ -175,8 +167,8 @@ class Writer:
             "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
             "status": {"conditions": [condition(message, since, holds=holds)]},
         }
-        try:
-            await self._client.patch(
+        await _unless_gone(
+            self._client.patch(
                 POD_GROUPS,
                 metadata.name,
                 body,
@@ -186,16 +178,21 @@ class Writer:
                 field_manager=POD_GROUPER,
                 force=True,
             )
-        except ApiError as error:
-            if error.status not in GONE:
-                raise
+        )
 
     async def delete(self, key: str, written: AnyPodGroup) -> None:
         """Delete this very PodGroup."""
         metadata = written.metadata
-        try:
-            await self._client.delete(self._books.resource, metadata.name, metadata.namespace, uid=metadata.uid)
-        except ApiError as error:
-            if error.status not in GONE:
-                raise
+        await _unless_gone(
+            self._client.delete(self._books.resource, metadata.name, metadata.namespace, uid=metadata.uid)
+        )
         self.forget(key)
+
+
+async def _unless_gone(write: Awaitable[object]) -> None:
+    """Write about an object; one that is gone, or that another one has the name of now, needs nothing."""
+    try:
+        await write
+    except ApiError as error:
+        if error.status not in GONE:
+            raise

@@ -328,6 +328,19 @@ async def test_a_group_that_was_deleted_while_nobody_worked_comes_back() -> None
 
 
 @story
+async def test_a_group_that_went_before_the_watch_had_shown_it_comes_back() -> None:
+    """Written while the watch was broken and deleted by somebody: only the next list tells, by what it lacks."""
+    cluster = cluster_with_job()
+    with grouper_at_work(cluster) as books:
+        cluster.listeners.remove(books)
+        await asyncio.sleep(1)
+        del cluster.groups[GROUP]
+        cluster.listen(books)
+        await asyncio.sleep(1)
+    assert list(cluster.groups) == [GROUP]
+
+
+@story
 async def test_a_wrong_annotation_is_said_once_and_the_pods_wait_until_it_is_mended() -> None:
     cluster, heard = cluster_with_job(), Heard()
     cluster.put_owner(job(annotations={**TOPOLOGY, "kai.scheduler/topology": "My Network"}))
