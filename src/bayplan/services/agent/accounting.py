@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from bayplan.cluster.inventory import ListedDevice
 from bayplan.cluster.pod_request import CPU
-from bayplan.services.agent.device_accounting import Device, device_amounts, devices_by_resource
+from bayplan.services.agent.device_accounting import device_amounts, devices_by_resource
 from bayplan.services.agent.evidence import Amounts, Evidence, Oddities
 from bayplan.services.agent.kubelet_config import reserved_cpus_on
 from bayplan.services.agent.memory_accounting import memory_by_zone, memory_groups, notes_cover
@@ -46,7 +46,7 @@ class ZoneAccount:
 class NodeAccount:
     """Zones in ascending id; CPUs and devices by name; what each pod holds; and what could not be taken at its word.
 
-    `pods` are those that count, with no other CPUs than their own.
+    Resources whose devices are all in no zone are not among the devices: a name without a place helps nobody, and there may be thousands. `pods` are those that count, with no other CPUs than their own.
     """
 
     zones: tuple[ZoneAccount, ...]
@@ -67,6 +67,7 @@ def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
     listed = frozenset(cpu for _, container in cpus_of(pods) for cpu in oddities.known_cpus(container.cpus, "pods"))
     free = usable - listed - _cpus_in_notes(evidence, listed)
     devices = devices_by_resource(evidence, pods, oddities)
+    places = {(name, each.listed.id): each.listed.zones for name, found in devices.items() for each in found}
     blocks = [block for pod in pods for container in pod.containers for block in container.memory]
     noted = evidence.memory_state if notes_cover(evidence, blocks) else None
     memory = memory_by_zone(evidence, noted, [oddities.placed_block(block) for block in blocks])
@@ -85,9 +86,13 @@ def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
         zones=tuple(zones),
         free_cpus=free,
         reserved_cpus=in_zones - usable,
-        devices={name: tuple(each.listed for each in found) for name, found in devices.items() if name not in exclude},
+        devices={
+            name: tuple(each.listed for each in found)
+            for name, found in devices.items()
+            if name not in exclude and any(each.listed.zones for each in found)
+        },
         pods=tuple(pods),
-        holdings={pod.key: _holdings(pod, hardware, devices, exclude) for pod in pods},
+        holdings={pod.key: _holdings(pod, hardware, places, exclude) for pod in pods},
         problems=tuple(oddities.found),
     )
 
@@ -163,7 +168,7 @@ def _cpus_in_notes(evidence: Evidence, listed: frozenset[int]) -> frozenset[int]
 
 
 def _holdings(
-    pod: PodResources, hardware: Hardware, devices: Mapping[str, tuple[Device, ...]], exclude: Collection[str]
+    pod: PodResources, hardware: Hardware, places: Mapping[tuple[str, str], tuple[int, ...]], exclude: Collection[str]
 ) -> Holdings:
     """What a pod holds in zones. Of memory that spans zones only the sum is known; it is shown in even shares."""
     held: Holdings = {}
@@ -178,11 +183,9 @@ def _holdings(
         if zone is not None:
             add(CPU, zone, 1000)
     names = {(group.resource, name) for each in pod.containers for group in each.devices for name in group.ids}
-    for resource, found in devices.items():
-        for device in found:
-            if (resource, device.listed.id) in names:
-                for zone in device.listed.zones:
-                    add(resource, zone, 1)
+    for resource, name in sorted(names):
+        for zone in places[resource, name]:
+            add(resource, zone, 1)
     for block in (block for container in pod.containers for block in container.memory if block.size):
         zones = sorted(zone for zone in block.zones if zone in hardware.zone_ids)
         for position, zone in enumerate(zones):

@@ -7,7 +7,7 @@ CPUs, devices and pods by name (`cluster/inventory.py`). `substance` tells two r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from hashlib import blake2b
 from typing import Any
@@ -83,7 +83,7 @@ def topology_document(
         document["attributes"] = attribute_list(
             _settings(setup.settings) if setup else {},
             _names(account, hardware),
-            _pods(account, all_pods) if pods_known else {},
+            _pods(account, hardware, all_pods) if pods_known else {},
             {inventory.MADE_AT: f"{made_at:.6f}"},
         )
     vectors: Mapping[int, str] = {}
@@ -143,6 +143,13 @@ def attribute_list(*parts: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
+def without_attributes(document: Document, names: Collection[str]) -> Document:
+    """The same report without some of its attributes; not every format has any."""
+    if "attributes" not in document:
+        return document
+    return {**document, "attributes": [each for each in document["attributes"] if each["name"] not in names]}
+
+
 def zone_name(zone: int) -> str:
     """What a zone is called in a report."""
     return f"node-{zone}"
@@ -176,7 +183,7 @@ def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
     """CPUs and devices by name. CPUs are left out where there are no columns of them."""
     values: dict[str, str] = {}
     layout = hardware.layout
-    if layout is not None:
+    if layout is not None and not hardware.nameless_zones:
         columns = {"core": layout.core, "socket": layout.socket, "zone": layout.numa, "cache": layout.l3}
         values[inventory.CPUS] = _json(columns)
         values[inventory.RESERVED_CPUS] = cpu_list(account.reserved_cpus)
@@ -192,13 +199,13 @@ def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
     return values
 
 
-def _pods(account: NodeAccount, all_pods: Iterable[fingerprint.PodName] | None) -> dict[str, str]:
+def _pods(account: NodeAccount, hardware: Hardware, all_pods: Iterable[fingerprint.PodName] | None) -> dict[str, str]:
     """Which pods the report shows: by name with what they hold, and as a fingerprint for readers who only know that."""
     listed = {f"{namespace}/{name}": held for (namespace, name), held in account.holdings.items()}
     holders = [pod for pod, held in account.holdings.items() if held]
     method = FingerprintMethod.EXCLUSIVE if all_pods is None else FingerprintMethod.ALL
     return {
-        inventory.PODS: _json(listed),
+        **({} if hardware.nameless_zones else {inventory.PODS: _json(listed)}),
         fingerprint.ATTRIBUTE: fingerprint.fingerprint_of(holders if all_pods is None else all_pods),
         fingerprint.METHOD_ATTRIBUTE: method.value,
     }

@@ -26,7 +26,8 @@ from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
 from bayplan.services.agent.own_pods import KnownPods
 from bayplan.services.agent.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of
 from bayplan.services.agent.podresources import KubeletSilent, kubelet_at
-from bayplan.services.agent.report import Document, FingerprintMethod, topology_document
+from bayplan.services.agent.report import Document, FingerprintMethod, topology_document, without_attributes
+from bayplan.services.agent.report_size import fitting
 from bayplan.services.agent.settings import ALL_NAMESPACES, AgentSettings
 from bayplan.services.agent.state_files import (
     CpuState,
@@ -181,11 +182,12 @@ class Scanner:
             pods_known=allocatable is not None,
         )
         if self._settings.fingerprint is None:
-            document = _without(document, _OF_FINGERPRINT)
+            document = without_attributes(document, _OF_FINGERPRINT)
+        document, too_much = fitting(document)
         without_socket = allocatable is None
         # Where notes stand in for the socket, those that are needed could be read.
         left_aside = () if without_socket else tuple(f"{why}; {LEFT_ASIDE}" for why in notes.unreadable.values())
-        odd = (*left_aside, *contradictions, *found.problems, *self._missing_reference(pods))
+        odd = (*left_aside, *contradictions, *found.problems, *too_much, *self._missing_reference(pods))
         claims = sum(len(container.claims) for pod in pods for container in pod.containers)
         return Scan(document, len(pods), claims, odd, without_socket, self._setup_problem)
 
@@ -290,9 +292,3 @@ def _of_this_machine(notes: _Notes, hardware: Hardware) -> _Notes:
     zones = cpu_list(hardware.zone_ids)
     why = f"memory_manager_state: NUMA node {cpu_list(elsewhere)} does not exist (there are {zones})"
     return replace(notes, memory=None, unreadable={**notes.unreadable, "memory": why})
-
-
-def _without(document: Document, names: frozenset[str]) -> Document:
-    if "attributes" not in document:
-        return document
-    return {**document, "attributes": [each for each in document["attributes"] if each["name"] not in names]}

@@ -8,7 +8,7 @@ sysfs contradicts itself about is listed as a problem. `accounting.py` asks what
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -69,13 +69,15 @@ class Hardware:
         return frozenset(zone.id for zone in self.zones)
 
     @cached_property
-    def layout(self) -> CpuLayout | None:
-        """The CPUs as columns by id, or None where there can be no such columns.
+    def nameless_zones(self) -> frozenset[int]:
+        """Zones whose ids are more than the kubelet can align to: nothing in them can be told by name, only amounts."""
+        return frozenset(zone for zone in self.zone_ids if zone > LARGEST_ZONE)
 
-        There are none if the id of a zone is more than the kubelet can align to, or a CPU's id more than anybody expects.
-        """
+    @cached_property
+    def layout(self) -> CpuLayout | None:
+        """The CPUs as columns by id, or None where a CPU's id is more than anybody expects."""
         in_zones = {number: cpu for number, cpu in self.cpus.items() if cpu.zone is not None}
-        if not in_zones or max(in_zones) >= MOST_CPUS or max(self.zone_ids) > LARGEST_ZONE:
+        if not in_zones or max(in_zones) >= MOST_CPUS:
             return None
         places = [in_zones.get(number) for number in range(max(in_zones) + 1)]
         return CpuLayout(
@@ -100,13 +102,17 @@ def read_hardware(root: Path) -> Hardware:
     homeless = sorted(online - zone_of.keys())
     if homeless:
         problems.append(f"CPUs {cpu_list(homeless)} are online in no NUMA node that is: left aside")
-    return Hardware(
+    hardware = Hardware(
         zones=zones,
         cpus=_cpus(cpu_folder, online, zone_of),
         offline_cpus=frozenset(present) - online,
         kinds=_kinds(root, cpu_folder, online),
         problems=tuple(problems),
     )
+    if not hardware.nameless_zones:
+        return hardware
+    nameless = f"NUMA ids {cpu_list(hardware.nameless_zones)} are above {LARGEST_ZONE}: only amounts are told, no CPU, device or pod by name"
+    return replace(hardware, problems=(*problems, nameless))
 
 
 def huge_pages_name(size_in_kib: int) -> str:

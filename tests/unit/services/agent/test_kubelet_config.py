@@ -9,7 +9,7 @@ import pytest
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.kubelet_config import KubeletSetup, from_flags, reserved_cpus_on, setup_of
-from tests.unit.services.agent.nodes import GI, TWO_ZONES
+from tests.unit.services.agent.nodes import GI, TWO_ZONES, machine
 
 CONFIGURATION: dict[str, Any] = {
     "kind": "KubeletConfiguration",
@@ -123,3 +123,8 @@ def test_a_flag_for_memory_must_name_a_zone() -> None:
 )
 def test_reserved_cpus_are_those_that_a_kubelet_keeps_back(setup: KubeletSetup, cpus: set[int]) -> None:
     assert reserved_cpus_on(TWO_ZONES, setup) == cpus
+
+
+def test_reserved_cpus_are_kept_back_whatever_the_ids_of_zones() -> None:
+    setup = KubeletSetup(KubeletSettings(cpu_static=True), reserved_cpu_milli=1700)
+    assert reserved_cpus_on(machine({0: range(8), 72: range(8, 16)}), setup) == {0, 1}

@@ -87,9 +87,10 @@ def test_if_nobody_could_be_asked_about_pods_the_report_says_nothing_about_them(
     assert (report.pods, report.fingerprint) == (None, "")
 
 
-def test_machines_without_columns_of_cpus_say_amounts_alone() -> None:
-    written = attributes(document(hardware=machine({0: range(8), 70: range(8, 16)})))
-    assert not {"bayplan.io/cpus", "bayplan.io/free-cpus", "bayplan.io/devices"} & written.keys()
+def test_machines_whose_zones_have_no_names_say_amounts_alone() -> None:
+    written = attributes(document(pod("a", container(9)), hardware=machine({0: range(8), 70: range(8, 16)})))
+    assert not {"bayplan.io/cpus", "bayplan.io/free-cpus", "bayplan.io/devices", "bayplan.io/pods"} & written.keys()
+    assert written["nodeTopologyPodsFingerprint"] == fingerprint_of([("default", "a")])
 
 
 def test_preemption_learns_which_container_is_in_which_zone() -> None:

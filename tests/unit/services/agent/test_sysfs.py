@@ -165,10 +165,11 @@ def test_a_cpu_that_no_zone_has_is_left_aside_and_told(tmp_path: Path) -> None:
     assert found.problems == ("CPUs 1 are online in no NUMA node that is: left aside",)
 
 
-def test_zones_beyond_what_the_kubelet_can_align_to_have_no_columns(tmp_path: Path) -> None:
+def test_zones_beyond_what_the_kubelet_can_align_to_have_amounts_alone(tmp_path: Path) -> None:
     parts = (node(0, cpus="0", distances="10 20"), node(64, cpus="1", distances="20 10"))
     found = read_hardware(tree(tmp_path, cpu(0), cpu(1), *parts))
-    assert ([zone.id for zone in found.zones], found.layout) == ([0, 64], None)
+    assert ([zone.id for zone in found.zones], set(found.nameless_zones)) == ([0, 64], {64})
+    assert found.problems == ("NUMA ids 64 are above 63: only amounts are told, no CPU, device or pod by name",)
 
 
 def test_the_folder_that_holds_sys_will_do(tmp_path: Path) -> None:
