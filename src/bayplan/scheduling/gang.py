@@ -19,7 +19,7 @@ from bayplan.cluster.tree import Path
 from bayplan.engine.gangs.objective import USUAL, Objective
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.late_ranks import numbers_of
+from bayplan.scheduling.late_ranks import Members, numbers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class Gang:
 
     @cached_property
     def ranks(self) -> dict[str, int]:
-        """The numbers of the pods that wait: those that members which run have got are taken."""
-        return numbers_of([(group.pods, group.running) for group in self.whole.every_group()])
+        """The numbers of the pods that wait, by their indices; those that members which run have got are taken."""
+        return numbers_of([Members(group.pods, group.running, len(group.coming)) for group in self.whole.every_group()])
 
     @property
     def levels(self) -> list[str]:
