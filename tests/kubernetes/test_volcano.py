@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -161,11 +161,25 @@ def test_a_job_goes_by_numatopologies_alone(control_plane: ControlPlane, namespa
     assert sorted(written(pod, ZONES)["tensorflow"] for pod in pods.values()) == [[0], [1], [2], [3]]
 
 
-def test_a_job_with_two_policies(control_plane: ControlPlane, namespace: str) -> None:
+def create_job(plane: ControlPlane, namespace: str) -> None:
+    """With Volcano's controllers."""
+    play_controller(plane, create_workload(plane, EXAMPLES / "training-job.yaml", namespace))
+
+
+def create_its_pods(plane: ControlPlane, namespace: str) -> None:
+    """Without them."""
+    for body in yaml.safe_load((EXAMPLES / "training-pods.yaml").read_text())["items"]:
+        plane.apply({**body, "metadata": {**body["metadata"], "namespace": namespace}})
+
+
+@pytest.mark.parametrize("create", [create_job, create_its_pods])
+def test_a_job_with_two_policies(
+    control_plane: ControlPlane, namespace: str, create: Callable[[ControlPlane, str], None]
+) -> None:
     """Workers that want one zone, parameter servers that take what there is: on nodes of their policy, and as was decided."""
     scenario = ("--scenario", str(EXAMPLES / "training.yaml"))
     with virtual_nodes(control_plane, *scenario) as nodes, running_scheduler(control_plane, *CONFIG):
-        play_controller(control_plane, create_workload(control_plane, EXAMPLES / "training-job.yaml", namespace))
+        create(control_plane, namespace)
         pods = wait_until_settled(control_plane, namespace, 8)
         assert nodes.told("refused") == []
         for name, pod in pods.items():

@@ -26,6 +26,16 @@ def test_place_prints_volcanos_three_nodes_with_their_scores(bayplan: Bayplan) -
     ]
 
 
+def test_the_pods_of_the_training_job_are_what_its_controllers_would_make(bayplan: Bayplan) -> None:
+    """For an API server without Volcano's controllers. What they ask for, and how many of them, is in the answer: here a "no"."""
+    as_job, as_pods = (
+        bayplan("place", "-f", FOLDER / f"training-{form}.yaml", "--config", CONFIG, cluster=CLUSTER)
+        for form in ("job", "pods")
+    )
+    assert "asks for  6 pods: cpu 12  memory 36Gi" in as_job.out
+    assert as_pods == as_job
+
+
 def test_numa_draws_a_node_from_its_numatopology(bayplan: Bayplan) -> None:
     result = bayplan("numa", "node-c", cluster=CLUSTER)
     assert result.answer == "node-c: 4 NUMA zones, policy best-effort, scope container"
