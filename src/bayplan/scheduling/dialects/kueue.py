@@ -14,6 +14,7 @@ Pods that Kueue itself admits and assigns to domains come without gates and with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import is_node_label
 from bayplan.scheduling.dialects.dialect import Dialect, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
 from bayplan.scheduling.gang import Gang, Group, Slices
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.trees import Topologies
@@ -42,6 +44,13 @@ SLICE_LEVEL = PREFIX + "podset-slice-required-topology"
 SLICE_SIZE = PREFIX + "podset-slice-size"
 SLICE_LAYERS = PREFIX + "podset-slice-required-topology-constraints"
 SHARED_DOMAIN = PREFIX + "podset-group-name"
+# Keys for groups of plain pods resemble those of pod sets.
+TOPOLOGY_KEYS = KeyFamily(
+    PREFIX,
+    (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_LEVEL, SLICE_SIZE, SLICE_LAYERS, SHARED_DOMAIN),
+    re.compile("^podset-"),
+    never_meant=PREFIX + "pod-group-",
+)
 # The index that the first pod of a pod set has, where that is not 0: a launcher that works too may be before them.
 INDEX_OFFSET = PREFIX + "pod-index-offset"
 MOST_LAYERS = 3
@@ -189,7 +198,12 @@ def _role(pod: Pod) -> str:
 
 
 def _request(pod: Pod) -> Request:
-    return request_of(pod.metadata.annotations or {}, _annotations(pod))
+    annotations = pod.metadata.annotations or {}
+    for key, value in annotations.items():
+        complaint = complaint_about(key, TOPOLOGY_KEYS)
+        if complaint:
+            raise InvalidObject(_annotations(pod).key(key), f'"{value}" {complaint}')
+    return request_of(annotations, _annotations(pod))
 
 
 def _whole(pod_sets: Mapping[tuple[str, Request], Sequence[Pod]]) -> Group:

@@ -22,14 +22,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from functools import lru_cache
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import Segment
 from bayplan.kube.topology_levels import is_node_label
 from bayplan.scheduling.dialects import kueue
 from bayplan.scheduling.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
+from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
 from bayplan.scheduling.grouping.grouping import Problem
 from bayplan.scheduling.grouping.raw import Reference
 
@@ -43,18 +42,8 @@ SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
 SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 KAI_KEYS = (TOPOLOGY, REQUIRED, PREFERRED, SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 
-KUEUE_KEYS = (
-    kueue.REQUIRED,
-    kueue.PREFERRED,
-    kueue.UNCONSTRAINED,
-    kueue.SLICE_LEVEL,
-    kueue.SLICE_SIZE,
-    kueue.SLICE_LAYERS,
-    kueue.SHARED_DOMAIN,
-)
-
 OWN_KEYS = (GANG, OWN_TOPOLOGY)
-KEYS = frozenset((*OWN_KEYS, *KAI_KEYS, *KUEUE_KEYS))
+KEYS = frozenset((*OWN_KEYS, *KAI_KEYS, *kueue.TOPOLOGY_KEYS.known))
 # The PodGroup's field whose value each of these is. Of two that say the same about segments the later one counts: what is required is not preferred too.
 _FIELDS = {
     TOPOLOGY: "topology",
@@ -68,15 +57,11 @@ _FIELDS = {
     kueue.SLICE_LEVEL: SEGMENTS,
 }
 
-# By what their keys begin with: the keys that there are, and what else in a key tells that one of them is meant.
 _FAMILIES = (
-    ("kai.scheduler/", KAI_KEYS, re.compile("topo|segment|placement")),
-    ("kueue.x-k8s.io/", KUEUE_KEYS, re.compile("^podset-")),
-    ("bayplan.io/", OWN_KEYS, None),
+    KeyFamily("kai.scheduler/", KAI_KEYS, re.compile("topo|segment|placement")),
+    kueue.TOPOLOGY_KEYS,
+    KeyFamily("bayplan.io/", OWN_KEYS),
 )
-# Kueue's keys for groups of plain pods resemble those of pod sets.
-_NEVER_MEANT = kueue.PREFIX + "pod-group-"
-_ALIKE = 0.75
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000
 
@@ -86,20 +71,9 @@ def asks(annotations: Mapping[str, str]) -> bool:
     return any(key in KEYS or misspelt(key) for key in annotations)
 
 
-@lru_cache(maxsize=4096)
 def misspelt(key: str) -> str:
     """What to say about a key that is none of ours but was meant to be; empty if it is one, or has nothing to do with us."""
-    if key in KEYS or key.startswith(_NEVER_MEANT):
-        return ""
-    for prefix, known, telling in _FAMILIES:
-        if key.startswith(prefix):
-            rest = key.removeprefix(prefix)
-            close = get_close_matches(rest.lower(), [each.removeprefix(prefix) for each in known], n=1, cutoff=_ALIKE)
-            if close:
-                return f"is not known; did you mean {prefix}{close[0]}?"
-            if telling is not None and telling.search(rest):
-                return f"is not known; there are {', '.join(known)}"
-    return ""
+    return next(filter(None, (complaint_about(key, family) for family in _FAMILIES)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +253,10 @@ class _Place:
     def kai_segments(self) -> tuple[Segment, ...]:
         """Segments of a size; with both levels, each is inside one domain of the required one and best inside one of the preferred."""
         size, required, preferred = self.size(SEGMENT_SIZE), self.level(SEGMENT_REQUIRED), self.level(SEGMENT_PREFERRED)
-        for key in (SEGMENT_REQUIRED, SEGMENT_PREFERRED):
-            if key in self.annotations and SEGMENT_SIZE not in self.annotations and self.segment is None:
+        for key, level in ((SEGMENT_REQUIRED, required), (SEGMENT_PREFERRED, preferred)):
+            if level and SEGMENT_SIZE not in self.annotations and self.segment is None:
                 self.wrong(key, f"needs {SEGMENT_SIZE} beside it")
-        if SEGMENT_SIZE in self.annotations and not self.has((SEGMENT_REQUIRED, SEGMENT_PREFERRED)):
+        if SEGMENT_SIZE in self.annotations and size and not self.has((SEGMENT_REQUIRED, SEGMENT_PREFERRED)):
             self.wrong(SEGMENT_SIZE, f"needs {SEGMENT_REQUIRED} or {SEGMENT_PREFERRED} beside it")
         if SEGMENT_SIZE not in self.annotations:
             size = self.segment

@@ -162,6 +162,11 @@ class TestPodGroups:
         pods = [grouped("p", 2), grouped("q", 4)]
         assert wrong(DIALECT, None, pods) == wrong(DIALECT, None, pods[::-1]) == told
 
+    def test_a_misspelt_wish_is_not_lost_in_silence(self) -> None:
+        pods = [grouped("a", 2), grouped("b", 2, required_topolgy=RACK)]
+        told = f'"{RACK}" is not known; did you mean {K}podset-required-topology?'
+        assert wrong(DIALECT, None, pods) == f'Pod ml/b: metadata.annotations["{K}podset-required-topolgy"]: {told}'
+
     @pytest.mark.parametrize("text", ["", "0", "two", "\u0664"])
     def test_a_number_that_is_none_is_named(self, text: str) -> None:
         pod = member("a", {K + "pod-group-name": "pg"}, {K + "pod-group-total-count": text})

@@ -77,6 +77,16 @@ def test_wishes(annotations: dict[str, str], expected: Wishes) -> None:
             '"0" must be a whole number from 1 to 100000',
         ),
         (
+            {"kai.scheduler/segment-size": "zz"},
+            "kai.scheduler/segment-size",
+            '"zz" must be a whole number from 1 to 100000',
+        ),
+        (
+            {"kai.scheduler/segment-topology-required-placement": "a rack!"},
+            "kai.scheduler/segment-topology-required-placement",
+            '"a rack!" must be a node label, such as topology.kubernetes.io/zone',
+        ),
+        (
             {"kai.scheduler/segment-size": "2"},
             "kai.scheduler/segment-size",
             (
