@@ -99,6 +99,7 @@ class Dispatcher:
             self.queue,
             self._waking,
             self.schedulers,
+            self.trees,
             completes_in=completes_in,
             why_gang_waits=why_gang_waits,
             stopwatch=stopwatch,

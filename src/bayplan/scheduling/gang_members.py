@@ -37,27 +37,37 @@ class Incomplete:
 def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
     """The gang that a PodGroup and its pods make; raises `InvalidObject` if either says what cannot be."""
     frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
-    by_group: dict[str, list[Pod]] = {}
     at = ObjectPath.of(written).child("spec")
     _check_minima(written.spec, at)
-    home = _home(written.spec)
     names = {group.name for group in frame.whole.every_group()}
     members = counted(pods)
-    for pod in members:
-        name = (pod.metadata.labels or {}).get(GROUP, home)
+    by_group = _by_group(written.spec, members)
+    for name, some in by_group.items():
         if name not in names:
             allowed = ", ".join(sorted(names - {""})) or "none"
-            raise InvalidObject(at.child("groups"), f'pod {pod_key(pod)} belongs to "{name}"; there are {allowed}')
-        by_group.setdefault(name, []).append(pod)
+            raise InvalidObject(at.child("groups"), f'pod {pod_key(some[0])} belongs to "{name}"; there are {allowed}')
     begun = has_begun(members, was_complete=was_complete(written))
     missing = _missing(written.spec, by_group)
     if missing and not begun:
-        return Incomplete(frame.name, f"waits for pods: {missing}")
+        return Incomplete(frame.name, f"waits for pods: {missing} have arrived")
     whole = _filled(frame.whole, written.spec, by_group, begun=begun)
     waiting = [pod for pod in members if not pod.spec.node_name and not succeeded(pod)]
     return replace(
         frame, whole=_expecting(whole, frame.whole, written.spec, by_group, waiting[-1]) if waiting else whole
     )
+
+
+def who_is_left(written: PodGroup, pods: Iterable[Pod]) -> str:
+    """`2 of 4`, or `2 of 4 in group workers`, where a gang has fewer pods than it needs; an empty text if it has enough."""
+    return _missing(written.spec, _by_group(written.spec, counted(pods)))
+
+
+def _by_group(spec: PodGroupSpec, members: Iterable[Pod]) -> dict[str, list[Pod]]:
+    home = _home(spec)
+    by_group: dict[str, list[Pod]] = {}
+    for pod in members:
+        by_group.setdefault((pod.metadata.labels or {}).get(GROUP, home), []).append(pod)
+    return by_group
 
 
 def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
@@ -95,11 +105,11 @@ def _home(spec: PodGroupSpec) -> str:
 
 
 def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], name: str = "") -> str:
-    """`3 of 8 have arrived`, for the first group that lacks some; with a minimum of groups, absent groups may stay away."""
+    """`3 of 8`, for the first group that lacks some; with a minimum of groups, absent groups may stay away."""
     least = spec.size if spec.minimum is None else spec.minimum
     here = len(by_group.get(name, ()))
     if here < least:
-        return f"{here} of {least}{f' in group {name}' if name else ''} have arrived"
+        return f"{here} of {least}{f' in group {name}' if name else ''}"
     missing = [text for group in spec.groups or () if (text := _missing(group, by_group, group.name))]
     most_absent = 0 if spec.minimum_groups is None else len(spec.groups or ()) - spec.minimum_groups
     return missing[0] if len(missing) > most_absent else ""

@@ -26,6 +26,7 @@ from bayplan.engine.mixes import NodeMixes
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.cycle import why_not_yet
 from bayplan.scheduling.gang import Group, Slices
+from bayplan.scheduling.gang_standing import split_in_words
 
 Amounts = NDArray[np.float64]
 NO_SUMS: tuple[Amounts, Amounts] = (np.zeros((1, 0)), np.zeros((0, 0)))
@@ -231,8 +232,7 @@ class _Reader:
         first, *others = sorted({self._domain(required, at) for at in standing})
         if others:
             one, other = ("/".join(self.tree.paths[required][domain]) for domain in (first, others[0]))
-            who = f'group "{group.name}": ' if group.name else ""
-            self.problem = f"{who}members run in {one} and in {other}, but {group.required} is required to be one"
+            self.problem = split_in_words(group, one, other)
         return first
 
 

@@ -19,13 +19,15 @@ from bayplan.scheduling.dialects.members import has_begun
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, key_of
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
-from bayplan.scheduling.gang_members import Incomplete
+from bayplan.scheduling.gang_members import Incomplete, who_is_left
 from bayplan.scheduling.gang_patience import waited_for
 from bayplan.scheduling.gang_relations import may_concern
 from bayplan.scheduling.gang_roster import GangRoster
+from bayplan.scheduling.gang_standing import what_is_split
 from bayplan.scheduling.half_bound import HalfBound, all_are_here
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.scheduling.trees import Trees
 from bayplan.scheduling.waking import (
     NO_NAMESPACES,
     ForGang,
@@ -50,6 +52,7 @@ class GangUnits:
         queue: SchedulingQueue,
         waking: Waking,
         schedulers: Mapping[str, GangScheduler],
+        trees: Trees,
         *,
         completes_in: float,
         why_gang_waits: Callable[[AnyPodGroup], str],
@@ -60,6 +63,7 @@ class GangUnits:
         self.roster = roster
         self.queue = queue
         self.schedulers = schedulers
+        self._trees = trees
         self._waking = waking
         # Why somebody holds back a gang as its PodGroup stands there; an empty text if nobody does.
         self._why_gang_waits = why_gang_waits
@@ -169,14 +173,44 @@ class GangUnits:
             gang = self.roster.gang(name)
             if isinstance(gang, Incomplete):
                 return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
-            if not _lacks_somebody(gang) and self._is_news(name, now):
-                return self._complete(unit, now)
+            if not _lacks_somebody(gang):
+                split = "" if self._half_bound.is_told(name, self._uid(name)) else self._what_is_split(gang)
+                if split:
+                    return self._leave_split(unit, waiting, now, split)
+                if self._is_news(name, now):
+                    return self._complete(unit, now)
             if not gang.pods:
                 self.queue.done(unit)
                 return None
             return self._place(unit, gang, running, now)
         except InvalidObject as error:
             return self._wait(unit, running, now, Refusal(unit, waiting, str(error), invalid=True))
+
+    def why_not_whole(self, name: str) -> str:
+        """What keeps a gang none of whose members wait from being what it asks for: not all have come, or they are not in one domain. Empty if nothing does."""
+        try:
+            gang = self.roster.gang(name)
+        except InvalidObject as error:
+            return str(error)
+        if isinstance(gang, Incomplete):
+            return "" if self._half_bound.is_complete(name) else gang.reason
+        return self._what_is_split(gang)
+
+    def who_is_left(self, name: str) -> str:
+        """How many there are of those that a gang of ours needs, where it has lost some; empty if all are there."""
+        written = self.roster.groups.get(name)
+        return who_is_left(written, self.roster.running(name)) if isinstance(written, PodGroup) else ""
+
+    def _what_is_split(self, gang: Gang) -> str:
+        tree = self._trees.get(self._trees.name_for(gang)) if gang.names_levels else None
+        return "" if tree is None else what_is_split(gang, tree, self.state)
+
+    def _leave_split(self, unit: str, waiting: tuple[Pod, ...], now: float, why: str) -> Refusal:
+        """Somebody else chose the nodes of all that a gang needs: nobody is released for that, and nobody joins."""
+        waits_for = ForItself(unit)
+        self.queue.failed(unit, now, waits_for=waits_for)
+        self._waking.parked(waits_for)
+        return Refusal(unit, waiting, why)
 
     def _is_news(self, name: str, now: float) -> bool:
         """A gang is complete; True if its PodGroup has not been told yet."""

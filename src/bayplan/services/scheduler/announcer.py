@@ -2,7 +2,7 @@
 
 Refusals come in faster than they can be put into words, and most are overtaken by the next attempt. So only the latest of each unit is kept, and it
 is explained after a moment, when there is time. A gang whose pods still arrive waits for another number of them each time: that is written on its
-PodGroup every other second, its pods have one condition without numbers, and it becomes an event only if nothing has come for a while. So are the numbers of
+PodGroup every other second, its pods have one condition without numbers, and only if nothing has come for a while the numbers are told there too, and in events. So are the numbers of
 one that is complete, whose pods begin to run, end and are replaced. Of a gang the
 PodGroup and a few members get events; all members have the condition. A problem with an object is told once, when it appears.
 """
@@ -93,6 +93,8 @@ class Announcer:
         # Gangs that are undecided: those whose state is to be written, and those that may be stuck.
         self._arriving = _Refused(ARRIVES_FOR)
         self._stuck = _Refused(STUCK_FOR)
+        # What the pods of those that are stuck have been told, with its numbers.
+        self._told_in_full: dict[str, str] = {}
         # Complete gangs whose pods are to be counted again, and since when.
         self._to_count: dict[str, float] = {}
         # Where a PodGroup's owner asks for the value of a field, as far as somebody knows.
@@ -131,11 +133,13 @@ class Announcer:
         """What was to be said about a unit is no longer true."""
         for each in (self._refused, self._arriving, self._stuck):
             each.drop(unit)
+        self._told_in_full.pop(unit, None)
 
     def withdraw_all(self) -> None:
         """Another instance leads, and says what there is to say."""
         for each in (self._refused, self._arriving, self._stuck):
             each.clear()
+        self._told_in_full.clear()
         self._to_count.clear()
 
     def placed(self, unit: str, pods: list[Pod]) -> None:
@@ -186,7 +190,13 @@ class Announcer:
         if not tally.members:
             self._gangs.has_nobody(written)
         elif tally.members == tally.scheduled:
-            self._gangs.stands(written, tally)
+            broken = self._dispatcher.gangs.why_not_whole(gang)
+            left = self._dispatcher.gangs.who_is_left(gang)
+            if broken:
+                self._gangs.waits(written, broken, tally, invalid=False)
+            else:
+                # Who has ended and who was deleted look alike from here: their owner knows, and replaces those that it misses.
+                self._gangs.stands(written, tally, f"{left} are left, the others ended or were deleted" if left else "")
 
     def complete(self, todo: Complete) -> None:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
@@ -208,12 +218,18 @@ class Announcer:
         self._write_state(refusal, text)
 
     def _explain_arriving(self, refusal: Refusal) -> None:
-        self._write_state(refusal, self._sentences.of(refusal), on_pods=_without_numbers(refusal.reason))
+        """Every pod that comes changes the numbers: pods are told them only when they stand still."""
+        is_told = self._told_in_full.get(refusal.unit) == refusal.reason
+        on_pods = "" if is_told else _without_numbers(refusal.reason)
+        self._write_state(refusal, self._sentences.of(refusal), on_pods=on_pods)
 
     def _explain_stuck(self, refusal: Refusal) -> None:
         # It may be gone since it was refused.
         if self._dispatcher.queue.get(refusal.unit) is not None:
-            self._say(refusal, self._sentences.of(refusal), on_pods=_without_numbers(refusal.reason))
+            self._told_in_full[refusal.unit] = refusal.reason
+            if len(self._told_in_full) > MOST_REMEMBERED:
+                self._told_in_full.pop(next(iter(self._told_in_full)))
+            self._explain(refusal)
 
     def _write_state(self, refusal: Refusal, text: str, on_pods: str = "") -> None:
         """The status of the PodGroup, and the condition of every pod but those behind gates."""
@@ -223,21 +239,21 @@ class Announcer:
             self._compare_with_template(written)
             tally = self._dispatcher.roster.tally(refusal.unit.removeprefix(GANG))
             if refusal.beyond_need:
-                self._gangs.stands(written, tally, f"{len(refusal.pods)} more wait: {text}")
+                self._gangs.stands(written, tally, f"{_more_wait(len(refusal.pods))}: {text}")
             else:
                 self._gangs.waits(written, text, tally, invalid=refusal.invalid)
         for pod in _not_gated(refusal.pods):
             reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
             self.conditions.unschedulable(pod, _of_member(written, on_pods or text), reason)
 
-    def _say(self, refusal: Refusal, text: str, on_pods: str = "") -> None:
+    def _say(self, refusal: Refusal, text: str) -> None:
         """Events on the PodGroup, and on the pod or the first members."""
         written = self._group_of(refusal.unit)
         if written is not None:
             self.events.record(_subject(written), "Warning", "FailedScheduling", "Scheduling", text)
             self._say_to_owner(written, refusal)
         for pod in _not_gated(refusal.pods)[:MEMBERS_WITH_EVENTS]:
-            self.events.failed_scheduling(pod, _of_member(written, on_pods or text))
+            self.events.failed_scheduling(pod, _of_member(written, text))
 
     def _say_to_owner(self, written: AnyPodGroup, refusal: Refusal) -> None:
         """Whoever asks by annotations for a level that does not exist looks at the workload, not at the PodGroup that was made for it. Said once."""
@@ -329,6 +345,10 @@ def _of_member(written: AnyPodGroup | None, text: str) -> str:
 def _not_gated(pods: tuple[Pod, ...]) -> list[Pod]:
     """Pods behind gates keep the condition with which the API server created them: autoscalers must not make room for them."""
     return [pod for pod in pods if not pod.spec.scheduling_gates]
+
+
+def _more_wait(number: int) -> str:
+    return "1 more waits" if number == 1 else f"{number} more wait"
 
 
 def _without_numbers(reason: str) -> str:

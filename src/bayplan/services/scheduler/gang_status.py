@@ -29,6 +29,7 @@ from bayplan.scheduling.gang_roster import NOBODY, Tally
 Document = dict[str, Any]
 
 _UNSCHEDULABLE = "Unschedulable"
+_ENDED = "Ended"
 _UNSCHEDULABLE_ON_POOL = "UnschedulableOnNodePool"
 # The conditions that are written here, and the fields that hold them.
 _OURS = frozenset(
@@ -69,7 +70,7 @@ class Progress:
             case Stage.STANDS:
                 return "Scheduled"
             case Stage.ENDED:
-                return "Ended"
+                return _ENDED
             case _:
                 return "SchedulerError" if self.invalid else _UNSCHEDULABLE
 
@@ -162,6 +163,11 @@ _IN_WORDS_OF: dict[type[Any], Callable[[Progress], Document]] = {
 def status_of(struct: type[Any], progress: Progress) -> Document:
     """The status of a group object of this wire struct, without times; empty if there is nothing to write."""
     return _IN_WORDS_OF[struct](progress)
+
+
+def has_ended(status: Document) -> bool:
+    """Whether a status tells of a gang that was complete once, and of which nobody was left when it was written."""
+    return any(each.get("reason") == _ENDED for each in status.get("conditions") or ())
 
 
 def with_times(document: Document, before: Document, now: str) -> Document:

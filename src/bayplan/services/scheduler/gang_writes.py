@@ -21,7 +21,7 @@ from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, key_of
 from bayplan.scheduling.gang_roster import Tally
 from bayplan.services.edges.outbox import Outbox
-from bayplan.services.scheduler.gang_status import Document, Progress, Stage, says, status_of, with_times
+from bayplan.services.scheduler.gang_status import Document, Progress, Stage, has_ended, says, status_of, with_times
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +65,11 @@ class GangStatusWriter:
         self._put(written, Progress(Stage.STANDS, "; ".join(filter(None, (_in_words(tally), message))), tally))
 
     def has_nobody(self, written: AnyPodGroup) -> None:
-        """A gang has no pods: it has ended; or it still waits for them, which one that nobody ever said anything about need not be told."""
-        if self._was_complete(written):
+        """A gang has no pods: it has ended, perhaps before this instance was there; or it still waits for them, which one that nobody ever said anything about need not be told."""
+        before = self._before(written)
+        if self._was_complete(written) or has_ended(before):
             self._put(written, Progress(Stage.ENDED, "no pods are left"))
-        elif self._before(written).get("conditions"):
+        elif before.get("conditions"):
             self._put(written, Progress(Stage.WAITS, WAITS_FOR_PODS))
 
     def _before(self, written: AnyPodGroup) -> Document:
@@ -131,4 +132,5 @@ class GangStatusWriter:
 
 
 def _in_words(tally: Tally) -> str:
-    return f"{tally.scheduled} pods have nodes, {tally.running} run"
+    have = "1 pod has a node" if tally.scheduled == 1 else f"{tally.scheduled} pods have nodes"
+    return f"{have}, {tally.running} {'runs' if tally.running == 1 else 'run'}"

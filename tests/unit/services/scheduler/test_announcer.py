@@ -255,8 +255,25 @@ class TestGangsThatArriveSlowly:
         announces.explain_for(1.0, 100.0 + STUCK_FOR)
         assert heard.lines[2:] == [
             f"event PodGroup train, FailedScheduling: waits for pods: 1 of {self.SIZE} have arrived",
-            "event p0: gang ml/train: waits for pods",
+            f"event p0: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
+            f"status train, waits with 1 members: waits for pods: 1 of {self.SIZE} have arrived",
+            f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
         ]
+
+    def test_who_was_told_how_many_are_missing_is_told_no_less_while_nothing_changes(self) -> None:
+        announces, heard, dispatcher = announcer()
+        own_gang(dispatcher, self.SIZE)
+        self.arrive(announces, dispatcher, 0, 100.0)
+        announces.explain_for(1.0, 100.0 + STUCK_FOR)
+        announces.refused(refusal("gang ml/train", f"waits for pods: 1 of {self.SIZE} have arrived", "p0"), 200.0)
+        announces.explain_for(1.0, 200.0 + ARRIVES_FOR)
+        told = [line for line in heard.lines if line.startswith("condition")]
+        assert told[-2:] == 2 * [
+            f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived"
+        ]
+        self.arrive(announces, dispatcher, 1, 300.0)
+        announces.explain_for(1.0, 300.0 + ARRIVES_FOR)
+        assert heard.lines[-1] == "condition p1, Unschedulable: gang ml/train: waits for pods"
 
     def test_one_that_is_gone_meanwhile_gets_none(self) -> None:
         announces, heard, dispatcher = announcer()
@@ -276,6 +293,16 @@ def test_a_complete_gang_is_told_on_its_pod_group() -> None:
     announces.complete(Complete("volcano ml/train"))
     announces.complete(Complete("kueue ml/without-an-object"))
     assert heard.lines == ["status train, complete: 0 of 0"]
+
+
+def test_a_gang_of_which_one_pod_has_a_node_and_the_others_are_missing_does_not_stand() -> None:
+    """The pod had its node before it was in the gang, and came while the gang without pods was to be counted."""
+    announces, heard, dispatcher = announcer()
+    own_gang(dispatcher, 4)
+    dispatcher.set_pod(member_named("a", node="n1"), 0.0)
+    announces.count(["ml/train"], 0.0)
+    announces.explain_for(1.0, ARRIVES_FOR)
+    assert heard.lines == ["status train, waits with 1 members: waits for pods: 1 of 4 have arrived"]
 
 
 class TestACompleteGang:
@@ -303,7 +330,10 @@ class TestACompleteGang:
             self.later(announces, dispatcher, 100.0 + number)
         assert announces.next_time == 100.0 + ARRIVES_FOR
         announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
-        assert heard.lines == ["status train, complete: 3 of 3", "status train, stands: 1 of 1. "]
+        assert heard.lines == [
+            "status train, complete: 3 of 3",
+            "status train, stands: 1 of 1. 1 of 3 are left, the others ended or were deleted",
+        ]
         assert announces.next_time is None
 
     def test_whose_last_pod_has_gone_is_told_so(self) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube import podgroup_v1alpha1, volcano_scheduling_v1beta1
+from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2, volcano_scheduling_v1beta1
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.gang_roster import Tally
+from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, refusal
 
@@ -148,6 +149,26 @@ def test_after_a_restart_nothing_is_written_that_stands_there_already() -> None:
         gangs.stands(msgspec.convert(body, podgroup_v1alpha1.PodGroup), TWO_RUN)
 
     assert written(second) == []
+
+
+@pytest.mark.parametrize("struct", [podgroup_v1alpha1.PodGroup, podgroup_v2alpha2.PodGroup], ids=["bayplan", "KAI"])
+def test_after_a_restart_a_gang_that_has_ended_does_not_wait(struct: type[Any]) -> None:
+    ended = status_of(struct, Progress(Stage.ENDED, "no pods are left"))
+    metadata = {"name": "train", "namespace": "ml", "uid": "g"}
+    known = msgspec.convert({"metadata": metadata, "status": ended}, struct)
+
+    async def next_one(gangs: GangStatusWriter) -> None:
+        gangs.has_nobody(known)
+
+    assert written(next_one) == []
+
+
+def test_one_pod_is_counted_as_one() -> None:
+    async def one(gangs: GangStatusWriter) -> None:
+        gangs.complete(group(), Tally(1, 1, 1))
+
+    (body,) = written(one)
+    assert body["status"]["message"] == "1 pod has a node, 1 runs"
 
 
 def test_a_pod_group_without_pods_is_told_of_only_if_it_had_some() -> None:
