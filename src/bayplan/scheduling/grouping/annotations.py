@@ -34,6 +34,7 @@ from bayplan.scheduling.grouping.raw import Reference
 
 GANG = "bayplan.io/gang"
 SEGMENTS = "segments"
+SEGMENT_SIZES = "segments.size"
 TOPOLOGY = "kai.scheduler/topology"
 REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
@@ -55,6 +56,8 @@ _FIELDS = {
     SEGMENT_PREFERRED: SEGMENTS,
     SEGMENT_REQUIRED: SEGMENTS,
     kueue.SLICE_LEVEL: SEGMENTS,
+    SEGMENT_SIZE: SEGMENT_SIZES,
+    kueue.SLICE_SIZE: SEGMENT_SIZES,
 }
 
 _FAMILIES = (

@@ -23,7 +23,7 @@ from bayplan.scheduling.dialects.table import DIALECTS
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping import grove, loose_pods
-from bayplan.scheduling.grouping.annotations import asks
+from bayplan.scheduling.grouping.annotations import WishReader, asks
 from bayplan.scheduling.grouping.grouping import Grouping, Problem, Refused
 from bayplan.scheduling.grouping.job_set import without_ended
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
@@ -31,9 +31,17 @@ from bayplan.scheduling.grouping.kai.table import kai_group_for
 from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.scheduling.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.scheduling.grouping.one_scheduler import of_other_schedulers
-from bayplan.scheduling.grouping.podgroup import asked_of, manifest_of, place_of, pod_group
+from bayplan.scheduling.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group
 from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
-from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of, metadata_of, raw_pod
+from bayplan.scheduling.grouping.raw import (
+    RawObject,
+    Reference,
+    annotations_of,
+    labels_of,
+    managing,
+    metadata_of,
+    raw_pod,
+)
 from bayplan.scheduling.grouping.rules import ASKED, Rule, Rules, rules_by_kind
 from bayplan.scheduling.grouping.workload import (
     ITS_PODS,
@@ -98,16 +106,20 @@ def group_for(
 def may_have_group(pod: Pod) -> bool:
     """Whether a pod must not be placed before the pod grouper has looked at it: it has owners, and nobody has grouped it yet."""
     member = raw_pod(pod)
-    owners = metadata_of(member).get("ownerReferences") or []
     if POD_GROUP in labels_of(member) or named_by_others(pod):
         return False
     if grove.gang_name(member) or loose_pods.spark_application(member):
         return True
-    if not owners:
+    nearest = managing(metadata_of(member).get("ownerReferences") or [])
+    if nearest is None:
         return False
-    nearest = owners[0]
     group = str(nearest.get("apiVersion") or "").rpartition("/")[0]
     return (group, nearest.get("kind")) not in NEVER
+
+
+def asks_by_itself(pod: Pod) -> bool:
+    """Whether a pod that nobody owns speaks of gangs: it stands alone whatever it says, but what is wrong with that is told."""
+    return not pod.metadata.owner_references and asks(pod.metadata.annotations or {})
 
 
 def named_by_others(pod: Pod | RawObject) -> bool:
@@ -132,12 +144,21 @@ def _judged(
         return _unless_named_otherwise(pod, grove.grouping_of(pod, owners, answers))
     if loose_pods.spark_application(pod):
         return _gang(pod, owners, loose_pods.spark_workload(pod, owners), workloads, names)
-    if not owners or any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
+    if not owners:
+        return Grouping(problems=_remarks(pod))
+    if any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
         return Grouping()
     is_asked = any(asks(annotations_of(thing)) for thing in (pod, *owners))
     if gang_rule(owners, rules).gang == ASKED and not is_asked and not is_asked_for(owners, _home(pod), workloads):
         return Grouping()  # before anything is counted: what nobody asks about may say what it likes
     return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads, names)
+
+
+def _remarks(pod: RawObject) -> tuple[Problem, ...]:
+    """What is wrong with the annotations of a pod that nobody owns. One pod is in one domain of any level, so nothing holds it."""
+    reader = WishReader()
+    reader.read(Reference.of(pod), annotations_of(pod))
+    return tuple(replace(problem, holds=False) for problem in reader.problems)
 
 
 def _home(pod: RawObject) -> str:
@@ -159,7 +180,8 @@ def _gang(
         return Grouping(owner=workload.about, problems=asked.problems)
     about = Reference.of(pod)
     part = part_of(workload, pod)
-    problems = (*asked.problems, *of_other_schedulers(workload, part, pod, scheduler_names))
+    others = of_other_schedulers(workload, part, pod, scheduler_names)
+    problems = (*asked.problems, *others, *in_vain(workload, asked))
     if any(problem.holds for problem in problems):
         return Grouping(owner=workload.about, problems=problems)
     index = index_of(workload, part, pod)

@@ -8,7 +8,7 @@ annotations stand for it.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from msgspec.structs import replace as replaced
 from bayplan.kube.core_v1 import Metadata, OwnerReference
 from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 from bayplan.scheduling.dialects.own import KUBERNETES_WORKLOAD
-from bayplan.scheduling.grouping.annotations import SEGMENTS, Sources, Wishes, WishReader
+from bayplan.scheduling.grouping.annotations import SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
 from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.scheduling.grouping.rules import first
@@ -93,6 +93,19 @@ def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawO
     return reader.read(
         workload.about, part.annotations, f"{part.where}.metadata", first(part.role.segment, part.source)
     )
+
+
+def in_vain(workload: Workload, asked: Asked) -> Iterator[Problem]:
+    """A remark for segments that are larger than all pods together."""
+    everybody = sum(part.size for part in workload.parts)
+    for part in workload.parts:
+        segments = asked.segments_of(part, workload)
+        pods = everybody if workload.cut_through else part.size
+        size = segments[0].size if segments else 0
+        source = asked.sources.get((SEGMENT_SIZES, str(size)))
+        if source is not None and 0 < pods < size:
+            allowed = f"is more than the {pods} pods that there are: all of them are one segment"
+            yield Problem(source.about, source.field, size, allowed, holds=False)
 
 
 def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:

@@ -6,7 +6,7 @@ of the wrong sort raises `WrongValue`, which names the path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,11 @@ def labels_of(thing: RawObject) -> Mapping[str, str]:
 def annotations_of(thing: RawObject) -> Mapping[str, str]:
     """An object's annotations."""
     return _texts(metadata_of(thing).get("annotations"))
+
+
+def managing(references: Sequence[RawObject]) -> RawObject | None:
+    """Of owner references the one that manages the object; the first one if none says that it does, None if there are none."""
+    return next((each for each in references if each.get("controller")), references[0] if references else None)
 
 
 def _texts(found: object) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as, g
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.grouping.expecting import GROUPED
-from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group
+from bayplan.scheduling.grouping.group import GroupingSettings, asks_by_itself, may_have_group
 from bayplan.scheduling.grouping.raw import RawObject
 from bayplan.scheduling.ranks import RANK
 from bayplan.services.pod_grouper.contents import is_managed, means
@@ -213,7 +213,7 @@ class Books:
     def _may_have_group(self, pod: Pod) -> bool:
         if gang_named(pod):
             return False
-        return self.settings.mode == "kai" or may_have_group(pod)
+        return self.settings.mode == "kai" or may_have_group(pod) or asks_by_itself(pod)
 
     def to_look_at(self) -> Iterator[Pod]:
         """Pods that somebody has to judge, each named once."""

@@ -20,7 +20,7 @@ from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import OwnerReference, Pod
 from bayplan.kube.resources import PODS
 from bayplan.scheduling.grouping.questions import Question
-from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
+from bayplan.scheduling.grouping.raw import RawObject, Reference, managing, metadata_of
 from bayplan.services.pod_grouper.discovery import Discovery
 
 MOST_KEPT = 10_000
@@ -150,12 +150,11 @@ def _failed(listing: asyncio.Task[list[RawObject]]) -> bool:
 
 
 def _owner_of(references: Sequence[RawObject], namespace: str) -> Reference | None:
-    """The owner that manages an object; the first one if none says that it does."""
-    managing = [each for each in references if each.get("controller")] or list(references)
-    if not managing:
+    """The owner that manages an object."""
+    owner = managing(references)
+    if owner is None:
         return None
-    first = managing[0]
-    return Reference(first["apiVersion"], first["kind"], namespace, first["name"], first.get("uid") or "")
+    return Reference(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner.get("uid") or "")
 
 
 def _as_written(reference: OwnerReference) -> RawObject:

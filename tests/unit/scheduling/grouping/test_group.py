@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroupSpec
-from bayplan.scheduling.grouping.group import GroupingSettings, may_have_group, settings_with
+from bayplan.scheduling.grouping.group import GroupingSettings, asks_by_itself, may_have_group, settings_with
 from bayplan.scheduling.grouping.rules import Rule
 from tests.unit.scheduling.grouping.workloads import (
     BLOCK,
@@ -233,17 +233,22 @@ def test_a_pod_may_come_as_a_wire_struct() -> None:
     assert (outcome.name, outcome.rank) == ("train-1b4e28ba", 1)
 
 
+JOB, DAEMON_SET = {"apiVersion": "batch/v1", "kind": "Job"}, {"apiVersion": "apps/v1", "kind": "DaemonSet"}
+
+
 @pytest.mark.parametrize(
-    "owner, expected",
+    "owners, expected",
     [
-        ({"apiVersion": "batch/v1", "kind": "Job"}, True),
-        ({"apiVersion": "apps/v1", "kind": "DaemonSet"}, False),
-        ({"apiVersion": "v1", "kind": "Node"}, False),
+        ([JOB], True),
+        ([DAEMON_SET], False),
+        ([{"apiVersion": "v1", "kind": "Node"}], False),
+        ([DAEMON_SET, JOB | {"controller": True}], True),
+        ([JOB, DAEMON_SET | {"controller": True}], False),
     ],
 )
-def test_who_waits_for_the_grouper_to_look(owner: dict[str, str], expected: bool) -> None:
+def test_who_waits_for_the_grouper_to_look(owners: list[Raw], expected: bool) -> None:
     member = pod()
-    member["metadata"]["ownerReferences"] = [owner]
+    member["metadata"]["ownerReferences"] = owners
     assert may_have_group(msgspec.convert(member, Pod)) is expected
 
 
@@ -251,6 +256,19 @@ def test_a_pod_without_owner_waits_for_nobody() -> None:
     member = pod()
     del member["metadata"]["ownerReferences"]
     assert not may_have_group(msgspec.convert(member, Pod))
+
+
+def test_a_pod_without_owner_stands_alone_and_is_told_what_is_wrong_with_its_annotations() -> None:
+    member = pod({}, {REQUIRED: "bad value!", "kai.scheduler/segment-siz": "4"})
+    del member["metadata"]["ownerReferences"]
+    assert asks_by_itself(msgspec.convert(member, Pod))
+    outcome = grouped(member)
+    assert alone(outcome)
+    at = "Pod ml/train-x: metadata.annotations"
+    assert sorted(problems(outcome)) == [
+        f'{at}["kai.scheduler/segment-siz"]: "4" is not known; did you mean kai.scheduler/segment-size?',
+        f'{at}["{REQUIRED}"]: "bad value!" must be a node label, such as topology.kubernetes.io/zone',
+    ]
 
 
 def test_a_pod_that_is_no_pod_is_said_to_be_none() -> None:
@@ -316,13 +334,13 @@ class TestWhereEachWishStands:
         workload = thing("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": roles})
         member = pod({"training.kubeflow.org/replica-type": "worker", INDEX: "0"})
         where = f'spec.pytorchReplicaSpecs.Worker.template.metadata.annotations["{level}"]'
-        assert grouped(member, workload).asked_in == {("segments", RACK): where}
+        assert grouped(member, workload).asked_in["segments", RACK] == where
 
     def test_of_two_levels_of_segments_that_are_one_the_required_is_meant(self) -> None:
         level = "kai.scheduler/segment-topology-{}-placement"
         segments = {level.format("preferred"): RACK, level.format("required"): RACK, "kai.scheduler/segment-size": "2"}
         asked_in = grouped(pod(), job(segments)).asked_in
-        assert asked_in == {("segments", RACK): f'metadata.annotations["{level.format("required")}"]'}
+        assert asked_in["segments", RACK] == f'metadata.annotations["{level.format("required")}"]'
 
 
 def test_layers_that_do_not_divide_the_pods_are_told_by_their_annotation() -> None:
@@ -333,3 +351,25 @@ def test_layers_that_do_not_divide_the_pods_are_told_by_their_annotation() -> No
     assert problems(grouped(pod({}, asked), workload)) == [
         f'Job ml/train: spec.template.metadata.annotations["{key}"]: size 4 of layer 1 must divide the 6 pods that there are'
     ]
+
+
+@pytest.mark.parametrize(
+    "asked, key",
+    [
+        (
+            {"kai.scheduler/segment-size": "16", "kai.scheduler/segment-topology-required-placement": RACK},
+            "kai.scheduler/segment-size",
+        ),
+        (
+            {"kueue.x-k8s.io/podset-slice-size": "16", "kueue.x-k8s.io/podset-slice-required-topology": RACK},
+            "kueue.x-k8s.io/podset-slice-size",
+        ),
+    ],
+)
+def test_segments_larger_than_all_pods_are_one_segment_with_a_remark(asked: dict[str, str], key: str) -> None:
+    outcome = grouped(pod({"batch.kubernetes.io/job-completion-index": "0"}), job(asked))
+    assert problems(outcome) == [
+        f'Job ml/train: metadata.annotations["{key}"]: 16 is more than the 4 pods that there are: all of them are one segment'
+    ]
+    assert not outcome.held
+    assert spec_of(outcome) == {"groups": [{"name": "segment-0", "size": 4, "required": RACK}]}
