@@ -7,7 +7,7 @@ state says of such a node what a scheduler that starts at this moment would say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from bayplan.cluster.state import ClusterState
@@ -44,6 +44,8 @@ class _Loading:
         self._take_reports()
         for pod in objects.pods:
             self._take(lambda each: state.set_pod(each, at=self._live_at), pod)
+        for again in _repeated(objects.numatopologies):
+            state.note(again)
         for numatopology in objects.numatopologies:  # after the pods, which it may list by uid alone
             if not self._take(lambda each: state.set_numatopology(each, at=self._live_at), numatopology):
                 state.set_unreadable_numatopology(numatopology.metadata.name)
@@ -51,11 +53,9 @@ class _Loading:
 
     def _take_reports(self) -> None:
         objects, state = self._objects, self._state
-        reported: set[str] = set()
+        for again in _repeated(objects.topologies):
+            state.note(again)
         for topology in objects.topologies:
-            if topology.metadata.name in reported:
-                state.note(Problem(ObjectPath.of(topology), "appears twice: the last one counts"))
-            reported.add(topology.metadata.name)
             if not self._take(lambda each: state.set_topology(each, at=self._live_at), topology):
                 state.set_unreadable_topology(topology.metadata.name)
         for name in objects.unreadable_topologies:
@@ -76,3 +76,12 @@ class _Loading:
             self._state.note(Problem(error.at, f"{error.problem}: the object is left out"))
             return False
         return True
+
+
+def _repeated(reports: Iterable[NodeResourceTopology | Numatopology]) -> Iterator[Problem]:
+    """A node has one report of a kind."""
+    seen: set[str] = set()
+    for report in reports:
+        if report.metadata.name in seen:
+            yield Problem(ObjectPath.of(report), "appears twice: the last one counts")
+        seen.add(report.metadata.name)

@@ -62,6 +62,10 @@ def read_numatopology(topology: Numatopology, names_by_uid: Mapping[str, str] | 
     about_cpus = (spec.numares or {}).get(CPU)
     listed = reading.spec.child("numares").child(CPU).child("allocatable")
     not_owned = reading.cpus(about_cpus.allocatable, listed, layout) if about_cpus else 0
+    described = len(spec.cpu_detail or {})
+    if about_cpus and about_cpus.capacity not in (0, described):
+        text = f"{about_cpus.capacity} is ignored: cpuDetail has {described} CPUs"
+        reading.problems.append(Problem(reading.spec.child("numares").child(CPU).child("capacity"), text))
     pods, owned = reading.pods(spec.pod_allocations, layout, names_by_uid or {})
     named = annotations.get(RESERVED_CPUS)
     where = at.child("metadata").child("annotations").key(RESERVED_CPUS)
@@ -173,6 +177,10 @@ class _Reading:
                 text = "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: it may refuse what looks free"
                 self.problems.append(Problem(at, text))
             return 0, 0
+        if count > layout.count:
+            self.problems.append(
+                Problem(at.child(CPU), f"{count} CPUs are more than the {layout.count} in cpuDetail: none is left")
+            )
         lowest = lowest_cores(layout, count)
         if not lowest & owned:
             return lowest, 0

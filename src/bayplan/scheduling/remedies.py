@@ -283,12 +283,19 @@ def _without_filters(state: ClusterState, pod: PodClass, profile: Profile, answe
             yield WithoutFilter(plugin.name, cause, len(rows), at_least, names)
 
 
-def _other_policies(state: ClusterState, pod: PodClass, profile: Profile) -> Iterator[OtherPolicy]:
-    """Policies that nodes have, where a plugin compares them with the one that the pod asks for."""
+def _other_policies(state: ClusterState, pod: PodClass, profile: Profile) -> list[OtherPolicy]:
+    """Policies that nodes have, where a plugin compares them with the one that the pod asks for; if they do not help, to ask for none."""
     if pod.numa_policy in NO_POLICIES or not any(isinstance(plugin, NumaAware) for plugin in profile.filters):
-        return
+        return []
+
+    def those_that_help(policies: list[str]) -> list[OtherPolicy]:
+        taking = {policy: _nodes_that_take(state, replace(pod, numa_policy=policy), profile) for policy in policies}
+        return [
+            OtherPolicy(policy, pod.numa_policy, len(rows), at_least)
+            for policy, (rows, at_least) in taking.items()
+            if rows
+        ]
+
     on_nodes = {Policy(code).text for code in np.unique(state.columns.policy[: state.columns.size]).tolist()}
-    for policy in (each for each in POLICIES if each in on_nodes - {pod.numa_policy}):
-        rows, at_least = _nodes_that_take(state, replace(pod, numa_policy=policy), profile)
-        if rows:
-            yield OtherPolicy(policy, pod.numa_policy, len(rows), at_least)
+    of_nodes = [each for each in POLICIES if each in on_nodes - {pod.numa_policy}]
+    return those_that_help(of_nodes) or those_that_help([Policy.NONE.text])

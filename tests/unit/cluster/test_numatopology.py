@@ -177,6 +177,16 @@ def test_the_moment_of_the_report() -> None:
             id="no list",
         ),
         pytest.param(
+            {"cpuDetail": {"0": {}, "1": {"core": 1}}, "numares": {"cpu": {"allocatable": "0-1", "capacity": 3}}},
+            "spec.numares.cpu.capacity: 3 is ignored: cpuDetail has 2 CPUs",
+            id="another number of CPUs",
+        ),
+        pytest.param(
+            {"cpuDetail": {"0": {}}, "resReserved": {"cpu": "1500m"}},
+            "spec.resReserved.cpu: 2 CPUs are more than the 1 in cpuDetail: none is left",
+            id="more is reserved than there is",
+        ),
+        pytest.param(
             {
                 "cpuDetail": {"0": {}},
                 "podAllocations": [{"uid": "u1", "containerAllocations": [{"allocations": {"cpu": "x"}}]}],

@@ -33,6 +33,7 @@ from tests.helpers import (
     topology,
     zone,
 )
+from tests.numatopologies import machine, numatopology
 
 FOUR_CPUS: Amounts = {"cpu": 4, "memory": "1Gi"}
 
@@ -477,6 +478,12 @@ class TestProblems:
         assert [str(problem) for problem in state.problems] == [
             "NodeResourceTopology n1: appears twice: the last one counts"
         ]
+
+    def test_a_second_numatopology_of_a_node_in_one_dump(self) -> None:
+        reports = [numatopology("n1", machine(2, 4), free=free, reserved="1") for free in ("0-7", "0-3")]
+        state = load_state(ObjectSet(nodes=[node("n1", {"cpu": 8})], numatopologies=reports))
+        assert free_in_zones(state, "n1", "cpu") == [3000, 0]
+        assert [str(problem) for problem in state.problems] == ["Numatopology n1: appears twice: the last one counts"]
 
 
 def without_available(policy: str = "single-numa-node") -> NodeResourceTopology:

@@ -256,6 +256,13 @@ def test_another_topology_policy(asked: str, cpus: int, expected: list[tuple[str
     assert {each.instead_of for each in policies_found} == {asked}
 
 
+def test_no_policy_at_all_where_none_of_the_nodes_helps() -> None:
+    """A CPU Manager that is not static aligns nothing, so a pod that asks for a policy does not get there."""
+    state = volcano_cluster(numatopology("n1", machine(2, 4), cpu_manager="none"))
+    changes = found(state, policy_pod("single-numa-node", 2), numa_aware_profile())
+    assert changes == [OtherPolicy("none", "single-numa-node", 1)]
+
+
 def test_a_policy_is_no_obstacle_where_nobody_compares_it() -> None:
     state = volcano_cluster(numatopology("n1", machine(2, 4)))
     changes = found(state, policy_pod("restricted", 6))
