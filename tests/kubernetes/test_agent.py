@@ -135,6 +135,20 @@ def test_an_api_server_that_is_away_is_outlived(plane: ControlPlane, virtual: Vi
         assert agent.log.count("the API server does not answer") == 1
 
 
+def test_an_api_server_that_hangs_is_noticed_although_nothing_is_to_be_written(
+    plane: ControlPlane, virtual: VirtualNode
+) -> None:
+    with agent_program(virtual, plane.kubeconfig, "--interval=1s", "--heartbeat=6s") as agent:
+        agent.wait_until_ready()
+        plane.apiserver.pause()
+        try:
+            wait_until(lambda: trouble(agent, "api") == 1, "it notices within a heartbeat", timeout=12)
+            assert agent.get("/readyz") == ""
+        finally:
+            plane.apiserver.resume()
+        wait_until(lambda: agent.get("/readyz") == "ok", "the trouble is over", timeout=120)
+
+
 def test_a_missing_kind_is_waited_for(plane: ControlPlane, virtual: VirtualNode) -> None:
     plane.delete(f"{KINDS}/noderesourcetopologies.topology.node.k8s.io")
     wait_until(lambda: not plane.api.exists(REPORTS), "the API server has forgotten reports")
@@ -170,6 +184,22 @@ def test_a_kubelet_that_restarts_leaves_the_last_good_report(plane: ControlPlane
         wait_until(lambda: trouble(agent, "podresources") == 0, "it has found the kubelet again")
         virtual.remove("ml/a")
         wait_until(lambda: shows(plane, virtual), "it goes on")
+
+
+def test_a_kubelet_whose_managers_have_not_started_leaves_the_last_good_report(
+    plane: ControlPlane, virtual: VirtualNode
+) -> None:
+    virtual.admit("ml/a", guaranteed({"cpu": 4, "memory": "1Gi", GPU: 1}))
+    with agent_program(virtual, plane.kubeconfig, "--interval=200ms") as agent:
+        agent.wait_until_ready()
+        before = report_of(plane)
+        virtual.server.managers_started = False
+        wait_until(lambda: trouble(agent, "podresources") == 1, "it notices")
+        assert report_of(plane) == before
+        assert agent.get("/readyz") == ""
+        virtual.server.managers_started = True
+        wait_until(lambda: agent.get("/readyz") == "ok", "the kubelet's managers run", timeout=60)
+        assert agent.log.count("it is starting, or was not restarted") == 1
 
 
 def test_no_report_is_written_for_a_node_that_does_not_exist(plane: ControlPlane, virtual: VirtualNode) -> None:

@@ -6,7 +6,8 @@ on which nothing happens from an agent that is gone. A look that failed offers n
 A report that somebody has deleted or changed is found out with the next round of `watch_over`, which asks for no more than its head, and written again.
 
 The API server may be away for minutes, the kind may not be installed, rights may be missing: each is told once (`troubles.py`) and tried again with
-growing pauses; what is written in the end is the newest report, not all that there were.
+growing pauses; what is written in the end is the newest report, not all that there were. One that takes connections and does not answer is found out within half a heartbeat, because readers
+would take the silence for an agent that is gone.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -28,8 +30,12 @@ from bayplan.services.agent.report import Document, substance
 from bayplan.services.agent.settings import HEARTBEAT
 from bayplan.services.agent.troubles import Troubles
 
+_Answer = TypeVar("_Answer")
+
 FIELD_MANAGER = "bayplan-agent"
 LEAST_GAP = 1.0  # seconds between two writes
+LONGEST_PATIENCE = 15.0  # seconds in which the API server has to answer; a busy one lets requests wait for some of them
+LEAST_PATIENCE = 1.0
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 JITTER = 0.1  # of the heartbeat, and of the rounds in which the report is looked for
@@ -80,6 +86,7 @@ class Publisher:
         self._node = node
         self._troubles = troubles
         self._heartbeat = heartbeat
+        self._patience = max(LEAST_PATIENCE, min(LONGEST_PATIENCE, (heartbeat or HEARTBEAT) / 2))
         self._clock = clock
         self._chance = chance
         self._on_written = on_written
@@ -126,15 +133,17 @@ class Publisher:
         if written is None or self._newest is None or self._has_gone_on(written):
             return
         try:
-            found = await self._client.get(REPORT_HEADS[self._newest["apiVersion"]], self._node)
+            found = await self._answer(self._client.get(REPORT_HEADS[self._newest["apiVersion"]], self._node))
         except ApiError as error:
             if error.status != 404:
                 return
             found = None
-        except Unreachable:
-            return  # the next write tells about it
+        except Unreachable as error:
+            self._troubles.note(API, *_what_is_wrong(error, self._newest))
+            return
         if self._has_gone_on(written):
             return
+        self._troubles.over(API)
         if found is None:
             self._troubles.note(REPORT, "deleted", "the report is gone from the API server: it is written again")
         elif self._head is not None and not found.is_same_as(self._head):
@@ -178,7 +187,7 @@ class Publisher:
         try:
             await self._find_owner()
             body = self._owned(document)
-            answer = await self._apply(REPORT_HEADS[document["apiVersion"]], body)
+            answer = await self._answer(self._apply(REPORT_HEADS[document["apiVersion"]], body))
         except (ApiError, Unreachable) as error:
             self._troubles.note(API, *_what_is_wrong(error, document))
             self._asked_to_wait = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
@@ -190,6 +199,14 @@ class Publisher:
         self._head = head_of(answer)
         self._remember(document, before, len(body))
         return True
+
+    async def _answer(self, coming: Awaitable[_Answer]) -> _Answer:
+        """What the server answers, if it does so soon."""
+        try:
+            async with asyncio.timeout(self._patience):
+                return await coming
+        except TimeoutError:
+            raise Unreachable(f"nothing came within {self._patience:g} s") from None
 
     async def _apply(self, resource: Resource[Head], body: bytes) -> bytes:
         """Apply a report; the server's answer."""
@@ -228,7 +245,7 @@ class Publisher:
         if self._owner is not None and self._clock() < self._next_heartbeat:
             return
         try:
-            node = await self._client.get(NODE_HEADS, self._node)
+            node = await self._answer(self._client.get(NODE_HEADS, self._node))
         except ApiError as error:
             if error.status == 404:
                 raise NodeMissing(f"node {self._node} is not registered: no report is written for it") from None

@@ -45,10 +45,12 @@ class Server:
         self.generation = 0
         self.writers = [Managed(FIELD_MANAGER, "2026-01-01T00:00:00Z")]
         self.delay = 0.0
+        self.hangs = False
         self.writes: list[tuple[float, Json]] = []
         self.how: list[Json] = []
 
     async def get(self, resource: Resource[Head], name: str) -> Head:
+        await self._perhaps_for_ever()
         if resource.kind != "Node":
             if self.report_trouble is not None:
                 raise self.report_trouble
@@ -66,7 +68,12 @@ class Server:
         self.generation += 1
         self.writers.append(Managed(by, f"2026-01-01T00:00:{len(self.writers):02}Z"))
 
+    async def _perhaps_for_ever(self) -> None:
+        if self.hangs:
+            await asyncio.Event().wait()
+
     async def patch(self, resource: Any, name: str, body: bytes, **how: Any) -> bytes:
+        await self._perhaps_for_ever()
         await asyncio.sleep(self.delay)
         if self.trouble is not None:
             raise self.trouble
@@ -382,6 +389,33 @@ def test_a_report_that_was_written_while_it_was_looked_for_is_not_mistaken_for_a
         watching.cancel()
 
     assert Told(story, server=Slow()).reasons == ["first", "changed"]
+
+
+@pytest.mark.parametrize("heartbeat, interval, within", [(15, 5, 15), (300, 60, 76), (0, 60, 76)])
+@pytest.mark.parametrize("free", [4, 3], ids=["nothing to write", "something to write"])
+def test_an_api_server_that_hangs_is_noticed_within_a_heartbeat(
+    heartbeat: float, interval: float, within: float, free: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It takes connections and says nothing: found out with the next write, or in the next round if there is nothing to write."""
+    caplog.set_level(logging.INFO)
+    silence = "the API server does not answer: nothing came within"
+
+    async def story(publisher: Publisher, server: Server) -> None:
+        watching = asyncio.create_task(publisher.watch_over(interval))
+        publisher.offer(report(free=4))
+        await asyncio.sleep(5)
+        server.hangs = True
+        publisher.offer(report(free))
+        await asyncio.sleep(within)
+        assert silence in caplog.text
+        server.hangs = False
+        await asyncio.sleep(100)
+        watching.cancel()
+
+    told = Told(story, heartbeat=heartbeat)
+    assert told.server.amounts[-1] == free
+    assert not told.troubles.current
+    assert (caplog.text.count(silence), caplog.text.count("works again")) == (1, 1)
 
 
 def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> None:
