@@ -8,12 +8,13 @@ bayplan has no counterpart for. The kubelet's verdict is asked whatever the file
     nodeorder    its scores, weights as in the arguments  numa-aware   the plugin of that name
 
 `gang` and `priority` need no plugin: gangs are PodGroups, and the queue knows priorities. As with Volcano, a switch `enable...` is on unless it says
-false, and an argument that is no whole number counts as not given, which is remarked.
+false, an argument that is no whole number counts as not given, and a switch or an argument that nobody knows has no effect; both are remarked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, TypeGuard
 
 import msgspec
@@ -23,6 +24,7 @@ from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.registry import build_plugin
+from bayplan.plugins.volcano_numa_aware import ARGUMENTS as NUMA_AWARE_ARGUMENTS
 from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, answers_as_volcano
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
@@ -63,11 +65,12 @@ NODE_ORDER = {
     "tainttoleration.weight": ("TaintToleration", 3),
     "podtopologyspread.weight": ("PodTopologySpread", 2),
 }
-# The plugins that have a counterpart, and which of their arguments count; what numa-aware takes it says itself.
+# The plugins that have a counterpart, and which of their arguments count.
 HANDLED: dict[str, tuple[str, ...]] = {
     "predicates": (),
     "nodeorder": tuple(NODE_ORDER),
     "binpack": ("binpack.weight",),
+    NUMA_AWARE: NUMA_AWARE_ARGUMENTS,
     "gang": (),
     "priority": (),
 }
@@ -93,8 +96,8 @@ def volcano_profile(raw: Mapping[str, Any]) -> tuple[Profile, tuple[str, ...]]:
     file = _decoded(_unwrapped(raw))
     remarks: list[str] = []
     _check_actions(file.actions, remarks)
-    written = _plugins(file)
-    others = sorted(name for name in written if name not in HANDLED and name != NUMA_AWARE)
+    written = _plugins(file, remarks)
+    others = sorted(name for name in written if name not in HANDLED)
     if others:
         remarks.append(
             f"bayplan has no counterpart for the plugins {', '.join(others)} of Volcano: they have no effect"
@@ -137,8 +140,8 @@ def _check_actions(text: str, remarks: list[str]) -> None:
         remarks.append(f"bayplan moves no running pods for others: the actions {', '.join(left_out)} have no effect")
 
 
-def _plugins(file: _File) -> dict[str, dict[str, Any]]:
-    """Plugins by name, over all tiers: bayplan has no tiers."""
+def _plugins(file: _File, remarks: list[str]) -> dict[str, dict[str, Any]]:
+    """Plugins by name, over all tiers: bayplan has no tiers. Fields that Volcano would pass over are remarked."""
     found: dict[str, dict[str, Any]] = {}
     for tier, plugins in enumerate(file.tiers):
         for index, plugin in enumerate(plugins.plugins):
@@ -150,9 +153,9 @@ def _plugins(file: _File) -> dict[str, dict[str, Any]]:
                 if key in SWITCHES and not isinstance(value, bool):
                     raise ArgumentError(f"{at}.{key}: {value!r} is not allowed: must be true or false")
                 if key not in ("name", "arguments") and key not in SWITCHES:
-                    raise ArgumentError(
-                        f"{at}.{key}: is no field of a plugin; switches are {', '.join(sorted(SWITCHES))}"
-                    )
+                    meant = get_close_matches(key, SWITCHES, 1)
+                    hint = f" (perhaps {meant[0]} is meant)" if meant else ""
+                    remarks.append(f"{at}.{key}: is no field of a plugin and has no effect, as with Volcano{hint}")
             if not isinstance(plugin.get("arguments") or {}, dict):
                 raise ArgumentError(f"{at}.arguments: must be a mapping")
             found[name] = plugin
@@ -201,7 +204,8 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
 
 def _numa_aware_arguments(plugin: Mapping[str, Any]) -> dict[str, Any]:
     """Bayplan's own, as they are written. Volcano's `weight` becomes that of the profile, which comes to the same."""
-    given = {key: value for key, value in (plugin.get("arguments") or {}).items() if key != "weight"}
+    written = plugin.get("arguments") or {}
+    given = {key: value for key, value in written.items() if key in NUMA_AWARE_ARGUMENTS and key != "weight"}
     try:
         read_numa_aware_arguments(given)
     except ArgumentError as error:
