@@ -10,6 +10,7 @@ from __future__ import annotations
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import natural_key
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.whole_number import whole_number
 
 # The label by which a user gives a pod its rank, and the annotation with which bayplan writes down which one it got.
 RANK = "bayplan.io/rank"
@@ -39,7 +40,6 @@ INDEX_LABELS: tuple[tuple[str, ...], ...] = (
 # Before Kubernetes 1.28 the index of a Job's pod was an annotation alone.
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 UNNUMBERED = 1 << 31
-LONGEST_NUMBER = 10
 
 Index = tuple[int, int]
 """The outer number of a pod and the inner one."""
@@ -108,7 +108,8 @@ def _labelled(labels: dict[str, str]) -> Index:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < LONGEST_NUMBER else UNNUMBERED
+    number = whole_number(text)
+    return UNNUMBERED if number is None else number
 
 
 _STEPS = {label: (step, order) for step, labels in enumerate(INDEX_LABELS) for order, label in enumerate(labels)}

@@ -24,6 +24,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import is_node_label
+from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects.dialect import Dialect, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
@@ -111,9 +112,10 @@ def _slices(annotations: Mapping[str, str], at: ObjectPath) -> tuple[Slices, ...
         raise InvalidObject(at.key(here), f'"{annotations[here]}" needs {there}')
     if level is None or size is None:
         return ()
-    if not (size.isascii() and size.isdecimal()) or len(size) > len(str(2**31)) or int(size) < 1:
+    pods = whole_number(size)
+    if not pods:
         raise InvalidObject(at.key(SLICE_SIZE), f'"{size}" must be a whole number, 1 or more')
-    return (Slices(int(size), level),)
+    return (Slices(pods, level),)
 
 
 def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
@@ -183,9 +185,10 @@ def _total(pods: Sequence[Pod]) -> int:
 
 def _total_of(pod: Pod) -> int:
     text = (pod.metadata.annotations or {}).get(TOTAL_COUNT, "")
-    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(2**31)) or int(text) < 1:
+    total = whole_number(text)
+    if not total:
         raise InvalidObject(_annotations(pod).key(TOTAL_COUNT), f'"{text}" must be the number of pods, 1 or more')
-    return int(text)
+    return total
 
 
 def _is_fast(pod: Pod) -> bool:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import Segment
 from bayplan.kube.topology_levels import is_node_label
+from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects import kueue
 from bayplan.scheduling.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
 from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
@@ -248,10 +249,11 @@ class _Place:
         text = self.annotations.get(key)
         if text is None:
             return None
-        if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= _LARGEST_SEGMENT or len(text) > 9:
+        size = whole_number(text)
+        if size is None or not 1 <= size <= _LARGEST_SEGMENT:
             self.wrong(key, f"must be a whole number from 1 to {_LARGEST_SEGMENT}")
             return None
-        return int(text)
+        return size
 
     def kai_segments(self) -> tuple[Segment, ...]:
         """Segments of a size; with both levels, each is inside one domain of the required one and best inside one of the preferred."""

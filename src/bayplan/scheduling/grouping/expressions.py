@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.grouping.raw import Path, WrongValue, look_up, number_at, written
 
 _KEY = re.compile(r'\.?([A-Za-z_][A-Za-z0-9_-]*)|\["([^"]+)"\]')
@@ -28,7 +29,6 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "min": min,
 }
 _INDEXES = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*")
-LONGEST_NUMBER = 10
 SYNTAX = 'must be paths like spec.replicas or metadata.annotations["example.com/size"], joined by " * ", " - ", " max " or " min "'
 
 
@@ -74,9 +74,8 @@ class Amount:
 def _number(thing: object, path: Path) -> int | None:
     """The number at a path; in annotations and environments numbers are text."""
     found = look_up(thing, path)
-    if isinstance(found, str) and found.isascii() and found.isdecimal() and len(found) < LONGEST_NUMBER:
-        return int(found)
-    return number_at(thing, path)
+    number = whole_number(found) if isinstance(found, str) else None
+    return number_at(thing, path) if number is None else number
 
 
 def _indexes(thing: object, path: Path) -> int | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects.kueue import INDEX_OFFSET
 from bayplan.scheduling.gang_reader import MOST_PODS
 from bayplan.scheduling.grouping.expressions import amount_of, path_of
@@ -142,10 +143,10 @@ def index_of(workload: Workload, part: Part, pod: RawObject) -> int | None:
     if not part.role.rank:
         return None
     for rank in part.role.rank:
-        text = labels.get(rank.label, "")
-        if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        index = whole_number(labels.get(rank.label, ""))
+        if index is None:
             return None
-        total += int(text) * (amount_of(rank.times).value(part.source) or 1)
+        total += index * (amount_of(rank.times).value(part.source) or 1)
     return total if total >= 0 else None
 
 
@@ -155,11 +156,12 @@ def _first_index(workload: Workload, part: Part, pod: RawObject) -> int:
     text = annotations_of(pod).get(INDEX_OFFSET) or in_template
     if text is None:
         return int(bool(part.role.from_one) and look_up(part.source, path_of(part.role.from_one)) is True)
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+    index = whole_number(text)
+    if index is None:
         about, where = (workload.about, f"{part.where}.") if text == in_template else (Reference.of(pod), "")
         field = f'{where}metadata.annotations["{INDEX_OFFSET}"]'
         raise Refused(Problem(about, field, text, "must be a whole number, 0 or more"))
-    return int(text)
+    return index
 
 
 def _described_by(owners: Sequence[RawObject], rules: Rules) -> tuple[int, Rule]:
