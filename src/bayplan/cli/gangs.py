@@ -37,8 +37,9 @@ from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_patience import waited_for
-from bayplan.scheduling.gang_reader import gang_of
+from bayplan.scheduling.gang_reader import gang_of, has_shapes
 from bayplan.scheduling.gang_roster import GangRoster, naming_strangers
+from bayplan.scheduling.gang_standing import what_is_split
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
@@ -82,7 +83,7 @@ def gang_in(
 ) -> Gang | Incomplete:
     """The gang of a PodGroup, in the namespace given if it names none; its members are looked for among `pods`.
 
-    bayplan's own PodGroup may do without any: then its pods are made from its shapes.
+    bayplan's own PodGroup may do without any: then its pods are made from its shapes. One in a cluster that has no shapes waits for them, or has ended.
     """
     metadata = written.metadata
     metadata = metadata if metadata.namespace else msgspec.structs.replace(metadata, namespace=namespace or "default")
@@ -90,7 +91,10 @@ def gang_in(
     key = key_of(in_namespace)
     members = [pod for pod in pods if gang_named(pod) == key]
     if isinstance(in_namespace, podgroup_v1alpha1.PodGroup) and not members:
-        return gang_of(in_namespace)
+        if not metadata.uid or has_shapes(in_namespace.spec):
+            return gang_of(in_namespace)
+        if in_namespace.status is not None and in_namespace.status.phase == podgroup_v1alpha1.ENDED:
+            return Incomplete(key, "has ended: no pods are left")
     return dialect_of(in_namespace).gang_of(in_namespace, members, topologies)
 
 
@@ -263,7 +267,11 @@ def _slots(scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Iterable[P
 
 
 def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:
-    """A gang none of whose pods waits: where they are."""
+    """A gang none of whose pods waits: where they are, or what is wrong with that."""
+    split = what_is_split(gang, tree, session.state)
+    if split:
+        decision = GangDecision(gang.name, Status.INFEASIBLE, split, problem=split)
+        return GangOutcome(decision, tree.name, tree.levels, len(session.state.rows), ())
     path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
     nodes = set(_running_on(gang))
     paths: list[Path] = [path_of.get(node, (node,)) for node in sorted(nodes)]
@@ -282,6 +290,18 @@ def _distances(tree: Tree, gang: Gang, decision: GangDecision) -> Distances:
     path_of = {path[-1]: path for path in tree.paths[tree.node_level] if path[-1] in running}
     stand = [path_of[node] for node in _running_on(gang) if node in path_of]
     return distances_among([*(seat.path for seat in decision.seats), *stand])
+
+
+def find_member(session: Session, name: str, namespace: str | None) -> Pod | None:
+    """A pod of the gang podgroup/NAME or podgroup/NAMESPACE/NAME that its pods alone make, without any PodGroup; None if there is no such gang."""
+    kind, _, rest = name.partition("/")
+    for pod in session.objects.pods if rest and kind in KINDS else ():
+        key = gang_named(pod)
+        full = key.rpartition(" ")[2]
+        is_meant = full == rest if "/" in rest else full == f"{namespace or full.partition('/')[0]}/{rest}"
+        if is_meant and dialect_of_gang(key).written_as is None:
+            return pod
+    return None
 
 
 def find_gang(session: Session, name: str, namespace: str | None) -> PodGroup | None:

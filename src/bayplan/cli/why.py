@@ -11,9 +11,7 @@ from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import print_answer, print_document, working
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from bayplan.cli.gangs import PodGroup
+    from bayplan.explain.gang_outcome import GangOutcome
     from bayplan.kube.core_v1 import Pod
 
 
@@ -57,18 +55,21 @@ def why(
 
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
     """
-    from bayplan.cli.gangs import find_gang
+    from bayplan.cli.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
     from bayplan.cli.standing import find_pod, now_or, standing_of
     from bayplan.explain.standing import standing_document, standing_text
 
     moment = now_or(now)
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
-    gang = find_gang(session, pod, namespace)
-    if gang is not None and node is not None:
+    member = find_member(session, pod, namespace)
+    gang = find_gang(session, pod, namespace) if member is None else None
+    if (gang or member) is not None and node is not None:
         raise click.UsageError("--node asks about one pod, and this is a gang")
+    if member is not None:
+        return _about_gang(outcome_of_gang_with(session, member, moment), output)
     if gang is not None:
-        return _about_gang(session, gang, moment, output)
+        return _about_gang(outcome_of(session, gang, moment), output)
     found = find_pod(session, pod, namespace)
     if node is not None:
         return _on_one_node(session, found, node, output)
@@ -80,13 +81,11 @@ def why(
     return 0 if standing.good else 1
 
 
-def _about_gang(session: Session, found: PodGroup, now: datetime, output: str) -> int:
-    from bayplan.cli.gangs import outcome_of
+def _about_gang(outcome: GangOutcome, output: str) -> int:
     from bayplan.explain.gang_document import gang_explanation
     from bayplan.explain.gang_text import gang_text
     from bayplan.explain.standing import pending_for
 
-    outcome = outcome_of(session, found, now)
     if output == "text":
         print_answer(gang_text(outcome, pending_for(outcome.waiting_seconds)), good=outcome.good)
     else:

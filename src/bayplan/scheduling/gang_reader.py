@@ -61,6 +61,11 @@ def _patience(written: PatienceSpec | None, at: ObjectPath) -> Patience | None:
     return Patience(written.domains, written.seconds)
 
 
+def has_shapes(spec: PodGroupSpec | GroupSpec) -> bool:
+    """Whether a PodGroup says what any of its pods look like."""
+    return spec.pod is not None or any(map(has_shapes, spec.groups or ()))
+
+
 class _Maker:
     """Makes the pods of a gang, numbered through."""
 

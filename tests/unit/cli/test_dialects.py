@@ -52,6 +52,12 @@ def test_why_answers_for_a_gang_of_the_dump(bayplan: Bayplan) -> None:
     assert (result.code, result.answer) == (0, told)
 
 
+@pytest.mark.parametrize("name", ["podgroup/train", "pg/ml/train"])
+def test_why_answers_for_a_gang_that_its_pods_alone_make(bayplan: Bayplan, tmp_path: Path, name: str) -> None:
+    result = bayplan("why", name, "--cluster", with_less(tmp_path, "kueue-pods.yaml"), cluster=CLUSTER)
+    assert (result.code, result.answer.rpartition(": ")[2]) == (1, "3 of 4 have arrived.")
+
+
 def with_less(tmp_path: Path, file: str) -> Path:
     """An example without its last pod."""
     documents = (DIALECTS / file).read_text().split("---\n")

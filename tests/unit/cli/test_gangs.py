@@ -327,6 +327,33 @@ def test_why_says_where_a_running_gang_is(bayplan: Bayplan, tmp_path: Path) -> N
     assert (result.code, result.out) == (0, "ml/k runs: block b1, rack r1, node b1-r1-n3\n")
 
 
+def test_why_says_what_is_wrong_with_where_a_running_gang_is(bayplan: Bayplan, tmp_path: Path) -> None:
+    spec = f"topologyConstraint: {{topology: network, requiredTopologyLevel: {RACK}}}"
+    together = kai_gang(tmp_path, pods=2, on="b1-r1-n3", spec=spec)
+    apart = together.with_name("apart.yaml")
+    apart.write_text("b1-r2-n1".join(together.read_text().rsplit("b1-r1-n3", 1)))
+    together.unlink()
+    result = bayplan("why", "podgroup/k", "--cluster", apart, cluster=CLUSTER)
+    told = f"ml/k is not placed: members run in b1/r1 and in b1/r2, but {RACK} is required to be one."
+    assert (result.code, result.answer) == (1, told)
+
+
+@pytest.mark.parametrize(
+    "status, answer",
+    [
+        ("", "waits for pods: 0 of 9 in group worker have arrived"),
+        ("status: {phase: Ended}\n", "has ended: no pods are left"),
+    ],
+)
+def test_why_about_a_gang_of_a_cluster_without_pods(bayplan: Bayplan, tmp_path: Path, status: str, answer: str) -> None:
+    group = tmp_path / "group.yaml"
+    metadata = "{name: pretrain, namespace: ml, uid: 12-34}"
+    head = f"apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {metadata}\n"
+    group.write_text(f"{head}spec: {{topology: network, groups: [{{name: worker, size: 9}}]}}\n{status}")
+    result = bayplan("why", "podgroup/pretrain", "--cluster", group, cluster=CLUSTER)
+    assert (result.code, result.answer, result.err) == (1, f"ml/pretrain is not placed: {answer}.", "")
+
+
 def test_why_tells_where_a_waiting_gang_would_fit(bayplan: Bayplan, tmp_path: Path) -> None:
     waiting = kai_gang(tmp_path, pods=2)
     result = bayplan("why", "k", "--cluster", waiting, cluster=CLUSTER)
