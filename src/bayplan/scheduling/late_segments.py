@@ -4,6 +4,8 @@ A gang that starts is cut into segments by the order of its pods. Once some run,
 of four. So each segment becomes a group of its own, with those of it that run and those that wait, and the search does with it what it does with any
 group: running members bind it to their domain, and one of which nobody runs keeps apart from the others if segments do. Which segment a running pod
 is in was written on it with its bind; which one a newcomer is in follows from its number (`late_ranks.py`).
+
+A gang that starts while some are still to come is cut in the same way, if those who are there are not whole segments from the first on: the others will come into the gaps.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from operator import itemgetter
 
 from bayplan.cluster.state import pod_key
@@ -30,7 +33,8 @@ def by_segments(gang: Gang) -> Group:
 def _by_segments(group: Group, gang: Gang) -> Group:
     inner = tuple(_by_segments(each, gang) for each in group.groups)
     if not group.slices or not group.running:
-        return replace(group, groups=inner) if inner != group.groups else group
+        with_inner = replace(group, groups=inner) if inner != group.groups else group
+        return _with_gaps(with_inner, group, gang) if group.slices and group.coming else with_inner
     running = [(number, pod) for pod in group.running if (number := written_segment(pod)) is not None]
     if not running:
         # Segments that were given up when the gang started, or that nobody has cut: a wish for them binds no single newcomer.
@@ -40,16 +44,54 @@ def _by_segments(group: Group, gang: Gang) -> Group:
     needed = frozenset(id(pod) for pod in group.pods[: group.least])
     waiting = _places(group.pods, gang, running, layers[-1].size, first)
     segments = _cut(group.name, group.name, layers, layers[-1].size, _Members(running, waiting), needed)
-    at_least = None if group.minimum_groups is None else group.minimum_groups + len(segments)
+    return _in_segments(replace(group, groups=inner), segments)
+
+
+def _in_segments(group: Group, segments: tuple[Group, ...]) -> Group:
+    """A group whose pods are in segments, which are groups inside it."""
     return replace(
         group,
         pods=(),
         minimum=None,
-        minimum_groups=at_least,
+        minimum_groups=None if group.minimum_groups is None else group.minimum_groups + len(segments),
         slices=(),
         running=_in_none_of(segments, group.running),
-        groups=(*segments, *inner),
+        groups=(*segments, *group.groups),
     )
+
+
+def _with_gaps(group: Group, original: Group, gang: Gang) -> Group:
+    """A group of which some are still to come, each pod in the segment that its number is in; as it is, if that makes no difference or nobody can tell."""
+    numbers = [gang.ranks[pod_key(pod)] for pod in group.pods]
+    size = len(group.pods) + len(group.coming)
+    # Numbers that reach beyond the size count on from a group that is not there.
+    first = max(_members_before(gang, original), max(numbers, default=0) + 1 - size)
+    places = [number - first for number in numbers]
+    outermost, lowest = group.slices[0], group.slices[-1].size
+    are_whole = places == list(range(len(places))) and len(places) % outermost.size == 0
+    if are_whole or min(places, default=0) < 0:
+        return group
+    waiting = [(place // lowest, pod) for place, pod in zip(places, group.pods, strict=True)]
+    needed = frozenset(id(pod) for pod in group.pods[: group.least])
+    like = group.coming[0]
+    segments = _cut(group.name, group.name, group.slices, lowest, _Members(waiting=waiting), needed, like)
+    begun = {place // outermost.size for place in places}
+    absent = tuple(
+        replace(
+            _segment(group.name, group.name, number, outermost),
+            slices=group.slices[1:],
+            coming=(like,) * outermost.size,
+        )
+        for number in range(size // outermost.size)
+        if number not in begun
+    )
+    return replace(_in_segments(group, segments), coming=(), absent=(*absent, *group.absent))
+
+
+def _members_before(gang: Gang, group: Group) -> int:
+    """How many members the groups before this one will have."""
+    before = takewhile(lambda each: each is not group, gang.whole.every_group())
+    return sum(len(each.pods) + len(each.running) + len(each.coming) for each in before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +103,18 @@ class _Members:
 
 
 def _cut(
-    group: str, around: str, layers: Sequence[Slices], lowest: int, members: _Members, needed: frozenset[int]
+    group: str,
+    around: str,
+    layers: Sequence[Slices],
+    lowest: int,
+    members: _Members,
+    needed: frozenset[int],
+    like: Pod | None = None,
 ) -> tuple[Group, ...]:
-    """The segments of a layer as groups, each with those of the next layer inside; only those that make a difference to somebody who waits."""
+    """The segments of a layer as groups, each with those of the next layer inside; only those that make a difference to somebody who waits.
+
+    Pods that their lowest segments lack are still to come if there is one that they are `like`.
+    """
     layer, *below = layers
     times = layer.size // lowest
     by_number: dict[int, _Members] = {}
@@ -76,24 +127,32 @@ def _cut(
     for number, inside in sorted(by_number.items(), key=itemgetter(0)):
         if not inside.waiting and not keep_apart:
             continue
-        name = f"{around} segment {number}".strip()
-        inner = _cut(group, name, below, lowest, inside, needed) if below else ()
+        segment = _segment(group, around, number, layer)
+        inner = _cut(group, segment.name, below, lowest, inside, needed, like) if below else ()
         pods = () if below else tuple(pod for _, pod in inside.waiting)
         found.append(
-            Group(
-                name,
-                pods,
-                inner,
-                required=layer.level,
+            replace(
+                segment,
+                pods=pods,
+                groups=inner,
                 minimum=sum(id(pod) in needed for pod in pods),
                 running=_in_none_of(inner, [pod for _, pod in inside.running]),
                 segment=None if below else number,
-                segment_of=group,
-                apart=f"{group}/{layer.level}" if layer.apart else None,
-                wished=not layer.required,
+                coming=() if below or like is None else (like,) * (lowest - len(pods)),
             )
         )
     return tuple(found)
+
+
+def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
+    """A segment of a layer, with nobody in it yet."""
+    return Group(
+        f"{around} segment {number}".strip(),
+        required=layer.level,
+        segment_of=group,
+        apart=f"{group}/{layer.level}" if layer.apart else None,
+        wished=not layer.required,
+    )
 
 
 def _in_none_of(segments: Sequence[Group], running: Sequence[Pod]) -> tuple[Pod, ...]:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bayplan.engine.gangs.problem import Status
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.core_v1 import Metadata, Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.gang import Gang, GangDecision
 from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
@@ -96,6 +96,42 @@ def test_segments_that_come_later_have_room_as_whole_segments() -> None:
     decision = decide(racks("b1/r1: 3", "b1/r2: 1", "b2/r3: 3", "b2/r4: 2"), spec, members(2))
     assert decision.seats[0].path[0] == "b2"
     assert [seat.segment for seat in decision.seats] == [0, 0]
+
+
+def workers(*indices: int) -> list[Pod]:
+    """Pods whose controller has numbered them so."""
+    label = "training.kubeflow.org/replica-index"
+    metadata = [Metadata(name=f"w-{index}", namespace="default", labels={label: str(index)}) for index in indices]
+    return [msgspec.structs.replace(simple_pod({GPU: 1}), metadata=each) for each in metadata]
+
+
+@pytest.mark.parametrize(
+    "here, expected",
+    [
+        # Pod, segment and rack: each waits for its fellow where that will have room.
+        ([1, 3], [("w-1", 0, "r2"), ("w-3", 1, "r3")]),
+        ([0, 1, 2], [("w-0", 0, "r2"), ("w-1", 0, "r2"), ("w-2", 1, "r3")]),
+        ([2, 3], [("w-2", 1, "r2"), ("w-3", 1, "r2")]),
+        ([0, 1], [("w-0", 0, "r2"), ("w-1", 0, "r2")]),
+    ],
+)
+def test_pods_are_in_the_segment_of_their_index_whoever_comes_first(
+    here: list[int], expected: list[tuple[str, int, str]]
+) -> None:
+    spec = {"size": 4, "minimum": 2, "segments": [{"size": 2, "level": "rack"}]}
+    decision = decide(racks("b1/r1: 1", "b1/r2: 2", "b1/r3: 2"), spec, workers(*here))
+    assert [(seat.pod.removeprefix("default/"), seat.segment, seat.path[1]) for seat in decision.seats] == expected
+    assert [seat.rank for seat in decision.seats] == here
+    assert decision.bound.endswith(f"with room for {4 - len(here)} more that are still to come")
+
+
+def test_segments_in_segments_are_cut_by_index_too() -> None:
+    layers = [{"size": 4, "level": "block"}, {"size": 2, "level": "rack"}]
+    spec = {"size": 8, "minimum": 4, "segments": layers}
+    cluster = racks("b0/r0: 3", "b1/r1: 2", "b1/r2: 2", "b2/r3: 2", "b2/r4: 2")
+    decision = decide(cluster, spec, workers(0, 3, 4, 7))
+    found = [(seat.segment, seat.path[:2]) for seat in decision.seats]
+    assert found == [(0, ("b1", "r1")), (1, ("b1", "r2")), (2, ("b2", "r3")), (3, ("b2", "r4"))]
 
 
 # -- preferred levels ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,65 @@
+"""Room for members that are still to come, on random clusters: it is had wherever it can be had, and costs nobody anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from bayplan.scheduling.gang import Gang, GangDecision, Group, Slices
+from bayplan.scheduling.gang_cycle import schedule_gang
+from tests.helpers import GPU, simple_pod
+from tests.unit.scheduling.test_gang_cycle import pods, racks
+
+CASES = 60
+
+
+def cluster_of(random: Random) -> dict[str, list[int]]:
+    """GPUs of the nodes of each rack, two or three racks in a block."""
+    names = [f"b{block}/r{block}{rack}" for block in range(3) for rack in range(random.randint(2, 3))]
+    return {name: [random.randint(0, 3) for _ in range(random.randint(1, 3))] for name in names}
+
+
+def gang_of(random: Random) -> Group:
+    here, coming = random.randint(1, 4), random.randint(1, 4)
+    like = simple_pod({GPU: 1}, "p-0")
+    segments = here % 2 == 0 and coming % 2 == 0 and random.random() < 0.5
+    return Group(
+        pods=pods(here),
+        minimum=None if segments else random.randint(1, here),
+        required=random.choice(["rack", "block"]),
+        preferred=random.choice([None, None if segments else "rack"]),
+        slices=(Slices(2, "rack"),) if segments else (),
+        coming=(like,) * coming,
+    )
+
+
+def room_of(cluster: dict[str, list[int]], whole: Group, domain: str) -> int:
+    """How many pods of such a gang a rack or a block holds: whole segments of each rack, if it has any."""
+    inside = [sum(gpus) for name, gpus in cluster.items() if domain in name.split("/")]
+    return sum(gpus - gpus % 2 if whole.slices else gpus for gpus in inside)
+
+
+def placed(cluster: dict[str, list[int]], whole: Group) -> GangDecision:
+    scheduler = racks(*(f"{name}: {' '.join(map(str, gpus))}" for name, gpus in cluster.items()))
+    return schedule_gang(scheduler, Gang("ml/gang", whole, "network"))
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_room_is_had_where_it_can_be_had_and_costs_nothing(chunk: int) -> None:
+    for number in range(chunk * CASES, (chunk + 1) * CASES):
+        random = Random(number)
+        cluster, whole = cluster_of(random), gang_of(random)
+        alone, found = placed(cluster, replace(whole, coming=())), placed(cluster, whole)
+        assert {seat.pod for seat in found.seats} == {seat.pod for seat in alone.seats}, number
+        assert found.status is alone.status, number
+        assert found.preferred_domains == alone.preferred_domains, number
+        if not found.seats:
+            continue
+        level = 0 if whole.required == "block" else 1
+        (domain,) = {seat.path[level] for seat in found.seats}
+        size = len(found.seats) + len(whole.coming)
+        most = max(room_of(cluster, whole, name.split("/")[level]) for name in cluster)
+        if whole.preferred is None or whole.required == "rack":
+            assert room_of(cluster, whole, domain) >= min(size, most), number
