@@ -216,10 +216,10 @@ class Scanner:
         if error.kind != "missing" or self._socket_seen or restarts:
             return str(error)
         if notes.cpu is None:
-            return f"{error}, and {self._what_is_wrong_with('cpu', notes)}: nobody tells who holds CPUs"
+            return f"{error}, and nobody tells who holds CPUs: {self._what_is_wrong_with('cpu', notes)}"
         nobody_holds_memory = self._setup is not None and not self._setup.settings.memory_static
         if notes.memory is None and not nobody_holds_memory:
-            return f"{error}, and {self._what_is_wrong_with('memory', notes)}: nobody tells who holds memory"
+            return f"{error}, and nobody tells who holds memory: {self._what_is_wrong_with('memory', notes)}"
         return None
 
     def _what_is_wrong_with(self, wanted: str, notes: _Notes) -> str:

@@ -460,9 +460,8 @@ async def test_without_a_socket_nobody_guesses_what_an_unreadable_state_file_sai
     for _ in range(2):
         assert await watched.look() is None
     (warning,) = warnings(caplog)
-    assert warning.startswith("no podresources socket is given, and ")
-    assert str(node.state_folder) in warning
-    assert warning.endswith(f": nobody tells who holds {held}")
+    assert warning.startswith(f"no podresources socket is given, and nobody tells who holds {held}: ")
+    assert (str(node.state_folder) in warning, file in warning) == (True, True)
     state_file.write_bytes(text)
     assert await watched.look() is not None
 
