@@ -116,7 +116,7 @@ class Dispatcher:
             self.remove_pod(key, now)
         elif pod.spec.node_name:
             self._leave_queue(key)
-            name = self.roster.set_member(pod)
+            name = self._join(key, pod, now)
             before = self.state.bound.get(key)
             self.state.set_pod(pod, at=now)
             self.reports.pod_changed(pod)
@@ -201,7 +201,7 @@ class Dispatcher:
     def _await(self, key: str, pod: Pod, now: float) -> None:
         known = self.waiting.get(key)
         self.waiting[key] = pod
-        name = self.roster.set_member(pod)
+        name = self._join(key, pod, now)
         if key in self.state.pods:
             return  # It has its place, and the bind is under way or done.
         if known is not None and _asks_the_same(known, pod):
@@ -216,6 +216,13 @@ class Dispatcher:
             self.queue.remove(key)
         else:
             self._put_pod(key, pod, now)
+
+    def _join(self, key: str, pod: Pod, now: float) -> str:
+        """Put a pod among the members of the gang that it names, if any; one that it named before has somebody less."""
+        before, name = self.roster.gang_of(key), self.roster.set_member(pod)
+        if before and before != name:
+            self.gangs.touch(before, now)
+        return name
 
     def stands_alone(self, key: str, now: float) -> None:
         """It has become known that a pod belongs to no gang."""

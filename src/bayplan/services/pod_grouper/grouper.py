@@ -112,6 +112,8 @@ class PodGrouper:
         self._news = asyncio.Event()
         self._told: dict[tuple[str, str], None] = {}
         self._unused_since: dict[str, float] = {}
+        # Gangs that their owners asked for once, and ask for no more.
+        self._not_asked_for: set[str] = set()
         # For fields of each gang's PodGroup and their values: which annotation asks for them.
         self._asked_in: dict[str, Mapping[tuple[str, str], str]] = {}
         self._rounds = 0
@@ -231,6 +233,7 @@ class PodGrouper:
         gang = self._writer.key_of(manifest)
         self._asked_in[gang] = outcome.asked_in
         self._unused_since.pop(gang, None)
+        self._not_asked_for.discard(gang)
         if self._holds_lease():
             await self._writer.label(pod, outcome.labels, outcome.annotations)
         if changed:
@@ -265,7 +268,9 @@ class PodGrouper:
         """Nobody asks for the gang any more: whoever waits leaves it, and is then judged as any other pod."""
         if not self._holds_lease():
             return
-        others = self.books.members(self.books.gang_of(pod))
+        gang = self.books.gang_of(pod)
+        others = self.books.members(gang)
+        self._not_asked_for.add(gang)
         await self._writer.unlabel(pod)
         for member in others:
             if member.metadata.uid != pod.metadata.uid:
@@ -332,6 +337,7 @@ class PodGrouper:
         self._rounds += 1
         for pod in (waiting + waiting)[first : first + min(MOST_LOOKED_AT_AGAIN, len(waiting))]:
             self._looks.put(pod_key(pod), now)
+        self._not_asked_for.intersection_update(self.books.groups)
         unused = dict(self.books.made_and_unused())
         self._unused_since = {key: self._unused_since.get(key, now) for key in unused}
         for key, written in unused.items():
@@ -339,10 +345,14 @@ class PodGrouper:
                 tasks.create_task(self._safely(self._clean_up(key, written, now), key))
 
     async def _clean_up(self, key: str, written: AnyPodGroup, now: float) -> None:
-        """Delete a group that nobody names, if its owner is gone or going, or it has been so for long."""
+        """Delete a group that nobody names, if its owner is gone or going or does not ask for it any more, or it has been so for long."""
         owner = next(iter(written.metadata.owner_references or ()), None)
         there = None
-        if owner is not None and now - self._unused_since.get(key, now) < UNUSED_AT_MOST:
+        if (
+            owner is not None
+            and key not in self._not_asked_for
+            and now - self._unused_since.get(key, now) < UNUSED_AT_MOST
+        ):
             namespace = written.metadata.namespace or "default"
             about = Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
             try:
@@ -353,6 +363,7 @@ class PodGrouper:
         if going and not self.books.members(key) and self._holds_lease():
             logger.info("deleting a PodGroup that nobody needs", extra={"gang": key})
             await self._writer.delete(key, written)
+            self._not_asked_for.discard(key)
 
     async def _safely(self, work: Coroutine[None, None, None], about: str) -> None:
         """A write that the next round makes good if it fails."""

@@ -259,7 +259,7 @@ def test_pods_leave_a_gang_that_nobody_asks_for_any_more(annotations: dict[str, 
             await asyncio.sleep(15)
             assert set(cluster.labelled().values()) == {""}
             assert not any(books.expects_group(pod) for pod in cluster.pods.values())
-            await asyncio.sleep(620)
+            await asyncio.sleep(20)
         assert sorted(heard.alone) == ["train-0", "train-1", "train-2"]
         assert cluster.groups == {}
 

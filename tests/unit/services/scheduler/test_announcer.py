@@ -305,6 +305,19 @@ def test_a_gang_of_which_one_pod_has_a_node_and_the_others_are_missing_does_not_
     assert heard.lines == ["status train, waits with 1 members: waits for pods: 1 of 4 have arrived"]
 
 
+def test_a_gang_that_everybody_has_left_has_nobody() -> None:
+    announces, heard, dispatcher = announcer()
+    own_gang(dispatcher, 2)
+    dispatcher.set_pod(member_named("a"), 0.0)
+    assert isinstance(dispatcher.decide(0.0), Refusal)
+    without_label = msgspec.structs.replace(member_named("a").metadata, labels={})
+    dispatcher.set_pod(msgspec.structs.replace(member_named("a"), metadata=without_label), 10.0)
+    dispatcher.decide(10.0)
+    announces.count(dispatcher.gangs.to_count(), 10.0)
+    announces.explain_for(1.0, 10.0 + ARRIVES_FOR)
+    assert heard.lines == ["status train, has nobody"]
+
+
 class TestACompleteGang:
     def running(self, names: str) -> tuple[Announcer, Heard, Dispatcher]:
         announces, heard, dispatcher = announcer()
