@@ -189,9 +189,9 @@ class Dispatcher:
         """A PodGroup came or changed."""
         self.gangs.set_group(written, now)
 
-    def remove_group(self, name: str, now: float) -> None:
-        """A PodGroup is gone."""
-        self.gangs.remove_group(name, now)
+    def remove_group(self, name: str, now: float, unreadable: str = "") -> None:
+        """A PodGroup is gone, or is `unreadable` for a reason."""
+        self.gangs.remove_group(name, now, unreadable)
 
     def _is_another(self, key: str, pod: Pod) -> bool:
         """True if a pod of that name was known, and it was another one."""

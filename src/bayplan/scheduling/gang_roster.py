@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
@@ -70,6 +71,8 @@ class GangRoster:
         self.groups: dict[str, AnyPodGroup] = {}
         self._topologies = topologies
         self._members = _PodsByGang()
+        # What is wrong with PodGroups that are there but cannot be read.
+        self._unreadable: dict[str, str] = {}
         # Pods that name a gang and wait for another scheduler.
         self._strangers = _PodsByGang()
 
@@ -77,11 +80,15 @@ class GangRoster:
         """A PodGroup came or changed; the gang's key."""
         key = key_of(written)
         self.groups[key] = written
+        self._unreadable.pop(key, None)
         return key
 
-    def remove_group(self, key: str) -> None:
-        """A PodGroup is gone; its members wait for it to return."""
+    def remove_group(self, key: str, unreadable: str = "") -> None:
+        """A PodGroup is gone; its members wait for it to return. One that is there, but cannot be read, is `unreadable` for a reason."""
         self.groups.pop(key, None)
+        self._unreadable.pop(key, None)
+        if unreadable:
+            self._unreadable[key] = unreadable
 
     def set_member(self, pod: Pod) -> str:
         """A pod came or changed; the key of its gang, empty if it is in none."""
@@ -126,6 +133,8 @@ class GangRoster:
     def gang(self, name: str) -> Gang | Incomplete:
         """The gang as it stands now; raises `InvalidObject` if its PodGroup or a member says what cannot be."""
         dialect, written = dialect_of_gang(name), self.groups.get(name)
+        if name in self._unreadable:
+            raise InvalidObject(ObjectPath(f"PodGroup {shown(name)}"), self._unreadable[name])
         if written is None and dialect.written_as is not None:
             return Incomplete(name, f"waits for PodGroup {shown(name)}, which does not exist")
         gang = dialect.gang_of(written, list(self._members.of(name).values()), self._topologies())

@@ -95,9 +95,9 @@ class GangUnits:
         if known is None or not _asks_for_the_same(known, written):
             self.touch(name, now)
 
-    def remove_group(self, name: str, now: float) -> None:
-        """A PodGroup is gone."""
-        self.roster.remove_group(name)
+    def remove_group(self, name: str, now: float, unreadable: str = "") -> None:
+        """A PodGroup is gone, or is `unreadable` for a reason."""
+        self.roster.remove_group(name, unreadable)
         self._half_bound.has_no_group(name)
         self.touch(name, now)
 

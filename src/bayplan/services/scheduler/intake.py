@@ -164,9 +164,9 @@ class Intake:
             if each.deleted:
                 self._drop(entry, key)
             else:
+                self.problems[f"{entry.resource} {key}"] = f"{entry.resource.kind} {key}: {each.problem}"
                 self._cannot_read(entry, key)
                 self._known.setdefault(entry.resource, {})[key] = ("", 0)
-                self.problems[f"{entry.resource} {key}"] = f"{entry.resource.kind} {key}: {each.problem}"
 
     # -- what each resource means ---------------------------------------------------------------------------------
 
@@ -187,7 +187,11 @@ class Intake:
             ),
             *(
                 Entry(
-                    resource, self._put_group, partial(self._drop_group, resource), foreign=resource is not POD_GROUPS
+                    resource,
+                    self._put_group,
+                    partial(self._drop_group, resource),
+                    partial(self._group_unreadable, resource),
+                    foreign=resource is not POD_GROUPS,
                 )
                 for resource in ALL_POD_GROUPS.values()
             ),
@@ -226,8 +230,13 @@ class Intake:
         if isinstance(written, volcano_scheduling_v1beta1.PodGroup):
             self.volcano_queue.set_group(written)
 
-    def _drop_group(self, resource: Resource[Any], name: str) -> None:
-        self._dispatcher.remove_group(dialect_written_as(resource.type).key(name), self._now)
+    def _group_unreadable(self, resource: Resource[Any], name: str) -> None:
+        """Whoever names it is told what is wrong with it, and not that it does not exist."""
+        problem = self.problems[f"{resource} {name}"].removeprefix(f"{resource.kind} {name}: ")
+        self._drop_group(resource, name, problem)
+
+    def _drop_group(self, resource: Resource[Any], name: str, unreadable: str = "") -> None:
+        self._dispatcher.remove_group(dialect_written_as(resource.type).key(name), self._now, unreadable)
         if resource is VOLCANO_POD_GROUPS:
             self.volcano_queue.remove_group(name)
 

@@ -27,6 +27,7 @@ from bayplan.kube.topology_levels import Topology
 from bayplan.kube.watch import Absent
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.todo import Refusal
 from bayplan.services.scheduler.intake import Intake
 from tests.helpers import decide, simple_pod, topology, zone
 from tests.numatopologies import machine, numatopology
@@ -56,6 +57,12 @@ def pod(name: str, *, on: str | None = None, version: str = "1", uid: str = "", 
     container = {"name": "main", "resources": {"requests": {"cpu": cpus}}}
     spec = {"schedulerName": "bayplan", "nodeName": on, "containers": [container]}
     return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+
+
+def _reason(dispatcher: Dispatcher, now: float) -> str:
+    refusal = dispatcher.decide(now)
+    assert isinstance(refusal, Refusal), refusal
+    return refusal.reason
 
 
 def listed(*items: Any, broken: tuple[Broken, ...] = ()) -> Listed[Any]:
@@ -225,6 +232,15 @@ class TestBrokenObjects:
         intake.take(NODES, listed(broken=(Broken("", "n1", "wrong"),)), 1)
         intake.take(NODES, listed(), 2)
         assert intake.problems == {}
+
+    def test_pods_of_a_group_that_cannot_be_read_are_told_what_is_wrong_with_it(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(PODS, listed(pod("a", gang="train")), 1)
+        broken = Broken("ml", "train", "spec.size: Expected `int`, got `str`")
+        intake.take(POD_GROUPS, listed(broken=(broken,)), 1)
+        assert _reason(dispatcher, 1) == "PodGroup ml/train: spec.size: Expected `int`, got `str`"
+        intake.take(POD_GROUPS, listed(), 2)
+        assert _reason(dispatcher, 2) == "waits for PodGroup ml/train, which does not exist"
 
     def test_an_object_that_says_what_cannot_be_is_dropped_with_a_sentence(self) -> None:
         intake, dispatcher = new_intake()
