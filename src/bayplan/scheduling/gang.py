@@ -90,7 +90,8 @@ class Gang:
     """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
 
     `style` says whose way of placing is wanted (`scheduling/gang_styles.py`), `objective` what the best place is measured by.
-    `spread` is about nodes, as many as there are; `roomiest` about domains, those with the most room.
+    `spread` is about nodes, as many as there are; `roomiest` about domains, those with the most room. `asked_in` is where a node label is named that is a level of no
+    Topology, and which levels there are: for the case that no node carries it.
 
     Two gangs are never equal, whatever they hold: comparing thousands of pods would cost more than placing them.
     """
@@ -103,6 +104,7 @@ class Gang:
     style: str = "bayplan"
     objective: Objective = USUAL
     roomiest: bool = False
+    asked_in: str = ""
 
     @cached_property
     def pods(self) -> list[Pod]:

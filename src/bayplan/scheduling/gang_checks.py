@@ -33,7 +33,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if not tree.size and not tree.levels:
         return "the cluster has no nodes"
     if not tree.size:
-        return f"topology: {_nobody(tree, topologies)}"
+        return f"topology: {_nobody(gang, tree, topologies)}"
     return ""
 
 
@@ -83,10 +83,12 @@ def naming_in(problem: str) -> Naming | None:
     return None if found is None else Naming(found[1], found[3] or "", found[2])
 
 
-def _nobody(tree: Tree, topologies: Sequence[str]) -> str:
+def _nobody(gang: Gang, tree: Tree, topologies: Sequence[str]) -> str:
     if tree.name in topologies:
         return f'no node carries all labels of "{tree.name}" ({", ".join(tree.levels)})'
-    return f"no node carries the label {tree.levels[0]}" if tree.by_labels else tree.nobody
+    if not tree.by_labels:
+        return tree.nobody
+    return f"no node carries the label {tree.levels[0]}" + (f"; {gang.asked_in}" if gang.asked_in else "")
 
 
 def _prefix(group: Group) -> str:

@@ -139,12 +139,12 @@ def test_a_tree_without_nodes() -> None:
     [
         ("network", 'no node carries all labels of "network" (block)'),
         # Pods of Kueue may name any label, without a Topology.
-        ("nodes by block", "no node carries the label block"),
+        ("nodes by block", "no node carries the label block; Pod ml/a asks for it"),
     ],
 )
 def test_a_tree_without_nodes_is_named_although_the_gang_does_not(name: str, expected: str) -> None:
     empty = build_tree(ClusterState(), name, ["block"])
-    gang = Gang("ml/gang", Group(pods=pods(1), required="block"))
+    gang = Gang("ml/gang", Group(pods=pods(1), required="block"), asked_in="Pod ml/a asks for it")
     assert problem_of(gang, empty, ["network"]) == f"topology: {expected}"
 
 

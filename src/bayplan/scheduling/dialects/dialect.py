@@ -16,7 +16,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
-from bayplan.scheduling.trees import Topologies, single_label
+from bayplan.scheduling.trees import SINGLE_LABEL, Topologies, single_label
 
 # On a group object that cannot name a Topology itself.
 TOPOLOGY = "bayplan.io/topology"
@@ -72,6 +72,14 @@ def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologi
     if len(set(wanted)) == 1:
         return single_label(wanted[0])
     raise InvalidObject(at, f"no Topology has all the levels {', '.join(wanted)}; {_known(topologies)}")
+
+
+def asked_by_label(topology: str, at: ObjectPath, topologies: Topologies) -> str:
+    """Where a node label is named that is a level of no Topology, and which levels there are; empty if the gang's tree is another."""
+    if not topology.startswith(SINGLE_LABEL):
+        return ""
+    levels = dict.fromkeys(level for known in topologies.levels.values() for level in known)
+    return f"{at} asks for it; " + (f"there are the levels {', '.join(levels)}" if levels else _known(topologies))
 
 
 def _known(topologies: Topologies) -> str:

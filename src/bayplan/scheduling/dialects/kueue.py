@@ -25,7 +25,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import is_node_label
 from bayplan.kube.whole_number import whole_number
-from bayplan.scheduling.dialects.dialect import Dialect, topology_for
+from bayplan.scheduling.dialects.dialect import Dialect, asked_by_label, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
 from bayplan.scheduling.gang import Gang, Group, Slices
@@ -54,6 +54,7 @@ TOPOLOGY_KEYS = KeyFamily(
 )
 # The index that the first pod of a pod set has, where that is not 0: a launcher that works too may be before them.
 INDEX_OFFSET = PREFIX + "pod-index-offset"
+NAMING_LEVELS = (REQUIRED, PREFERRED, SLICE_LEVEL, SLICE_LAYERS)
 MOST_LAYERS = 3
 MUST_BE_A_LABEL = "must be a node label, such as topology.kubernetes.io/zone"
 
@@ -163,7 +164,15 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
         pod_sets.setdefault((_role(pod), _request(pod)), []).append(pod)
     whole = _whole(pod_sets)
     levels = [level for _, request in pod_sets for level in request.levels]
-    return Gang(name, whole, topology_for(first.metadata, levels, topologies, _annotations(first)))
+    topology = topology_for(first.metadata, levels, topologies, _annotations(first))
+    return Gang(name, whole, topology, asked_in=asked_by_label(topology, _where_asked(pods), topologies))
+
+
+def _where_asked(pods: Sequence[Pod]) -> ObjectPath:
+    """The first annotation of the first pod that asks for a level."""
+    asking = ((pod, key) for pod in pods for key in NAMING_LEVELS if key in (pod.metadata.annotations or {}))
+    pod, key = next(asking, (pods[0], ""))
+    return _annotations(pod).key(key) if key else _annotations(pod)
 
 
 def _annotations(pod: Pod) -> ObjectPath:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import STARTED, PodGroup
-from bayplan.scheduling.dialects.dialect import OWN, Dialect, topology_for
+from bayplan.scheduling.dialects.dialect import OWN, Dialect, asked_by_label, topology_for
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import POD_GROUP, Incomplete, gang_of_members, was_complete
 from bayplan.scheduling.trees import Topologies
@@ -32,7 +32,8 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     if isinstance(gang, Incomplete) or not by_label:
         return gang
     at = ObjectPath.of(written).child("spec").child("required")
-    return replace(gang, topology=topology_for(written.metadata, gang.levels, topologies, at))
+    topology = topology_for(written.metadata, gang.levels, topologies, at)
+    return replace(gang, topology=topology, asked_in=asked_by_label(topology, at, topologies))
 
 
 def remarks(written: PodGroup) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.scheduling_v1alpha2 import SCHEDULED, GroupAsked, PodGroup
-from bayplan.scheduling.dialects.dialect import Dialect, full_name, topology_for
+from bayplan.scheduling.dialects.dialect import Dialect, asked_by_label, full_name, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
@@ -36,7 +36,8 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     missing = arrived(len(members), least)
     if missing and not has_begun(members, was_complete=was_complete(written)):
         return Incomplete(name, missing)
-    return Gang(name, group_of(members, least, required=required), topology)
+    group = group_of(members, least, required=required)
+    return Gang(name, group, topology, asked_in=asked_by_label(topology, where, topologies))
 
 
 def least_of(asked: GroupAsked, at: ObjectPath) -> int:

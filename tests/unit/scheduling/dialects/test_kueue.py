@@ -130,6 +130,15 @@ class TestPodGroups:
         assert (found.name, found.topology, found.whole.required) == ("ml/pg", "network", RACK)
         assert outline(found.whole) == {"": (["a", "b"], 2)}
 
+    def test_a_label_that_is_no_level_remembers_who_asks_for_it(self) -> None:
+        """No node may carry it: then the annotation is named, and what there is."""
+        found = gang(DIALECT, None, [grouped("a", 1, required_topology="example.com/rak")])
+        key = f'metadata.annotations["{K}podset-required-topology"]'
+        assert found.topology == "nodes by example.com/rak"
+        levels = f"example.com/zone, {BLOCK}, {RACK}, kubernetes.io/hostname"
+        assert found.asked_in == f"Pod ml/a: {key} asks for it; there are the levels {levels}"
+        assert gang(DIALECT, None, [grouped("a", 1, required_topology=RACK)]).asked_in == ""
+
     def test_pods_tell_how_many_they_are(self) -> None:
         assert waits(DIALECT, None, [grouped("a", 3), grouped("b", 3)]) == "waits for pods: 2 of 3 have arrived"
 
