@@ -61,7 +61,7 @@ class PatienceSpec(_Own, frozen=True):
 
 
 class GroupSpec(_Own, frozen=True):
-    """A group inside a gang."""
+    """A group inside a gang. It may be the `segment` of that number of the group around it, where segments are not all equal."""
 
     name: str
     size: int = 0
@@ -72,6 +72,7 @@ class GroupSpec(_Own, frozen=True):
     segments: list[Segment] | None = None
     groups: list[GroupSpec] | None = None
     minimum_groups: int | None = None
+    segment: int | None = None
 
 
 class PodGroupSpec(_Own, frozen=True):

@@ -73,11 +73,16 @@ class _Maker:
         self.metadata = metadata
         self.made = 0
 
-    def group(self, spec: PodGroupSpec | GroupSpec, name: str, at: ObjectPath, shape: PodShape | None) -> Group:
+    def group(
+        self, spec: PodGroupSpec | GroupSpec, name: str, at: ObjectPath, shape: PodShape | None, around: str = ""
+    ) -> Group:
         """A group and those inside it; a shape that is not given is that of the group around."""
         if isinstance(spec, GroupSpec) and not GROUP_NAME.fullmatch(name):
             allowed = 'must be lower-case letters, digits and "-", at most 63, as in a label of a host name'
             raise InvalidObject(at.child("name"), f'"{name}" {allowed}')
+        segment = spec.segment if isinstance(spec, GroupSpec) else None
+        if segment is not None and segment < 0:
+            raise InvalidObject(at.child("segment"), f"{segment} is negative: must be 0 or more")
         if spec.size < 0:
             raise InvalidObject(at.child("size"), f"{spec.size} is negative: must be 0 or more")
         own = spec.pod or shape
@@ -93,7 +98,7 @@ class _Maker:
             name=name,
             pods=pods,
             groups=tuple(
-                self.group(inner, inner.name, at.child("groups").item(index), own)
+                self.group(inner, inner.name, at.child("groups").item(index), own, name)
                 for index, inner in enumerate(spec.groups or ())
             ),
             required=spec.required,
@@ -103,6 +108,8 @@ class _Maker:
             slices=tuple(
                 Slices(each.size, each.level, each.apart, required=not each.preferred) for each in spec.segments or ()
             ),
+            segment=segment,
+            segment_of=None if segment is None else around,
         )
 
     def _pod(self, name: str, spec: PodSpec) -> Pod:

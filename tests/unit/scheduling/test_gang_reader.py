@@ -79,6 +79,18 @@ def test_segments_patience_and_placement() -> None:
     )
 
 
+def test_a_group_may_be_a_segment_of_the_one_around_it() -> None:
+    segments = [{"name": f"w-{number}", "size": size, "segment": number} for number, size in enumerate((2, 1))]
+    gang = read(pod=SHAPE, groups=[{"name": "leader", "size": 1}, {"name": "workers", "groups": segments}])
+    assert [(group.name, group.segment, group.segment_of) for group in gang.whole.every_group()] == [
+        ("", None, None),
+        ("leader", None, None),
+        ("workers", None, None),
+        ("w-0", 0, "workers"),
+        ("w-1", 1, "workers"),
+    ]
+
+
 @pytest.mark.parametrize(
     "spec, message",
     [
@@ -94,6 +106,10 @@ def test_segments_patience_and_placement() -> None:
         (
             {"pod": SHAPE, "groups": [{"name": "a", "groups": [{"name": "b", "size": -2}]}]},
             "spec.groups[0].groups[0].size: -2 is negative: must be 0 or more",
+        ),
+        (
+            {"pod": SHAPE, "groups": [{"name": "a", "size": 1, "segment": -1}]},
+            "spec.groups[0].segment: -1 is negative: must be 0 or more",
         ),
         ({"size": 100_001, "pod": SHAPE}, "spec.size: 100001 pods are too many: must be at most 100000"),
         (

@@ -125,6 +125,17 @@ def test_pods_are_in_the_segment_of_their_index_whoever_comes_first(
     assert decision.bound.endswith(f"with room for {4 - len(here)} more that are still to come")
 
 
+def test_pods_of_groups_that_are_segments_get_their_numbers() -> None:
+    segments = [{"name": f"segment-{number}", "size": 2 - number, "segment": number} for number in range(2)]
+    here = [*members(2, "segment-0"), *members(1, "segment-1")]
+    decision = decide(racks("b1/r1: 4"), {"groups": segments}, here)
+    assert [(seat.pod, seat.group, seat.segment) for seat in decision.seats] == [
+        ("default/segment-0-0", "", 0),
+        ("default/segment-0-1", "", 0),
+        ("default/segment-1-0", "", 1),
+    ]
+
+
 def test_segments_in_segments_are_cut_by_index_too() -> None:
     layers = [{"size": 4, "level": "block"}, {"size": 2, "level": "rack"}]
     spec = {"size": 8, "minimum": 4, "segments": layers}

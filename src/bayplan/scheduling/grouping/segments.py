@@ -40,6 +40,7 @@ class Cut:
                 minimum=None if least == size else least,
                 required=self.required,
                 preferred=self.preferred,
+                segment=number,
             )
             for number, (size, least) in enumerate(zip(self.sizes, needed, strict=True))
         ]

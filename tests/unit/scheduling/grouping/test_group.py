@@ -372,4 +372,4 @@ def test_segments_larger_than_all_pods_are_one_segment_with_a_remark(asked: dict
         f'Job ml/train: metadata.annotations["{key}"]: 16 is more than the 4 pods that there are: all of them are one segment'
     ]
     assert not outcome.held
-    assert spec_of(outcome) == {"groups": [{"name": "segment-0", "size": 4, "required": RACK}]}
+    assert spec_of(outcome) == {"groups": [{"name": "segment-0", "size": 4, "required": RACK, "segment": 0}]}

@@ -268,9 +268,9 @@ def test_a_smaller_last_segment_makes_groups_of_them() -> None:
     assert spec_of(outcome)["groups"][1] == {
         "name": "worker",
         "groups": [
-            {"name": "worker-0", "size": 2, "required": RACK},
-            {"name": "worker-1", "size": 2, "required": RACK},
-            {"name": "worker-2", "size": 1, "required": RACK},
+            {"name": "worker-0", "size": 2, "required": RACK, "segment": 0},
+            {"name": "worker-1", "size": 2, "required": RACK, "segment": 1},
+            {"name": "worker-2", "size": 1, "required": RACK, "segment": 2},
         ],
     }
     assert outcome.group == "worker-2"
@@ -295,7 +295,8 @@ def test_a_pod_without_index_cannot_find_its_segment() -> None:
 def test_the_leader_of_a_set_is_in_the_first_segment(size: int, sizes: list[int], places: list[str]) -> None:
     workload = lws(size, SEGMENTS_OF_TWO)
     outcomes = [grouped(lws_pod(index), workload) for index in range(size)]
-    assert [group["size"] for group in spec_of(outcomes[0])["groups"]] == sizes
+    groups = spec_of(outcomes[0])["groups"]
+    assert [(group["segment"], group["size"]) for group in groups] == list(enumerate(sizes))
     assert [outcome.group for outcome in outcomes] == places
 
 
