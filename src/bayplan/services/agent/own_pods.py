@@ -1,7 +1,7 @@
 """Which pods of this node live and which have ended, as the API server knows it: for kubelets that do not tell.
 
 Kubelets before v1.34 list pods that have ended, and no kubelet's state file says which of its UIDs is still alive. An agent that may read pods
-follows those of its own node and tells the scanner. One that may not goes on without, and calls it a trouble only if it was told to read them
+follows those of its own node and tells the scanner; of pods that ended and were deleted it remembers that, because the kubelet may list them a while longer. One that may not goes on without, and calls it a trouble only if it was told to read them
 (`--watch-pods`) or if it once could: whoever takes the right away takes what was known with it, because that would be wrong before long.
 """
 
@@ -26,6 +26,7 @@ KIND = "pods"
 ENDED = frozenset({"Succeeded", "Failed"})
 WITHOUT = "devices that only a finished init container holds count as free, pods that have ended count as long as the kubelet lists them"
 PATIENCE = 10.0  # seconds to wait for the first answer
+MOST_REMEMBERED = 1000  # deleted pods: more than a kubelet has at a time
 
 
 class _Phase(WireStruct, frozen=True):
@@ -71,6 +72,9 @@ class OwnPods:
         self._required = required
         self._settings = settings
         self._pods: dict[PodName, _PodHead] | None = None
+        self._deleted: dict[
+            PodName, _PodHead
+        ] = {}  # that had ended, the latest ones; another pod may have the name by now
         self._refusal = ""  # the API server's sentence
         self._answered = asyncio.Event()
 
@@ -78,10 +82,12 @@ class OwnPods:
         """What is known now; None before the first answer."""
         if self._pods is None:
             return None
-        ended = {name: pod for name, pod in self._pods.items() if _has_ended(pod)}
+        latest = {**self._deleted, **self._pods}
+        ended = {name for name, pod in latest.items() if _has_ended(pod)}
+        gone = (*self._deleted.values(), *(latest[name] for name in ended))
         return KnownPods(
             alive=frozenset(pod.metadata.uid for name, pod in self._pods.items() if name not in ended),
-            ended=frozenset(pod.metadata.uid for pod in ended.values()),
+            ended=frozenset(pod.metadata.uid for pod in gone),
             ended_names=frozenset(ended),
         )
 
@@ -104,6 +110,7 @@ class OwnPods:
                     for change in changes:
                         if change.kind == "DELETED":
                             known.pop(_name(change.object), None)
+                            self._remember(change.object)
                         else:
                             known[_name(change.object)] = change.object
                     self._troubles.over(KIND)
@@ -134,9 +141,19 @@ class OwnPods:
                 await self._answered.wait()
 
     def _take(self, pods: Iterable[_PodHead]) -> None:
-        self._pods = {_name(pod): pod for pod in pods}
+        before, self._pods = self._pods or {}, {_name(pod): pod for pod in pods}
+        for name in before.keys() - self._pods.keys():
+            self._remember(before[name])
         self._answered.set()
         self._troubles.over(KIND)
+
+    def _remember(self, deleted: _PodHead) -> None:
+        """A pod that had ended stays so; one that is deleted while it runs holds what it has until the kubelet is done with it."""
+        if _has_ended(deleted):
+            self._deleted.pop(_name(deleted), None)
+            self._deleted[_name(deleted)] = deleted
+            if len(self._deleted) > MOST_REMEMBERED:
+                del self._deleted[next(iter(self._deleted))]
 
     def _do_without(self) -> None:
         """What was known is not believed any longer: a pod of an old name may be another one by now."""
@@ -145,6 +162,7 @@ class OwnPods:
         elif not self._answered.is_set():
             logger.info("pods may not be read: %s", WITHOUT)
         self._pods = None
+        self._deleted.clear()
         self._answered.set()
 
     def _trouble(self, problem: str) -> None:

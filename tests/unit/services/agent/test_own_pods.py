@@ -21,9 +21,9 @@ QUICK = WatchSettings(absent_retry=0.01, first_backoff=0.01)
 NOT_KNOWN = "pods of this node are not known, the report is made without: GET /api/v1/pods: 403 Forbidden: no"
 
 
-def pod(name: str, phase: str) -> Json:
+def pod(name: str, phase: str, uid: str = "") -> Json:
     return {
-        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "resourceVersion": "2"},
+        "metadata": {"name": name, "namespace": "ml", "uid": uid or f"uid-{name}", "resourceVersion": "2"},
         "status": {"phase": phase},
     }
 
@@ -75,6 +75,42 @@ async def test_who_lives_and_who_has_ended() -> None:
         assert server.asked[0].query["fieldSelector"] == "spec.nodeName=n1"
     assert known is not None
     assert known == KnownPods(frozenset({"uid-a"}), frozenset({"uid-b"}), frozenset({("ml", "b")}))
+
+
+@pytest.mark.parametrize(
+    "last_phase, afterwards, known",
+    [
+        ("Succeeded", [], KnownPods(frozenset(), frozenset({"uid-a"}), frozenset({("ml", "a")}))),
+        ("Running", [], KnownPods(frozenset(), frozenset(), frozenset())),
+        (
+            "Succeeded",
+            [event("ADDED", pod("a", "Pending", uid="uid-new"))],
+            KnownPods(frozenset({"uid-new"}), frozenset({"uid-a"}), frozenset()),
+        ),
+    ],
+    ids=["had ended", "was running", "had ended, and another pod has its name"],
+)
+@asynchronous
+async def test_a_pod_that_had_ended_has_so_after_it_is_deleted_too(
+    last_phase: str, afterwards: list[bytes], known: KnownPods
+) -> None:
+    """Old kubelets list it a while longer."""
+    async with ScriptedServer() as server:
+        deleted = event("DELETED", pod("a", last_phase))
+        server.answers("GET", PODS, listing([pod("a", "Running")]), watch(deleted, *afterwards, then="silence"))
+        async with followed(server) as following:
+            await until(lambda: following.pods.known() == known)
+
+
+@asynchronous
+async def test_a_pod_that_had_ended_and_is_not_listed_again_was_deleted() -> None:
+    async with ScriptedServer() as server:
+        gone = refusal(410, "Expired")
+        server.answers("GET", PODS, listing([pod("a", "Failed")]), gone, listing([]), watch(then="silence"))
+        async with followed(server) as following:
+            await until(lambda: len(following.was_known) == 2)
+            known = following.pods.known()
+    assert known == KnownPods(frozenset(), frozenset({"uid-a"}), frozenset({("ml", "a")}))
 
 
 @asynchronous
