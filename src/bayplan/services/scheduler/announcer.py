@@ -35,6 +35,8 @@ NODE_REPORTS = {name for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES) for 
 # So long a refusal stands before it is told, and one of a gang that nobody has looked for a place for.
 STANDS_FOR = 0.3
 ARRIVES_FOR = 2.0
+# So long a pod grouper elsewhere has for a pod before the pod is told for whom it waits.
+GROUPED_WITHIN = 3.0
 # So long nothing must have changed about such a gang before it is worth an event.
 STUCK_FOR = 10.0
 # A thousand members have one reason: so many of them get events about it.
@@ -90,9 +92,12 @@ class Announcer:
         self._dispatcher = dispatcher
         self._sentences = Sentences(dispatcher)
         self._refused = _Refused(STANDS_FOR)
+        # Pods that wait for a pod grouper elsewhere.
+        self._ungrouped = _Refused(GROUPED_WITHIN)
         # Gangs that are undecided: those whose state is to be written, and those that may be stuck.
         self._arriving = _Refused(ARRIVES_FOR)
         self._stuck = _Refused(STUCK_FOR)
+        self._waiting_to_be_told = (self._refused, self._ungrouped, self._arriving, self._stuck)
         # What the pods of those that are stuck have been told, with its numbers.
         self._told_in_full: dict[str, str] = {}
         # Complete gangs whose pods are to be counted again, and since when.
@@ -110,7 +115,7 @@ class Announcer:
     @property
     def next_time(self) -> float | None:
         """When the next explanation is due; None if nobody waits for one."""
-        times = [each.next_time for each in (self._refused, self._arriving, self._stuck)]
+        times = [each.next_time for each in self._waiting_to_be_told]
         times.append(next((since + ARRIVES_FOR for since in self._to_count.values()), None))
         return min((moment for moment in times if moment is not None), default=None)
 
@@ -125,19 +130,23 @@ class Announcer:
             self._stuck.drop(refusal.unit)
             self._refused.put(refusal, now)
 
+    def not_grouped(self, refusal: Refusal, now: float) -> None:
+        """A pod waits for a pod grouper elsewhere; that is said if it takes long."""
+        self._ungrouped.put(refusal, now)
+
     def not_bound(self, refusal: Refusal) -> None:
         """The API server does not take a unit's binds. Told at once: the next attempt, which may come soon, would withdraw it."""
         self._try(self._explain, refusal)
 
     def withdraw(self, unit: str) -> None:
         """What was to be said about a unit is no longer true."""
-        for each in (self._refused, self._arriving, self._stuck):
+        for each in self._waiting_to_be_told:
             each.drop(unit)
         self._told_in_full.pop(unit, None)
 
     def withdraw_all(self) -> None:
         """Another instance leads, and says what there is to say."""
-        for each in (self._refused, self._arriving, self._stuck):
+        for each in self._waiting_to_be_told:
             each.clear()
         self._told_in_full.clear()
         self._to_count.clear()
@@ -154,6 +163,7 @@ class Announcer:
         end = time.perf_counter() + seconds
         for due, explain in (
             (self._refused, self._explain),
+            (self._ungrouped, self._explain),
             (self._arriving, self._explain_arriving),
             (self._stuck, self._explain_stuck),
         ):

@@ -116,7 +116,9 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         logger.info("serving health", extra={"port": port, "server": access.server})
         grouper = None
         if books is None:
-            elsewhere = GroupedElsewhere(configuration.profiles, expects_elsewhere, service.is_held, service.is_free)
+            elsewhere = GroupedElsewhere(
+                configuration.profiles, expects_elsewhere, service.awaits_grouper, service.is_free
+            )
             service.also_tell = elsewhere.take
         else:
             grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)

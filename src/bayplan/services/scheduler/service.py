@@ -160,6 +160,11 @@ class SchedulerService:
         self.announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
         self._something_happened.set()
 
+    def awaits_grouper(self, pod: Pod, why: str) -> None:
+        """A pod waits for a pod grouper elsewhere."""
+        self.announcer.not_grouped(Refusal(pod_key(pod), (pod,), why), self.now)
+        self._something_happened.set()
+
     def gang_is_free(self, gang: str) -> None:
         """A gang's PodGroup is what its owner means."""
         self.dispatcher.gangs.touch(gang, self.now)

@@ -26,7 +26,14 @@ from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler import announcer as module
-from bayplan.services.scheduler.announcer import ARRIVES_FOR, MEMBERS_WITH_EVENTS, STANDS_FOR, STUCK_FOR, Announcer
+from bayplan.services.scheduler.announcer import (
+    ARRIVES_FOR,
+    GROUPED_WITHIN,
+    MEMBERS_WITH_EVENTS,
+    STANDS_FOR,
+    STUCK_FOR,
+    Announcer,
+)
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from tests.helpers import simple_pod
 from tests.numatopologies import policy_pod
@@ -89,6 +96,20 @@ def test_a_refusal_is_told_when_it_has_stood_for_a_moment() -> None:
     announces.explain_for(1.0, 100.0 + STANDS_FOR)
     assert heard.lines == ["event a: no room", "condition a, Unschedulable: no room"]
     assert announces.next_time is None
+
+
+def test_a_pod_grouper_elsewhere_has_a_moment_before_its_pods_are_told() -> None:
+    announces, heard, _ = announcer()
+    for name in "ab":
+        announces.not_grouped(refusal(f"ml/{name}", "waits for a pod grouper", name), 100.0)
+    announces.explain_for(1.0, 101.0)
+    announces.withdraw("ml/a")
+    assert (heard.lines, announces.next_time) == ([], 100.0 + GROUPED_WITHIN)
+    announces.explain_for(1.0, 100.0 + GROUPED_WITHIN)
+    assert heard.lines == [
+        "event b: waits for a pod grouper",
+        "condition b, Unschedulable: waits for a pod grouper",
+    ]
 
 
 def test_of_many_refusals_of_a_unit_only_the_latest_is_told_and_it_waits_no_longer_for_that() -> None:
