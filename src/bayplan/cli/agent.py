@@ -93,6 +93,10 @@ METHODS = ("with-exclusive-resources", "all")
     help=f"Resources and pods to leave out: excludeList, resourceExclude, podExclude. [default: {NFD_CONFIG}, if it exists]",
 )
 @click.option(
+    "--config-optional/--config-required",
+    help="Go on without --config where the file does not exist. [default: when called nfd-topology-updater, which does]",
+)
+@click.option(
     "--watch-namespace", default="*", show_default=True, metavar="NAME", help="Count only pods of this namespace."
 )
 @click.option(
@@ -217,7 +221,7 @@ def _settings(given: dict[str, Any]) -> AgentSettings:
     folder = _first_there(STATE_FOLDERS) if folder is None else folder
     asked = given["podresources_socket"]
     asked = f"{folder or STATE_FOLDERS[-1]}/pod-resources/kubelet.sock" if asked is None else asked
-    resources, pods = _left_out(given["config_file"], node)
+    resources, pods = _left_out(given["config_file"], node, optional=given["config_optional"])
     try:
         reference = reference_container_of(given["reference_container"])
     except ValueError as error:
@@ -281,12 +285,15 @@ def _token_file(given: str | None) -> Path | None:
     return Path(TOKEN_FILE) if _is_there(TOKEN_FILE) else None
 
 
-def _left_out(given: str | None, node: str) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
+def _left_out(given: str | None, node: str, *, optional: bool) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
     from bayplan.kube.files import read_document
     from bayplan.services.agent.settings import left_out
 
     file = Path(given or NFD_CONFIG)
     if not _is_there(file) and given in (None, NFD_CONFIG):
+        return frozenset(), ()
+    if not _is_there(file) and optional:
+        warn([f"file {file}: does not exist: no resource and no pod is left out"])
         return frozenset(), ()
     return left_out(read_document(file), str(file), node)
 

@@ -43,9 +43,10 @@ COMMANDS = {
 }
 
 
-# Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`. Probes ask them at port 8080 if nothing is said.
+# Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`. Probes ask them at port 8080 if nothing is said, and
+# the file that a DaemonSet names may come from an optional ConfigMap.
 STANDS_IN_FOR = {
-    "nfd-topology-updater": ("agent", "--health-address=:8080"),
+    "nfd-topology-updater": ("agent", "--health-address=:8080", "--config-optional"),
     "nfd-gc": ("agent-gc", "--health-address=:8080"),
 }
 

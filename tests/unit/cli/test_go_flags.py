@@ -11,6 +11,7 @@ from bayplan.cli.agent import agent
 from bayplan.cli.agent_gc import agent_gc
 from bayplan.cli.go_flags import translated
 from bayplan.services.agent.run import HealthSettings
+from bayplan.services.agent.settings import AgentSettings
 from tests.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import Bayplan
 
@@ -94,6 +95,22 @@ def test_a_configuration_that_was_named_must_be_there_even_without_a_kubelet(bay
 def test_a_link_by_the_name_of_nfds_program_is_the_agent(bayplan: Bayplan, program: str, command: str) -> None:
     result = bayplan("--help", cluster=None, program=f"/usr/bin/{program}")
     assert f"Usage: bayplan {command}" in result.out
+
+
+def test_such_a_link_goes_on_without_its_configuration_as_nfds_program_does(
+    bayplan: Bayplan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = []
+
+    async def run_agent(_access: object, given: AgentSettings, _health: object) -> None:
+        settings.append(given)
+
+    monkeypatch.setattr("bayplan.services.agent.run.run_agent", run_agent)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config")))
+    result = bayplan("-config=/nowhere.conf", cluster=None, program="/usr/bin/nfd-topology-updater")
+    assert result.code == 0
+    assert result.err == "warning: file /nowhere.conf: does not exist: no resource and no pod is left out\n"
+    assert [(each.excluded_resources, each.excluded_pods) for each in settings] == [(frozenset(), ())]
 
 
 @pytest.mark.parametrize(
