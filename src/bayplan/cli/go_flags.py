@@ -46,6 +46,7 @@ class GoFlagsCommand(ExampleCommand):
 def translated(words: Sequence[str], parameters: Sequence[click.Parameter]) -> tuple[list[str], list[str]]:
     """The words in click's spelling, and the flags that were dropped."""
     options = {name: each for each in parameters if isinstance(each, click.Option) for name in each.opts}
+    short = {"-h"} | {name for name in options if not name.startswith("--")}
     found: list[str] = []
     dropped: list[str] = []
     waiting = iter(enumerate(words))
@@ -63,7 +64,8 @@ def translated(words: Sequence[str], parameters: Sequence[click.Parameter]) -> t
         elif name == "v" and equals:
             found += _details(value)
         elif option is None:
-            found.append(word)
+            # A long name with one dash: click would take it for several short options, and complain about its first letter.
+            found.append(word if word.startswith("--") or word[:2] in short else f"-{word}")
         elif option.is_flag:
             found += _switch(option, name, value if equals else "true")
         else:

@@ -32,7 +32,7 @@ from tests.unit.cli.conftest import Bayplan
         (["-v", "4", "-oneshot"], ["-v", "--oneshot"]),
         (["-v", "1"], []),
         (["-v", "-o", "json"], ["-v", "-o", "json"]),
-        (["-unknown"], ["-unknown"]),
+        (["-unknown"], ["--unknown"]),
     ],
 )
 def test_words_in_go_spelling(words: list[str], understood: list[str]) -> None:
@@ -75,6 +75,7 @@ def test_all_flags_of_nfd_are_known(command: click.Command, flags: str) -> None:
         (["agent", "--reference-container", "a/b"], '--reference-container: "a/b": must be NAMESPACE/POD/CONTAINER'),
         (["agent", "--pod", "upf-0"], "--pod: 'upf-0' is not understood: must be NAMESPACE/NAME"),
         (["agent", "--config", "nowhere.yaml"], "file nowhere.yaml: does not exist"),
+        (["agent", "-klog.v=3"], "--klog.v"),
         (["agent-gc", "--stale-after", "0"], "--gc-interval and --stale-after must be more than 0"),
     ],
 )
