@@ -300,12 +300,11 @@ def _left_out(given: str | None, node: str, *, optional: bool) -> tuple[frozense
 
 def duration_of(option: str, text: str) -> float:
     """The seconds of an option such as `1h30m`; a usage error that names it if it is no duration."""
-    from bayplan.simulate.scenario.lines import Wrong
-    from bayplan.simulate.scenario.values import seconds_of
+    from bayplan.kube.duration import NoDuration, seconds_of
 
     try:
         return seconds_of(text)
-    except Wrong as error:
+    except NoDuration as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 

@@ -229,12 +229,11 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def _duration(option: str, text: str) -> Seconds:
-    from bayplan.simulate.scenario.lines import Wrong
-    from bayplan.simulate.scenario.values import seconds_of
+    from bayplan.kube.duration import NoDuration, seconds_of
 
     try:
         return seconds_of(text)
-    except Wrong as error:
+    except NoDuration as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 

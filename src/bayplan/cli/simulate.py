@@ -122,12 +122,11 @@ def _are_one_file(one: Path, other: Path) -> bool:
 
 def _duration(option: str, text: str) -> Seconds:
     """A duration in the spelling of scenarios."""
-    from bayplan.simulate.scenario.lines import Wrong
-    from bayplan.simulate.scenario.values import seconds_of
+    from bayplan.kube.duration import NoDuration, seconds_of
 
     try:
         return seconds_of(text)
-    except Wrong as error:
+    except NoDuration as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 

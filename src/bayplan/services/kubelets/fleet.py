@@ -23,6 +23,7 @@ from itertools import count
 from bayplan.cluster.pod_class import PodClasses
 from bayplan.cluster.pod_request import Role
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.duration import NoDuration, seconds_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.kubelets.objects import refused_status, running_status, succeeded_status
 from bayplan.services.kubelets.reports import Reports
@@ -30,9 +31,7 @@ from bayplan.services.kubelets.settings import RUNS_FOR_ANNOTATION, KubeletsSett
 from bayplan.services.kubelets.writes import DeletePod, Refusal, SetPodStatus, Write
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from bayplan.simulate.scenario.lines import Wrong
 from bayplan.simulate.scenario.model import Seconds
-from bayplan.simulate.scenario.values import seconds_of
 from bayplan.simulate.simulation import STARTS_IN
 
 TERMINAL = ("Succeeded", "Failed")
@@ -240,7 +239,7 @@ class Fleet:
             return self._runs_for
         try:
             return seconds_of(text)
-        except Wrong as error:
+        except NoDuration as error:
             self.remarks.append(f"Pod {key}: annotation {RUNS_FOR_ANNOTATION}: {error}; it runs until it is deleted")
             return None
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import TypeVar
 
 from bayplan.cluster.pod_request import AmountError, amount_of
+from bayplan.kube.duration import NUMBER, UNITS, NoDuration, seconds_of
 from bayplan.kube.quantity import NANO, parse
 from bayplan.simulate.scenario.lines import Written, Wrong, described, suggestion
 from bayplan.simulate.scenario.model import Seconds
@@ -19,7 +19,6 @@ from bayplan.simulate.scenario.model import Seconds
 Value = TypeVar("Value")
 
 LONGEST_NAME = 200  # a pod's name has 253 characters, and numbers are appended
-LONGEST_DURATION: Seconds = 10 * 365 * 86_400
 LONGEST_LABEL = 63
 LONGEST_DOMAIN = 253
 
@@ -27,18 +26,6 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LABEL = re.compile(rf"(?=.{{1,{LONGEST_LABEL}}}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DOMAIN = re.compile(rf"(?=.{{1,{LONGEST_DOMAIN}}}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_SPAN = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
-_SPANS = re.compile(rf"(?:{_SPAN.pattern})+")
-_SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
-_UNITS = {
-    "ns": Fraction(1, 10**9),
-    "us": Fraction(1, 10**6),
-    "µs": Fraction(1, 10**6),
-    "ms": Fraction(1, 1000),
-    "s": Fraction(1),
-    "m": Fraction(60),
-    "h": Fraction(3600),
-}
 
 
 def text(written: Written) -> str:
@@ -105,7 +92,10 @@ def one_of(allowed: Mapping[str, Value]) -> Callable[[Written], Value]:
 
 def duration(written: Written) -> Seconds:
     """`90s`, `1h30m`, `250ms` as Go writes them; a plain number is seconds."""
-    return seconds_of(text(written))
+    try:
+        return seconds_of(text(written))
+    except NoDuration as error:
+        raise Wrong(str(error)) from None
 
 
 def duration_of_at_least(least: Seconds) -> Callable[[Written], Seconds]:
@@ -124,12 +114,12 @@ def rate(written: Written) -> float:
     """`0.5/s`, `30/m`, `10/h`, `1/90s`: how many in which time; the answer is per second."""
     found = text(written)
     count, slash, per = found.partition("/")
-    unit = f"1{per}" if per in _UNITS else per
+    unit = f"1{per}" if per in UNITS else per
     try:
         in_seconds = seconds_of(unit) if slash else 0.0
-    except Wrong:
+    except NoDuration:
         in_seconds = 0.0
-    number = float(count) if _SECONDS.fullmatch(count) else 0.0
+    number = float(count) if NUMBER.fullmatch(count) else 0.0
     if number <= 0 or in_seconds <= 0:
         raise Wrong(f"{described(written)} is no rate: must be a number above 0 per time, such as 0.5/s, 30/m or 1/90s")
     return number / in_seconds
@@ -149,22 +139,3 @@ def whole_amount(resource: str, written: Written) -> int:
     if parse(text(written)).nano % NANO:
         raise Wrong(f"{described(written)} is no whole number: {resource} cannot be divided")
     return found
-
-
-def seconds_of(found: str) -> Seconds:
-    """A duration from a text; what `duration` reads from a file."""
-    negative = found.startswith("-")
-    unsigned = found[1:] if negative else found
-    if _SECONDS.fullmatch(unsigned):
-        seconds = Fraction(unsigned.rstrip("."))
-    elif _SPANS.fullmatch(unsigned):
-        seconds = sum(
-            (Fraction(count.rstrip(".")) * _UNITS[unit] for count, unit in _SPAN.findall(unsigned)), Fraction()
-        )
-    else:
-        raise Wrong(f'"{found[:60]}" is no duration: must be like 90s, 1h30m or 250ms')
-    if negative and seconds:
-        raise Wrong(f'"{found[:60]}" is negative: must be 0s or more')
-    if seconds > LONGEST_DURATION:
-        raise Wrong(f'"{found[:60]}" is too long: must be at most ten years')
-    return float(seconds)
