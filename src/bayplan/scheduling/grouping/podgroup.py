@@ -19,7 +19,7 @@ from bayplan.kube.core_v1 import Metadata, OwnerReference
 from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 from bayplan.scheduling.dialects.own import KUBERNETES_WORKLOAD
 from bayplan.scheduling.grouping.annotations import SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
-from bayplan.scheduling.grouping.grouping import Problem, Refused
+from bayplan.scheduling.grouping.grouping import NOT_SUPPORTED, Problem, Refused
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.scheduling.grouping.rules import first
 from bayplan.scheduling.grouping.segments import Cut, cut_of_part, cut_of_whole
@@ -105,7 +105,7 @@ def in_vain(workload: Workload, asked: Asked) -> Iterator[Problem]:
         source = asked.sources.get((SEGMENT_SIZES, str(size)))
         if source is not None and 0 < pods < size:
             allowed = f"is more than the {pods} pods that there are: all of them are one segment"
-            yield Problem(source.about, source.field, size, allowed, holds=False)
+            yield Problem(source.about, source.field, size, allowed, holds=False, reason=NOT_SUPPORTED)
 
 
 def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:

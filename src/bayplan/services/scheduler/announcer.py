@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from bayplan.cluster.topology_report import Problem
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.core_v1 import OwnerReference, Pod
+from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
 from bayplan.kube.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
 from bayplan.scheduling.dialects.dialect import full_name
@@ -22,6 +23,7 @@ from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_checks import Naming, naming_in
 from bayplan.scheduling.gang_roster import NOBODY
+from bayplan.scheduling.levels_in_vain import levels_in_vain
 from bayplan.scheduling.todo import GANG, Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject
@@ -109,8 +111,8 @@ class Announcer:
         self._told_owners: dict[str, str] = {}
         # In what one of Kubernetes' PodGroups says something else than the template that it names.
         self.unlike_template: Callable[[KubernetesPodGroup], tuple[str, ...]] = lambda _: ()
-        # Of each PodGroup, by uid and reason, what was remarked about it.
-        self._remarked: dict[tuple[str, str], tuple[str, ...]] = {}
+        # Of each PodGroup, by uid and what it is about, what was remarked.
+        self._remarked: dict[tuple[str, str], tuple[object, ...]] = {}
 
     @property
     def next_time(self) -> float | None:
@@ -276,12 +278,14 @@ class Announcer:
             self._told_owners[written.metadata.uid] = problem
             if len(self._told_owners) > MOST_REMEMBERED:
                 self._told_owners.pop(next(iter(self._told_owners)))
-            namespace = written.metadata.namespace or "default"
-            subject = Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
             said = self._in_annotations(written, naming)
             where = said or f"its PodGroup {written.metadata.name} cannot be placed: {problem}"
-            text = f"{owner.kind} {namespace}/{owner.name}: {where}"
-            self.events.record(subject, "Warning", "InvalidGroup", "Grouping", text)
+            self._record_on_owner(written, owner, "InvalidGroup", where)
+
+    def _record_on_owner(self, written: AnyPodGroup, owner: OwnerReference, reason: str, text: str) -> None:
+        namespace = written.metadata.namespace or "default"
+        subject = Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
+        self.events.record(subject, "Warning", reason, "Grouping", f"{owner.kind} {namespace}/{owner.name}: {text}")
 
     def _in_annotations(self, written: AnyPodGroup, naming: Naming) -> str:
         """The problem of a PodGroup's field, with the annotation that the field comes from; an empty text if that is not known."""
@@ -293,6 +297,22 @@ class Announcer:
         written = self._group_of(unit)
         if written is not None:
             self._remark_once(written, "NotSupported", dialect_of(written).remarks(written))
+        if isinstance(written, PodGroup):
+            self._remark_levels(written)
+
+    def _remark_levels(self, written: PodGroup) -> None:
+        """Levels without effect: to the owner, by the annotation that names them, else on the PodGroup itself."""
+        # Segments that are groups all name the same level.
+        found = tuple(dict.fromkeys(levels_in_vain(written.spec, self._dispatcher.trees.levels)))
+        owner = next(iter(written.metadata.owner_references or ()), None)
+        if self._is_new_remark(written, "levels", found):
+            for naming in found:
+                said = self._in_annotations(written, naming)
+                if owner is not None and said:
+                    self._record_on_owner(written, owner, "NotSupported", said)
+                else:
+                    text = f"{naming.field}: {naming.problem}"
+                    self.events.record(_subject(written), "Warning", "NotSupported", "Reading", text)
 
     def _compare_with_template(self, written: AnyPodGroup) -> None:
         """Not as soon as it is placed: news about Workloads come by another watch, and may be later than the PodGroup."""
@@ -300,13 +320,19 @@ class Announcer:
             self._remark_once(written, "UnlikeTemplate", self.unlike_template(written))
 
     def _remark_once(self, written: AnyPodGroup, reason: str, remarks: tuple[str, ...]) -> None:
-        key = (written.metadata.uid, reason)
-        if self._remarked.get(key, ()) != remarks:
-            self._remarked[key] = remarks
-            if len(self._remarked) > MOST_REMEMBERED:
-                self._remarked.pop(next(iter(self._remarked)))
+        if self._is_new_remark(written, reason, remarks):
             for remark in remarks:
                 self.events.record(_subject(written), "Warning", reason, "Reading", remark)
+
+    def _is_new_remark(self, written: AnyPodGroup, what: str, remarks: tuple[object, ...]) -> bool:
+        """Whether something else was remarked about a PodGroup before, or nothing."""
+        key = (written.metadata.uid, what)
+        if self._remarked.get(key, ()) == remarks:
+            return False
+        self._remarked[key] = remarks
+        if len(self._remarked) > MOST_REMEMBERED:
+            self._remarked.pop(next(iter(self._remarked)))
+        return True
 
     def _group_of(self, unit: str) -> AnyPodGroup | None:
         return self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None

@@ -227,6 +227,27 @@ def test_the_owner_is_told_by_its_annotation_where_that_is_known() -> None:
     ]
 
 
+@pytest.mark.parametrize("annotation", ["", 'metadata.annotations["example.com/likes"]'])
+def test_a_level_without_effect_is_remarked_once_on_the_owner_or_on_the_group(annotation: str) -> None:
+    announces, heard, dispatcher = announcer()
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
+    metadata = {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}
+    segments = [{"name": name, "size": 1, "required": "block"} for name in ("segment-0", "segment-1")]
+    spec = {"topology": "network", "required": "rack", "groups": segments}
+    dispatcher.set_levels("network", ("block", "rack"))
+    dispatcher.set_group(msgspec.convert({"metadata": metadata, "spec": spec}, PodGroup), 0.0)
+    announces.where_asked = lambda *_: annotation
+    for _ in range(2):
+        announces.placed("gang ml/train-j", [])
+    why = '"block" has no effect: it is wider than rack, which is required already'
+    about = (
+        f"Job train, NotSupported: Job ml/train: {annotation}"
+        if annotation
+        else "PodGroup train-j, NotSupported: required"
+    )
+    assert [line for line in heard.lines if "NotSupported" in line] == [f"event {about}: {why}"]
+
+
 def test_of_a_large_gang_all_members_have_conditions_and_a_few_have_events() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 50)
