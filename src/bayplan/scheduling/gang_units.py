@@ -7,7 +7,7 @@ is held back, that a gang which is whole is told so until its PodGroup says it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from bayplan.cluster.report_intake import ReportIntake
 from bayplan.cluster.state import ClusterState, pod_key
@@ -117,6 +117,8 @@ class GangUnits:
                 self._half_bound.forget(name)
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
+            elif not waiting and self._is_of_another_scheduler(name, running):
+                self.queue.remove(GANG + name)
             elif not waiting and self._half_bound.is_told(name, self._uid(name)):
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
@@ -298,6 +300,11 @@ class GangUnits:
         """The uid of a gang's PodGroup; empty if there is none."""
         written = self.roster.groups.get(name)
         return "" if written is None else written.metadata.uid
+
+    def _is_of_another_scheduler(self, name: str, running: Iterable[Pod]) -> bool:
+        """True of another system's gang that its own scheduler has placed, beside which this one works: its status is for that one to write."""
+        ours = any(pod.spec.scheduler_name in self.schedulers for pod in running)
+        return not ours and dialect_of_gang(name) is not own.DIALECT
 
     def _is_ours(self, name: str) -> bool:
         """Whether pods of other systems' gangs are created again, and whether theirs were whole once, is not for us to know.

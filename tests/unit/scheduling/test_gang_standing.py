@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from bayplan.kube import volcano_scheduling_v1beta1
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.todo import Complete, Refusal
@@ -66,3 +67,18 @@ def test_one_that_comes_together_is_complete() -> None:
     scheduler.remove_pod("ml/p1", 1)
     scheduler.set_pod(on_node(pod("p2", 3, gang="train"), "n2"), 1)
     assert scheduler.decide(500) == Complete("ml/train")
+
+
+@pytest.mark.parametrize(
+    "scheduler_name, expected", [("bayplan", "waits for pods: 1 of 2 have arrived"), ("volcano", "")]
+)
+def test_nothing_is_said_about_a_gang_that_another_systems_scheduler_places(scheduler_name: str, expected: str) -> None:
+    scheduler = dispatcher("n1")
+    group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"minMember": 2}}
+    scheduler.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0)
+    member = on_node(pod("a"), "n1", by_us=False)
+    named = msgspec.structs.replace(member.metadata, annotations={"scheduling.k8s.io/group-name": "train"})
+    spec = msgspec.structs.replace(member.spec, scheduler_name=scheduler_name)
+    scheduler.set_pod(msgspec.structs.replace(member, metadata=named, spec=spec), 0)
+    assert told(scheduler) == expected
+    assert list(scheduler.gangs.to_count()) == []
