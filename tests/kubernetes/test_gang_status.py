@@ -5,6 +5,8 @@ Nodes have no kubelets here; the test says for them that pods run or have ended.
 
 from __future__ import annotations
 
+import time
+
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
@@ -13,6 +15,8 @@ from tests.kubernetes.workloads import create_all, gang_body, node_body, pod_bod
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 GROUPS = "/apis/bayplan.io/v1alpha1/namespaces/{}/podgroups"
 PODS = "/api/v1/namespaces/{}/pods"
+# Seconds: so soon after its start a scheduler has looked at gangs without pods.
+COUNTED_WITHIN = 4.0
 AMOUNTS: dict[str, str | int] = {"cpu": 8, "memory": "64Gi"}
 
 
@@ -54,7 +58,8 @@ def test_a_gang_is_counted_from_its_first_pod_to_its_last(plane: ControlPlane, n
         say(plane, namespace, "Running", "a", "b")
         assert wait_until_shown(plane, namespace, "Scheduled", 2, 2, 2) == "2 pods have nodes, 2 run"
         plane.api.delete(f"{PODS.format(namespace)}/b")
-        wait_until_shown(plane, namespace, "Scheduled", 1, 1, 1)
+        told = "1 pod has a node, 1 runs; 1 of 2 are left, the others ended or were deleted"
+        assert wait_until_shown(plane, namespace, "Scheduled", 1, 1, 1) == told
         create(plane, namespace, "too-large", cpus=12)
         message = wait_until_shown(plane, namespace, "Degraded", 2, 1, 1)
         assert message.startswith("1 of 2 pods have nodes: the gang has no place")
@@ -65,3 +70,6 @@ def test_a_gang_is_counted_from_its_first_pod_to_its_last(plane: ControlPlane, n
         wait_until_shown(plane, namespace, "Scheduled", 2, 2, 1)
         say(plane, namespace, "Succeeded", "a", "c")
         assert wait_until_shown(plane, namespace, "Ended", 0, 0, 0) == "no pods are left"
+    with running_scheduler(plane):
+        time.sleep(COUNTED_WITHIN)
+        assert shown(plane, namespace)["Phase"] == "Ended"
