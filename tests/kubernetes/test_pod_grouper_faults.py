@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -27,11 +28,14 @@ from tests.kubernetes.workloads import (
 )
 
 JOB = ROOT / "examples" / "workloads" / "job.yaml"
+PYTORCH_JOB = ROOT / "examples" / "workloads" / "pytorchjob.yaml"
+PYTORCH_JOBS = Path(__file__).parent / "foreign_kinds" / "pytorchjobs.kubeflow.org.yaml"
 PODS = "/api/v1/namespaces/{}/pods"
 JOBS = "/apis/batch/v1/namespaces/{}/jobs"
 GROUPS = "/apis/bayplan.io/v1alpha1/namespaces/{}/podgroups"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 REQUIRED = "kai.scheduler/topology-required-placement"
+SEGMENT_LEVEL = "kai.scheduler/segment-topology-required-placement"
 SCHEDULED_BY_BAYPLAN = {"schedulerName": "bayplan", "containers": [{"name": "main", "image": "example.com/none"}]}
 
 
@@ -229,6 +233,42 @@ def test_a_level_that_does_not_exist_is_an_event_on_the_owner(plane: ControlPlan
         f'Job {namespace}/train: metadata.annotations["{REQUIRED}"]: "example.com/rak" is not a level; the topology has'
     )
     assert note.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "role, changes, field, complaint",
+    [
+        (
+            "Worker",
+            {"metadata": {"annotations": {SEGMENT_LEVEL: "example.com/rak"}}},
+            f'metadata.annotations["{SEGMENT_LEVEL}"]',
+            '"example.com/rak" is not a level; the topology has',
+        ),
+        (
+            "Master",
+            {"spec": {"schedulerName": "default-scheduler"}},
+            "spec.schedulerName",
+            '"default-scheduler" must be "bayplan"',
+        ),
+    ],
+    ids=["a level that does not exist", "another scheduler"],
+)
+def test_what_a_pod_template_says_wrongly_is_one_event_on_the_owner(
+    plane: ControlPlane, namespace: str, role: str, changes: Json, field: str, complaint: str
+) -> None:
+    plane.apply(PYTORCH_JOBS)
+    a_rack(plane)
+    with running_scheduler(plane):
+        create_workload(plane, PYTORCH_JOB, namespace)
+        templates = {"pytorchReplicaSpecs": {role: {"template": changes}}}
+        path = f"/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs/pretrain"
+        play_controller(plane, plane.api.patch(path, {"spec": templates}))
+        wait_until(lambda: bool(events_about(plane, namespace, "PyTorchJob", "InvalidGroup")), "it is said")
+    (note,) = events_about(plane, namespace, "PyTorchJob", "InvalidGroup")
+    assert note.startswith(
+        f"PyTorchJob {namespace}/pretrain: spec.pytorchReplicaSpecs.{role}.template.{field}: {complaint}"
+    )
+    assert placed(plane, namespace) == 0
 
 
 def test_pods_of_a_kind_that_is_not_installed_stand_alone_and_it_is_said(plane: ControlPlane, namespace: str) -> None:
