@@ -17,28 +17,36 @@ RANK = "bayplan.io/rank"
 # The annotation with the number of its segment.
 SEGMENT = "bayplan.io/segment"
 
+# Labels with which controllers number their pods; who describes kinds of workloads (`grouping/kinds.py`) names them by these.
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+KUBEFLOW_INDEX = "training.kubeflow.org/replica-index"
+POD_INDEX = "apps.kubernetes.io/pod-index"
+RAY_HOST_INDEX = "ray.io/replica-host-index"
+RAY_REPLICA_INDEX = "ray.io/worker-group-replica-index"
+TASK_INDEX = "volcano.sh/task-index"
+WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+
 # From the outside in; of each step the first label that a pod has counts.
 INDEX_LABELS: tuple[tuple[str, ...], ...] = (
     (
         "jobset.sigs.k8s.io/job-global-index",
-        "jobset.sigs.k8s.io/job-index",
+        JOB_INDEX,
         "leaderworkerset.sigs.k8s.io/group-index",
-        "ray.io/worker-group-replica-index",
+        RAY_REPLICA_INDEX,
         "volcano.sh/partition-id",
     ),
     (
-        "batch.kubernetes.io/job-completion-index",
-        "leaderworkerset.sigs.k8s.io/worker-index",
-        "training.kubeflow.org/replica-index",
+        COMPLETION_INDEX,
+        WORKER_INDEX,
+        KUBEFLOW_INDEX,
         "kueue.x-k8s.io/pod-group-pod-index",
-        "volcano.sh/task-index",
-        "ray.io/replica-host-index",
+        TASK_INDEX,
+        RAY_HOST_INDEX,
         "grove.io/podclique-pod-index",
-        "apps.kubernetes.io/pod-index",
+        POD_INDEX,
     ),
 )
-# Before Kubernetes 1.28 the index of a Job's pod was an annotation alone.
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 UNNUMBERED = 1 << 31
 
 Index = tuple[int, int]
@@ -89,6 +97,7 @@ def _given(pod: Pod) -> int:
 def _indices(pod: Pod) -> Index:
     outer, inner = _labelled(pod.metadata.labels or {})
     annotations = pod.metadata.annotations
+    # Before Kubernetes 1.28 the index of a Job's pod was an annotation alone.
     if inner == UNNUMBERED and annotations and COMPLETION_INDEX in annotations:
         inner = _number(annotations[COMPLETION_INDEX])
     return outer, inner

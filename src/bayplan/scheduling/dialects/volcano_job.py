@@ -18,9 +18,9 @@ from bayplan.kube.volcano_batch_v1alpha1 import Job, PartitionPolicy, Task
 from bayplan.kube.volcano_scheduling_v1beta1 import NetworkTopology, PodGroup, PodGroupSpec, SubGroupPolicy
 from bayplan.scheduling.dialects.volcano import GROUP_NAMES, TASK
 from bayplan.scheduling.gang_reader import MOST_PODS
+from bayplan.scheduling.ranks import TASK_INDEX
 
 JOB = "volcano.sh/job-name"
-TASK_INDEX = "volcano.sh/task-index"
 PARTITION = "volcano.sh/partition-id"
 NO_POLICY = ("", "none")
 MILLI = 1000

@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.scheduling.grouping.rules import ASKED, Condition, Rank, Role, Rule, rules_by_kind
+from bayplan.scheduling.ranks import (
+    COMPLETION_INDEX,
+    JOB_INDEX,
+    KUBEFLOW_INDEX,
+    POD_INDEX,
+    RAY_HOST_INDEX,
+    RAY_REPLICA_INDEX,
+    TASK_INDEX,
+    WORKER_INDEX,
+)
 
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 KUBEFLOW_ROLE = ["training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"]
-KUBEFLOW_RANK = [Rank(label="training.kubeflow.org/replica-index")]
+KUBEFLOW_RANK = [Rank(label=KUBEFLOW_INDEX)]
 KUBEFLOW_MINIMUM = "spec.runPolicy.schedulingPolicy.minAvailable"
-LWS_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
-LWS_RANK = [Rank(label=LWS_WORKER_INDEX)]
+LWS_RANK = [Rank(label=WORKER_INDEX)]
 
 
 def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None, from_one: str = "") -> Role:
@@ -66,7 +74,7 @@ KINDS = (
         gang=ASKED,
         replicas="spec.replicas|1",
         template="spec.template",
-        rank=[Rank(label="apps.kubernetes.io/pod-index")],
+        rank=[Rank(label=POD_INDEX)],
         one_by_one=Condition(at="spec.podManagementPolicy", value="OrderedReady", otherwise="OrderedReady"),
     ),
     Rule(group="kubeflow.org", kind="Notebook", gang=ASKED, template="spec.template"),
@@ -90,7 +98,7 @@ KINDS = (
                 segment="template.spec.parallelism",
                 rank=[
                     Rank(
-                        label="jobset.sigs.k8s.io/job-index",
+                        label=JOB_INDEX,
                         times="template.spec.parallelism|1 max template.spec.completions",
                     ),
                     Rank(label=COMPLETION_INDEX),
@@ -120,7 +128,7 @@ KINDS = (
                 rank=LWS_RANK,
             ),
         ],
-        role_label=[LWS_WORKER_INDEX],
+        role_label=[WORKER_INDEX],
         one_gang_per="leaderworkerset.sigs.k8s.io/group-index",
         staged=Condition(at="spec.startupPolicy", value="LeaderReady"),
         ranks_of_whole=True,
@@ -168,8 +176,8 @@ KINDS = (
                 unless="suspend",
                 template="template",
                 rank=[
-                    Rank(label="ray.io/worker-group-replica-index", times="numOfHosts|1"),
-                    Rank(label="ray.io/replica-host-index"),
+                    Rank(label=RAY_REPLICA_INDEX, times="numOfHosts|1"),
+                    Rank(label=RAY_HOST_INDEX),
                 ],
             ),
         ],
@@ -186,7 +194,7 @@ KINDS = (
                 replicas="replicas|1",
                 minimum="minAvailable",
                 template="template",
-                rank=[Rank(label="volcano.sh/task-index")],
+                rank=[Rank(label=TASK_INDEX)],
             )
         ],
         role_label=["volcano.sh/task-spec"],

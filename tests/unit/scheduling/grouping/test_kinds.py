@@ -10,7 +10,8 @@ import pytest
 from bayplan.kube.core_v1 import Metadata, Pod
 from bayplan.scheduling.gang_members import Incomplete, gang_of_members
 from bayplan.scheduling.grouping.kinds import KINDS
-from bayplan.scheduling.grouping.rules import RuleFile, rules_of
+from bayplan.scheduling.grouping.rules import Rule, RuleFile, rules_of
+from bayplan.scheduling.ranks import INDEX_LABELS
 from tests.unit.scheduling.grouping.workloads import (
     BLOCK,
     IN_ONE_BLOCK,
@@ -403,3 +404,11 @@ def test_what_cannot_be_is_one_sentence_and_holds_the_pods(workload: Raw, member
 def test_every_kind_that_bayplan_knows_could_stand_in_a_rule_file() -> None:
     document = msgspec.to_builtins(RuleFile(kinds=list(KINDS)))
     assert rules_of(document, "kinds.yaml") == list(KINDS)
+
+
+@pytest.mark.parametrize("rule", KINDS, ids=lambda rule: f"{rule.group} {rule.kind}")
+def test_the_grouper_and_the_scheduler_number_pods_by_the_same_labels(rule: Rule) -> None:
+    outer, inner = map(set, INDEX_LABELS)
+    for ranks in (rule.rank, *(role.rank for role in rule.roles)):
+        assert inner.issuperset(rank.label for rank in ranks[-1:])
+        assert outer.issuperset(rank.label for rank in ranks[:-1])

@@ -21,10 +21,11 @@ from bayplan.scheduling.grouping.raw import (
     number_at,
     text_at,
 )
+from bayplan.scheduling.ranks import KUBEFLOW_INDEX
 
 MIN_AVAILABLE = ("spec", "runPolicy", "schedulingPolicy", "minAvailable")
 JOB_NAME, JOB_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
-REPLICA_TYPE, REPLICA_INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
+REPLICA_TYPE = "training.kubeflow.org/replica-type"
 
 
 def tf_job(case: KaiCase) -> KaiGroup:
@@ -158,9 +159,9 @@ def _segment_of(pod: RawObject, size: int) -> int:
     if labels.get(REPLICA_TYPE) != "worker":
         return -1
     try:
-        return int(labels.get(REPLICA_INDEX, "")) // size
+        return int(labels.get(KUBEFLOW_INDEX, "")) // size
     except ValueError:
-        field = f'metadata.labels["{REPLICA_INDEX}"]'
+        field = f'metadata.labels["{KUBEFLOW_INDEX}"]'
         raise wrong_pod(
-            pod, field, labels.get(REPLICA_INDEX), "must be the worker's number: which segment is it in?"
+            pod, field, labels.get(KUBEFLOW_INDEX), "must be the worker's number: which segment is it in?"
         ) from None

@@ -29,10 +29,10 @@ from bayplan.scheduling.grouping.raw import (
     number_at,
     text_at,
 )
+from bayplan.scheduling.ranks import WORKER_INDEX
 
 SIZE = "leaderworkerset.sigs.k8s.io/size"
 GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
-WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 TEMPLATE = ("spec", "leaderWorkerTemplate")
 LEADER_WORKER, LEADER_EXCLUDED = "LeaderWorker", "LeaderExcluded"
 
