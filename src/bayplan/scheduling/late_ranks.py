@@ -81,10 +81,11 @@ def _from_the_start(group: Members, before: int, counted: Mapping[str, int]) -> 
     indexed = [index for key, index in counted.items() if key not in given]
     # Indices that reach beyond the size do not begin at 0: workers from 1 on, or the second half of a Job.
     start = max(max(indexed, default=0) + 1 - group.size, 0)
+    are_told = start <= min(indexed, default=0)
     for key in map(pod_key, group.waiting):
         if key in given:
             yield key, counted[key]
-        elif key in counted and start <= min(indexed):
+        elif key in counted and are_told:
             yield key, before + counted[key] - start
 
 
