@@ -111,7 +111,7 @@ def remove_namespace(api: RawApi, namespace: str) -> None:
     api.delete(path)
     for kind in offered_kinds(api):
         if kind.namespaced and "deletecollection" in kind.verbs:
-            api.delete(kind.path(namespace))
+            api.delete(kind.path(namespace), timeout=300)  # 50,000 pods take longer than an ordinary call may
     emptied = api.get(path)
     emptied["spec"]["finalizers"] = []
     api.put(f"{path}/finalize", emptied)

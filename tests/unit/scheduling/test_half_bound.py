@@ -48,14 +48,20 @@ def releases(scheduler: Dispatcher) -> list[Release]:
     return [todo for moment in LONG_AFTER if isinstance(todo := scheduler.decide(moment), Release)]
 
 
+def decided(scheduler: Dispatcher) -> tuple[list[Pod], Bind]:
+    """Three members arrive and are decided about, but nobody has heard of a bind yet."""
+    members = [pod(name, 3, gang="train") for name in "abc"]
+    for member in members:
+        scheduler.set_pod(member, 0)
+    todo = scheduler.decide(0)
+    assert isinstance(todo, Bind)
+    return members, todo
+
+
 class TestComplete:
     def test_a_gang_is_complete_when_its_last_bind_is_done_though_a_member_has_ended_before(self) -> None:
         scheduler = room_for_three()
-        members = [pod(name, 3, gang="train") for name in "abc"]
-        for member in members:
-            scheduler.set_pod(member, 0)
-        todo = scheduler.decide(0)
-        assert isinstance(todo, Bind)
+        members, todo = decided(scheduler)
         for member in members:
             scheduler.set_pod(on_node(member, "n1"), 1)
         scheduler.remove_pod("ml/a", 1)
@@ -65,11 +71,7 @@ class TestComplete:
 
     def test_one_all_of_whose_pods_have_ended_before_anybody_looked_was_complete(self) -> None:
         scheduler = room_for_three()
-        members = [pod(name, 3, gang="train") for name in "abc"]
-        for member in members:
-            scheduler.set_pod(member, 0)
-        todo = scheduler.decide(0)
-        assert isinstance(todo, Bind)
+        _, todo = decided(scheduler)
         for key in places(todo):
             scheduler.remove_pod(key, 1)
         scheduler.bound(todo, 1)

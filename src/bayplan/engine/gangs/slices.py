@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayplan.cluster.tree import Tree
+from bayplan.engine.gangs.problem import Counts
 
-Counts = NDArray[np.int64]
 # More preferred domains than any tree has: there is no way.
 NO_WAY = np.int64(2**40)
 
