@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan import __version__
+from bayplan.cli.flags import AGENT_PORT, health_option
 from bayplan.cli.go_flags import GoFlagsCommand
 from bayplan.cli.output import print_document, warn
 
@@ -154,13 +155,7 @@ METHODS = ("with-exclusive-resources", "all")
     help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
 )
 @click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
-@click.option(
-    "--health-address",
-    default="127.0.0.1:10260",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
-)
+@health_option(AGENT_PORT)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

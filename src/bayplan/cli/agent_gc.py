@@ -9,6 +9,7 @@ import click
 
 from bayplan import __version__
 from bayplan.cli.agent import duration_of
+from bayplan.cli.flags import AGENT_GC_PORT, health_option
 from bayplan.cli.go_flags import GoFlagsCommand
 
 if TYPE_CHECKING:
@@ -41,13 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the API server. [default: as kubectl finds it]")
 @click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
-@click.option(
-    "--health-address",
-    default="127.0.0.1:10261",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
-)
+@health_option(AGENT_GC_PORT)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.output import show_progress, warn
 
@@ -108,7 +109,7 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
 @click.option("--keep", is_flag=True, help="Leave nodes, Leases and reports in the cluster at the end.")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the API server. [default: as kubectl finds it]")
 @click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option("text", "json")
 def kubelets(
     *,
     machines: tuple[str, ...],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_document, print_styled, terminal_width, warn, working
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @cluster_options
 @pods_option(required=False, help_text="Place these pods first, and show those that come to this node.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods of -f that do not name theirs.")
-@click.option("-o", "--output", type=click.Choice(["text", "svg", "json", "yaml"]), default="text", show_default=True)
+@output_option("text", "svg", "json", "yaml")
 def numa(
     *,
     node: str,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bayplan.cli.flags import with_equals_signs_removed
 from bayplan.cli.output import warn
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class ExampleCommand(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Short options take their value as kubectl's do, `-o=json` included."""
+        return super().parse_args(ctx, with_equals_signs_removed(args, self.params))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples, then the text."""

@@ -1,6 +1,6 @@
-"""What goes to the terminal: answers to stdout, warnings to stderr, colour only where somebody looks.
+"""What goes to the terminal: answers to stdout, warnings to stderr, colour only where people look.
 
-Colour is used on a terminal and never when NO_COLOR is set; what it says, the text says too.
+Colour carries no meaning that the text does not. NO_COLOR turns it off, FORCE_COLOR on, TERM=dumb off; else a terminal decides.
 """
 
 from __future__ import annotations
@@ -32,8 +32,17 @@ _RICH_STYLES = {
 
 
 def use_colour() -> bool:
-    """Colour on a terminal, unless NO_COLOR is set to anything."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """The first that says something decides: NO_COLOR, FORCE_COLOR, TERM=dumb, the terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and not _is_dumb()
+
+
+def _is_dumb() -> bool:
+    """Whether the terminal understands no control sequences."""
+    return os.environ.get("TERM") == "dumb"
 
 
 def print_answer(text: str, *, good: bool) -> None:
@@ -42,7 +51,7 @@ def print_answer(text: str, *, good: bool) -> None:
     if use_colour():
         first, newline, rest = text.partition("\n")
         text = click.style(first, fg="green" if good else "red", bold=True) + newline + rest
-    click.echo(text)
+    click.echo(text, color=use_colour())
 
 
 def print_document(document: Mapping[str, Any], output: str) -> None:
@@ -67,7 +76,7 @@ def print_styled(lines: Sequence[StyledLine]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, force_terminal=True)
     for line in lines:
         console.print(Text.assemble(*((span.text, _RICH_STYLES.get(span.style, "")) for span in line.spans)))
 
@@ -94,7 +103,7 @@ def show_progress(text: str) -> None:
 
     Only on a terminal: nobody reads a log for this.
     """
-    if sys.stderr.isatty() and (text or _on_screen["progress"]):
+    if sys.stderr.isatty() and not _is_dumb() and (text or _on_screen["progress"]):
         click.echo(f"\r\x1b[K{text}", err=True, nl=False)
         _on_screen["progress"] = text
 

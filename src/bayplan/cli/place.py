@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -43,9 +44,7 @@ RANKED_WIDE = 20
     help="What the best place of a gang is measured by, in this order: fewest-domains, least-leftover, closest, separated by "
     "commas. Counts instead of what PodGroups name.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "wide", "svg", "json", "yaml"]), default="text", show_default=True
-)
+@output_option("text", "wide", "svg", "json", "yaml")
 def place(
     *,
     files: tuple[Path, ...],

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from bayplan.cli.grouping_options import grouping_options, grouping_settings
+from bayplan.cli.flags import POD_GROUPER_PORT, health_option
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.program import EXIT_ERROR
 
@@ -53,13 +54,7 @@ logger = logging.getLogger(__name__)
     metavar="NAME",
     help="Where the Lease is; all instances must name the same.",
 )
-@click.option(
-    "--health-address",
-    default="127.0.0.1:10260",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
-)
+@health_option(POD_GROUPER_PORT)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 def pod_grouper(

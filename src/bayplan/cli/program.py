@@ -1,13 +1,14 @@
 """The program behind `main.py`: the table of commands, and how every run ends.
 
 A command's module is imported only when that command runs, so that `--help` is there at once: nothing here may import numpy,
-msgspec, yaml or rich. Exit codes are those of a question: 0 yes, 1 no, 2 the question could not be answered. Bad input
+msgspec, yaml or rich. Exit codes are those of a question: 0 yes, 1 no, 2 the question could not be answered; 141 if the reader closed the pipe. Bad input
 is one line on stderr, never a traceback; so is a bug of ours, unless BAYPLAN_DEBUG=1 asks for its traceback.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -17,7 +18,7 @@ from pathlib import Path
 import click
 
 from bayplan import __version__
-from bayplan.cli.main import EXIT_INTERRUPTED
+from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
 
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
 
@@ -118,16 +119,20 @@ def run(argv: list[str]) -> int:
     # kubectl finds this plugin by the file name kubectl-bayplan; users type a space.
     name = "kubectl bayplan" if program == "kubectl-bayplan" else "bayplan"
     try:
-        result = bayplan.main(args=argv[1:] or ["--help"], prog_name=name, standalone_mode=False)
+        # click's own `main` would end with 1 on a closed pipe, which is an answer here.
+        with bayplan.make_context(name, argv[1:] or ["--help"]) as context:
+            result = bayplan.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except click.Abort:
         return EXIT_INTERRUPTED
     except click.ClickException as error:
         return _fail(_one_line(error, name))
     except BrokenPipeError:
-        # `bayplan ... | head` has read enough. Python would complain when it flushes stdout at exit.
+        # `bayplan ... | head -1` has read enough. Python would complain when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return EXIT_BY_SIGNAL + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001 - the last line of defence: every run ends with one of our codes
         if _is_bad_input(error):
             return _fail(str(error))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, profiles_in
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     examples=("replay s.json.gz", "replay s.json.gz -o json"),
 )
 @click.argument("snapshot", type=click.Path(path_type=Path), metavar="SNAPSHOT")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@output_option("text", "json", "yaml")
 def replay(*, snapshot: Path, output: str) -> int:
     """Decide again about every gang and pod that waited when SNAPSHOT was written by 'bayplan snapshot'.
 

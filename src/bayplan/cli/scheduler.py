@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.grouping_options import grouping_options, grouping_settings
+from bayplan.cli.flags import SCHEDULER_PORT, health_option
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.output import warn
 from bayplan.cli.program import EXIT_ERROR
@@ -54,13 +55,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     default=None,
     help="Whether a Lease says which of several instances works. [default: as configured; yes]",
 )
-@click.option(
-    "--health-address",
-    default="127.0.0.1:10259",
-    show_default=True,
-    metavar="ADDRESS",
-    help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
-)
+@health_option(SCHEDULER_PORT)
 @click.option("--tls-cert-file", metavar="FILE", help="Serve health over TLS with this certificate.")
 @click.option("--tls-private-key-file", metavar="FILE", help="The certificate's key.")
 @click.option(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.main import EXIT_INTERRUPTED
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.output import print_answer, print_document, show_progress, warn, working
 from bayplan.cli.reserved_file import ReservedFile
@@ -55,7 +56,7 @@ BAR_WIDTH = 24
 )
 @click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write one self-contained HTML page.")
 @click.option("--picture", type=OUTPUT_FILE, metavar="FILE", help="Write one SVG with the time lines.")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@output_option("text", "json", "yaml")
 def simulate(
     *,
     scenario: Path,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -30,7 +31,7 @@ from bayplan.cli.output import print_answer, print_document, working
 )
 @click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
 @cluster_options
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@output_option("text", "json", "yaml")
 def slots(
     *,
     requests: str | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     "--distance", "origin", metavar="NODE", help="Show how far every domain is from this node, in edges of the tree."
 )
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
-@click.option("-o", "--output", type=click.Choice(["text", "svg", "json", "yaml"]), default="text", show_default=True)
+@output_option("text", "svg", "json", "yaml")
 def topology(
     *,
     name: str | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--node", metavar="NODE", help="Ask about this node alone: does the pod fit there, and if not, what is missing?"
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@output_option("text", "json", "yaml")
 @click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
 def why(
     *,

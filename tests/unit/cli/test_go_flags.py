@@ -119,7 +119,7 @@ def test_such_a_link_goes_on_without_its_configuration_as_nfds_program_does(
     [
         ("nfd-topology-updater", [], ":8080"),
         ("nfd-topology-updater", ["-port=8081"], ":8081"),
-        ("bayplan", ["agent"], "127.0.0.1:10260"),
+        ("bayplan", ["agent"], "127.0.0.1:10362"),
     ],
 )
 def test_such_a_link_is_probed_where_nfds_program_would_be(

@@ -13,6 +13,7 @@ Nothing here is secret, but nothing is authenticated either: the default address
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -22,7 +23,7 @@ from aiohttp import web
 
 Check = Callable[[], str | None]
 
-DEFAULT_ADDRESS = "127.0.0.1:10259"
+EXAMPLE_ADDRESS = "127.0.0.1:10361"
 # The text format of Prometheus.
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -41,7 +42,7 @@ class Certificate:
 
 @asynccontextmanager
 async def serve_health(
-    address: str = DEFAULT_ADDRESS,
+    address: str,
     *,
     live: Mapping[str, Check],
     ready: Mapping[str, Check],
@@ -60,7 +61,8 @@ async def serve_health(
         try:
             await site.start()
         except OSError as error:
-            raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from None
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise AddressError(f"cannot listen on {address}: {reason}; choose another with --health-address") from None
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
@@ -115,12 +117,12 @@ def answer(name: str, checks: Mapping[str, Check], request: web.Request) -> web.
 
 
 def host_and_port(address: str) -> tuple[str | None, int]:
-    """`127.0.0.1:10259`, `[::1]:10259`, or `:10259` for all addresses of this machine (None)."""
+    """`127.0.0.1:10361`, `[::1]:10361`, or `:10361` for all addresses of this machine (None)."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise AddressError(f"{address!r} is not an address to listen on; expected such as {DEFAULT_ADDRESS} or :10259")
+        raise AddressError(f"{address!r} is not an address to listen on; expected such as {EXAMPLE_ADDRESS} or :10361")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        raise AddressError(f"{address!r} is not an address to listen on; IPv6 needs brackets, such as [::1]:10259")
+        raise AddressError(f"{address!r} is not an address to listen on; IPv6 needs brackets, such as [::1]:10361")
     return host.removeprefix("[").removesuffix("]") or None, int(port)
 
 

@@ -59,17 +59,17 @@ def test_other_paths_do_not_exist() -> None:
 @pytest.mark.parametrize(
     "address, host, port",
     [
-        ("127.0.0.1:10259", "127.0.0.1", 10259),
+        ("127.0.0.1:10361", "127.0.0.1", 10361),
         ("localhost:0", "localhost", 0),
         ("[::1]:8080", "::1", 8080),
-        (":10259", None, 10259),
+        (":10361", None, 10361),
     ],
 )
 def test_addresses(address: str, host: str | None, port: int) -> None:
     assert host_and_port(address) == (host, port)
 
 
-@pytest.mark.parametrize("address", ["10259", "127.0.0.1:", "127.0.0.1:http", ":70000", "::1:8080", ""])
+@pytest.mark.parametrize("address", ["10361", "127.0.0.1:", "127.0.0.1:http", ":70000", "::1:8080", ""])
 def test_no_addresses(address: str) -> None:
     with pytest.raises(AddressError, match="is not an address to listen on"):
         host_and_port(address)
@@ -78,7 +78,10 @@ def test_no_addresses(address: str) -> None:
 def test_a_taken_port_and_a_missing_certificate_are_named() -> None:
     async def twice() -> None:
         async with serve_health("127.0.0.1:0", live={}, ready={}, metrics=bytes) as port:
-            with pytest.raises(AddressError, match=f"cannot listen on 127.0.0.1:{port}: "):
+            with pytest.raises(
+                AddressError,
+                match=f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another with --health-address",
+            ):
                 async with serve_health(f"127.0.0.1:{port}", live={}, ready={}, metrics=bytes):
                     raise AssertionError
         certificate = Certificate("/no/such.crt", "/no/such.key")

@@ -1,0 +1,54 @@
+"""Flags that several commands share: the output format, and where a service answers probes.
+
+Every port is clear of those that Kubernetes itself listens on (10248 to 10260), so that bayplan starts on a control-plane node without any flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+SCHEDULER_PORT = 10361
+AGENT_PORT = 10362
+AGENT_GC_PORT = 10363
+POD_GROUPER_PORT = 10364
+
+
+def output_option(*formats: str) -> Callable[[_Function], _Function]:
+    """`-o`, with the first format as the default."""
+    return click.option(
+        "-o", "--output", type=click.Choice(list(formats)), default=formats[0], show_default=True, help="How to print."
+    )
+
+
+def health_option(port: int) -> Callable[[_Function], _Function]:
+    """`--health-address`, on this machine only unless it says otherwise."""
+    return click.option(
+        "--health-address",
+        default=f"127.0.0.1:{port}",
+        show_default=True,
+        metavar="ADDRESS",
+        help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
+    )
+
+
+def with_equals_signs_removed(words: Sequence[str], parameters: Sequence[click.Parameter]) -> list[str]:
+    """`-o=json` as `-o json`, the way kubectl takes it, for every short option that has a value."""
+    short = {
+        name
+        for each in parameters
+        if isinstance(each, click.Option) and not each.is_flag and not each.count
+        for name in each.opts
+        if len(name) == len("-o")
+    }
+    found: list[str] = []
+    for position, word in enumerate(words):
+        if word == "--":
+            return [*found, *words[position:]]
+        name, equals, value = word.partition("=")
+        found += [name, value] if equals and name in short else [word]
+    return found
