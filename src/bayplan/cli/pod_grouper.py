@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.flags import POD_GROUPER_PORT, health_option
+from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.program import EXIT_ERROR
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.flags import SCHEDULER_PORT, health_option
+from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.output import warn
 from bayplan.cli.program import EXIT_ERROR

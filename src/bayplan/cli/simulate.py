@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.flags import output_option
+from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.output import print_answer, print_document, show_progress, warn, working
 from bayplan.cli.reserved_file import ReservedFile
