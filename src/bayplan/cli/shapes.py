@@ -18,7 +18,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.explain.topology_map import leading_resource
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
 from bayplan.kube.quantity import QuantityError, parse
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, level_meant, not_a_level
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.profile import Profile
@@ -49,7 +49,13 @@ def tree_named(session: Session, name: str | None) -> Tree:
 def level_named(tree: Tree, text: str, below: Sequence[str] = ()) -> int:
     """The number of a level by its whole label, its last part, or `node`; `below` are the levels below the nodes that may be meant."""
     names = (*tree.levels, NODE, *below)
-    return names.index(NODE if text == HOSTNAME else by_last_part(text, names, "--level"))
+    if text in names:
+        return names.index(text)
+    meant = level_meant(text, (*tree.levels, *below))
+    if meant is None:
+        known = f"there are {', '.join(names)}"
+        raise click.UsageError(f"--level: {not_a_level(text, names, known)}")
+    return names.index(NODE if meant == HOSTNAME else meant)
 
 
 def by_last_part(text: str, names: Sequence[str], option: str) -> str:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.hyper_nodes import WITH_OTHER_NODES, Hierarchy
 from bayplan.cluster.labels import ABSENT
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, level_meant
 
 Index = NDArray[np.intp]
 Path = tuple[str, ...]
@@ -71,10 +71,11 @@ class Tree:
         return len(self.levels)
 
     def level_number(self, label: str) -> int | None:
-        """The number of a level by its label, None if the tree has no such level."""
-        if label == HOSTNAME:
+        """The number of a level by its label or its short name; None if the tree has no such level, or several."""
+        meant = level_meant(label, self.levels)
+        if meant == HOSTNAME:
             return self.node_level
-        return self.levels.index(label) if label in self.levels else None
+        return None if meant is None else self.levels.index(meant)
 
     @cached_property
     def domain_at(self) -> tuple[Index, ...]:

@@ -42,6 +42,7 @@ class SubGroup(WireStruct, frozen=True):
     min_sub_group: int | None = None
     parent: str | None = None
     topology_constraint: WireConstraint | None = None
+    topology_constraints: WireConstraint | None = None
 
 
 class PodGroupSpec(WireStruct, frozen=True):
@@ -53,6 +54,8 @@ class PodGroupSpec(WireStruct, frozen=True):
     priority_class_name: str = ""
     preemptibility: str = ""
     topology_constraint: WireConstraint = WireConstraint()
+    # The name of the field in KAI's design document; served CRDs say `topologyConstraint`.
+    topology_constraints: WireConstraint | None = None
     sub_groups: list[SubGroup] | None = None
 
 

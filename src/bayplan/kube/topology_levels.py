@@ -7,6 +7,8 @@ level first. Nothing but names: which nodes belong together is in the nodes' lab
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 
 from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -19,6 +21,8 @@ API_VERSIONS = (
     "kai.scheduler/v1alpha1",
 )
 HOSTNAME = "kubernetes.io/hostname"
+# What users call the lowest level, unless a level of their own has that name.
+NODE_NAMES = ("node", "hostname", "host")
 MOST_LEVELS = 16
 LONGEST_LABEL = 316
 
@@ -49,6 +53,47 @@ class Topology(WireStruct, frozen=True):
 def is_node_label(text: str) -> bool:
     """Whether a text could be the node label of a level."""
     return bool(_LABEL.fullmatch(text)) and len(text) <= LONGEST_LABEL
+
+
+def levels_meant(name: str, levels: Sequence[str]) -> list[str]:
+    """The levels that a name can mean: its whole label, else the part behind the slash, else the last word of that part.
+
+    One entry: the name is unambiguous. Several: it is ambiguous. None: there is no such level. The node is always a level.
+
+    >>> levels_meant("rack", ["cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"])
+    ['cloud.provider.com/topology-rack']
+    >>> levels_meant("rack", ["a.example/rack", "b.example/rack"])
+    ['a.example/rack', 'b.example/rack']
+    """
+    if name in levels or name == HOSTNAME:
+        return [name]
+    wanted = name.lower()
+    ends = [label.rpartition("/")[2].lower() for label in levels]
+    for matches in (
+        (end == wanted for end in ends),
+        (bool(re.search(rf"[-_.]{re.escape(wanted)}$", end)) for end in ends),
+    ):
+        found = [label for label, is_meant in zip(levels, matches, strict=True) if is_meant]
+        if found:
+            return found
+    return [HOSTNAME] if wanted in NODE_NAMES else []
+
+
+def level_meant(name: str, levels: Sequence[str]) -> str | None:
+    """The label of the one level that a name means; None if it means none, or several."""
+    found = levels_meant(name, levels)
+    return found[0] if len(found) == 1 else None
+
+
+def not_a_level(name: str, levels: Sequence[str], known: str) -> str:
+    """What is wrong with a name that means no level, or several of them; `known` tells which levels there are."""
+    found = levels_meant(name, levels)
+    if len(found) > 1:
+        return f'"{name}" is ambiguous: it may be {" or ".join(found)}; write the whole label'
+    by_name = {each: label for label in levels for each in (label.lower(), label.rpartition("/")[2].lower())}
+    close = get_close_matches(name.lower(), by_name, n=1, cutoff=0.7)
+    hint = f'; did you mean "{by_name[close[0]]}"?' if close else ""
+    return f'"{name}" is not a level; {known}{hint}'
 
 
 def levels_of(topology: Topology) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.tree import Tree
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, not_a_level
 from bayplan.scheduling.gang import Gang, Group, Slices
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.late_segments import by_segments
@@ -127,12 +127,12 @@ def _wrong_levels(group: Group, tree: Tree) -> str:
     known = f"the topology has {', '.join((*tree.levels, HOSTNAME))}" if tree.name else "the cluster has no Topology"
     for field, label in (("required", group.required), ("preferred", group.preferred)):
         if label is not None and tree.level_number(label) is None:
-            return f'{field}: "{label}" is not a level; {known}'
+            return f"{field}: {not_a_level(label, tree.levels, known)}"
     outer = -1
     for each in group.slices:
         number = tree.level_number(each.level)
         if number is None:
-            return f'segments: "{each.level}" is not a level; {known}'
+            return f"segments: {not_a_level(each.level, tree.levels, known)}"
         if number <= outer:
             return f'segments: level "{each.level}" must be below the one before'
         outer = number

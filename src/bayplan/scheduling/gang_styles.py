@@ -9,12 +9,14 @@ replacement of a failed node, KAI's rule for pods that are active. What a style 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs import kueue
 from bayplan.engine.gangs.objective import USUAL
 from bayplan.engine.gangs.problem import Status
+from bayplan.kube.topology_levels import level_meant
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group, Seat
 from bayplan.scheduling.profile import Profile
@@ -36,6 +38,7 @@ def place_in_style(
     style: str, state: ClusterState, tree: Tree, gang: Gang, profile: Profile, answers: ClassAnswers
 ) -> GangDecision:
     """Where another system would put a gang, or its words for why not."""
+    gang = replace(gang, whole=_with_whole_labels(gang.whole, tree))
     unknown = ", ".join(_not_expressed(style, gang))
     if unknown:
         return _refused(gang, f"{unknown} cannot be expressed there; use style bayplan")
@@ -44,6 +47,21 @@ def place_in_style(
     else:
         nodes = place_as_kai(state, tree, gang, profile, answers)
     return _refused(gang, nodes) if isinstance(nodes, str) else _seated(state, tree, gang, nodes)
+
+
+def _with_whole_labels(group: Group, tree: Tree) -> Group:
+    """The same group with whole labels instead of short names: other systems know no short names."""
+
+    def label(name: str | None) -> str | None:
+        return None if name is None else level_meant(name, tree.levels) or name
+
+    return replace(
+        group,
+        required=label(group.required),
+        preferred=label(group.preferred),
+        slices=tuple(replace(each, level=label(each.level) or each.level) for each in group.slices),
+        groups=tuple(_with_whole_labels(inner, tree) for inner in group.groups),
+    )
 
 
 def _not_expressed(style: str, gang: Gang) -> Iterator[str]:

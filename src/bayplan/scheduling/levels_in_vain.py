@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroupSpec
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, level_meant
 from bayplan.scheduling.gang_checks import Naming
 
 
@@ -37,7 +37,8 @@ def _in_group(group: PodGroupSpec | GroupSpec, levels: Sequence[str], around: st
 
 
 def _is_wider(level: str | None, shared: str | None, levels: Sequence[str]) -> bool:
-    return level in levels and shared in levels and levels.index(str(level)) < levels.index(str(shared))
+    wide, narrow = level_meant(level or "", levels), level_meant(shared or "", levels)
+    return wide is not None and narrow is not None and levels.index(wide) < levels.index(narrow)
 
 
 def _in_vain(field: str, level: str | None, shared: str | None) -> Naming:

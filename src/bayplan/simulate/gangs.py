@@ -15,7 +15,7 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Metadata, Pod, PodStatus
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, level_meant
 from bayplan.scheduling.gang import Gang, GangDecision
 from bayplan.scheduling.gang_members import Incomplete, gang_of_members
 from bayplan.scheduling.ranks import RANK, SEGMENT
@@ -176,7 +176,7 @@ class Gangs:
         return sorted({self._domain(gang, node) for node in gang.nodes})
 
     def _domain(self, gang: SimulatedGang, node: str) -> tuple[str, ...]:
-        level = gang.level or HOSTNAME
+        level = level_meant(gang.level or HOSTNAME, self._levels) or HOSTNAME
         labels: Mapping[str, str] = self._labels[node]
         if level == HOSTNAME:
             return (node,)

@@ -28,6 +28,36 @@ def test_every_example_is_one_gang(bayplan: Bayplan, file: str, answer: str) -> 
     assert "pods fit" not in result.out
 
 
+@pytest.mark.parametrize("file", ["kai-podgroup", "kubernetes-podgroup", "kueue-pods"])
+@pytest.mark.parametrize("prefix", ["example.com/", "cloud.provider.com/topology-"])
+def test_levels_may_be_written_by_their_short_names(bayplan: Bayplan, tmp_path: Path, file: str, prefix: str) -> None:
+    written = (DIALECTS / f"{file}.yaml").read_text()
+    assert "example.com/" in written
+    gang, cluster = tmp_path / "gang.yaml", tmp_path / "cluster.yaml"
+    gang.write_text(written.replace("example.com/", ""))
+    cluster.write_text(CLUSTER.read_text().replace("example.com/", prefix))
+    result = bayplan("place", "-f", gang, cluster=cluster)
+    answer = (
+        ANSWERS[file]
+        .replace("block", f"{prefix.partition('/')[2]}block")
+        .replace("rack", f"{prefix.partition('/')[2]}rack")
+    )
+    assert (result.code, result.answer, result.err) == (0, answer, "")
+
+
+def test_an_ambiguous_short_name_lists_the_candidates(bayplan: Bayplan, tmp_path: Path) -> None:
+    gang, cluster = tmp_path / "gang.yaml", tmp_path / "cluster.yaml"
+    gang.write_text((DIALECTS / "kai-podgroup.yaml").read_text().replace("example.com/rack", "row"))
+    levels = "- nodeLabel: example.com/block\n  - nodeLabel: a.example/row\n  - nodeLabel: b.example/row"
+    cluster.write_text(
+        "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: network}\nspec:\n  levels:\n  "
+        f"{levels}\n"
+    )
+    result = bayplan("place", "-f", gang, cluster=cluster)
+    assert result.code == 2
+    assert '"row" is ambiguous: it may be a.example/row or b.example/row; write the whole label' in result.err
+
+
 def test_every_file_is_an_example() -> None:
     assert {file.stem for file in DIALECTS.iterdir()} == set(ANSWERS)
 

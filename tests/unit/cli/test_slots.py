@@ -83,7 +83,7 @@ def test_as_a_document(bayplan: Bayplan) -> None:
     [
         (["--pods", "0"], "Invalid value for '--pods'"),
         (["--pods", "8"], "one of --requests and -f is needed"),
-        ([*WORKER, "--pods", "8", "--level", "row"], "--level: 'row' is not known"),
+        ([*WORKER, "--pods", "8", "--level", "row"], '--level: "row" is not a level'),
         (
             [*WORKER, "--pods", "8", "--topology", "torus"],
             "there is no Topology 'torus' in the dump; there are network",

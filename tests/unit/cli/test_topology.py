@@ -137,7 +137,10 @@ def test_labels_that_no_node_carries(bayplan: Bayplan, tmp_path: Path) -> None:
     "arguments, message",
     [
         (["netwrk"], "there is no Topology 'netwrk' in the dump; there are network"),
-        (["--level", "row"], "--level: 'row' is not known; there are example.com/block, example.com/rack, node, numa"),
+        (
+            ["--level", "row"],
+            '--level: "row" is not a level; there are example.com/block, example.com/rack, node, numa',
+        ),
         (["-r", "tpu"], "-r: 'tpu' is not known; there are cpu, memory, pods"),
         (["--requests", "cpu"], "--requests: 'cpu' is not an amount; expected such as cpu=8"),
         (["--requests", "cpu=1,cpu=2"], "--requests: 'cpu' appears twice"),

@@ -48,8 +48,9 @@ def racks(decision: GangDecision) -> set[tuple[str, ...]]:
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("topology", ["net", ""])
-def test_a_required_rack_is_one_rack(style: str, topology: str) -> None:
-    decision = placed(style, 6, required=RACK, topology=topology)
+@pytest.mark.parametrize("level", [RACK, "rack"])
+def test_a_required_rack_is_one_rack(style: str, topology: str, level: str) -> None:
+    decision = placed(style, 6, required=level, topology=topology)
     assert decision.placed
     assert len(racks(decision)) == 1
     assert decision.bound == f"as {style} would place it"

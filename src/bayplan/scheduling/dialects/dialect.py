@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from bayplan.kube.core_v1 import Metadata, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, levels_meant
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.trees import SINGLE_LABEL, Topologies, single_label
@@ -58,12 +58,13 @@ def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologi
     that are in several Topologies, or together in none, are an error.
     """
     named = (metadata.annotations or {}).get(TOPOLOGY, "")
-    wanted = [level for level in levels if level != HOSTNAME]
     if named or not levels:
         return named
+    every_level = [level for known in topologies.levels.values() for level in known]
+    wanted = [level for level in levels if levels_meant(level, every_level) != [HOSTNAME]]
     if not wanted:
         return single_label(HOSTNAME)
-    having = [name for name, known in topologies.levels.items() if all(level in known for level in wanted)]
+    having = [name for name, known in topologies.levels.items() if all(levels_meant(each, known) for each in wanted)]
     if len(having) == 1:
         return having[0]
     if having:

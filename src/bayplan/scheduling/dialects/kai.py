@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from bayplan.cluster.state import pod_key
 from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Pod
@@ -21,6 +23,7 @@ from bayplan.scheduling.trees import Topologies
 POD_GROUP = "pod-group-name"
 SUB_GROUP = "kai.scheduler/subgroup-name"
 DEFAULT_QUEUE = "default-queue"
+NO_CONSTRAINT = kai.WireConstraint()
 
 
 def group_named(pod: Pod) -> str:
@@ -28,14 +31,16 @@ def group_named(pod: Pod) -> str:
     return (pod.metadata.annotations or {}).get(POD_GROUP, "")
 
 
-def gang_of(written: kai.PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Incomplete:
-    """The gang of a PodGroup; it names its Topology itself."""
+def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
+    """The gang of a PodGroup, in the Topology that it names or in the only one there is."""
     at = ObjectPath.of(written).child("spec")
-    tree = kai.gang_tree(written.spec)
+    spec = _with_one_constraint(written.spec)
+    topology = _topology(spec, topologies, at)
+    constraint = msgspec.structs.replace(spec.topology_constraint, topology=topology)
+    tree = kai.gang_tree(msgspec.structs.replace(spec, topology_constraint=constraint))
     if isinstance(tree, str):
         raise InvalidObject(at.child("subGroups"), tree)
     _check_min_sub_groups(tree, at)
-    topology = _topology(written.spec, at)
     by_group: dict[str, list[Pod]] = {}
     members = counted(pods)
     for pod in members:
@@ -66,8 +71,20 @@ def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:
         _check_min_sub_groups(inner, at)
 
 
-def _topology(spec: kai.PodGroupSpec, at: ObjectPath) -> str:
-    """The one Topology that PodGroup and sub-groups name."""
+def _with_one_constraint(spec: kai.PodGroupSpec) -> kai.PodGroupSpec:
+    """The constraint of either name as `topologyConstraint`; where both are given, that name counts."""
+    own = spec.topology_constraint if spec.topology_constraint != NO_CONSTRAINT else spec.topology_constraints
+    sub_groups = [
+        msgspec.structs.replace(each, topology_constraint=each.topology_constraint or each.topology_constraints)
+        for each in spec.sub_groups or ()
+    ]
+    return msgspec.structs.replace(
+        spec, topology_constraint=own or NO_CONSTRAINT, sub_groups=None if spec.sub_groups is None else sub_groups
+    )
+
+
+def _topology(spec: kai.PodGroupSpec, topologies: Topologies, at: ObjectPath) -> str:
+    """The one Topology that PodGroup and sub-groups name; if they name levels and no Topology, the only one there is."""
     named = {spec.topology_constraint.topology: at.child("topologyConstraint")}
     for index, sub_group in enumerate(spec.sub_groups or ()):
         constraint = sub_group.topology_constraint
@@ -79,7 +96,16 @@ def _topology(spec: kai.PodGroupSpec, at: ObjectPath) -> str:
         raise InvalidObject(
             named[second].child("topology"), f'"{second}" is not "{first}": bayplan places a gang in one Topology'
         )
-    return next(iter(named), "")
+    constraints = [spec.topology_constraint, *(each.topology_constraint for each in spec.sub_groups or ())]
+    levels = [level for each in constraints if each is not None for level in _levels(each) if level]
+    if named or not levels:
+        return next(iter(named), "")
+    if len(topologies.levels) == 1:
+        return next(iter(topologies.levels))
+    known = f"there are {', '.join(topologies.levels)}" if topologies.levels else "the cluster has no Topology"
+    raise InvalidObject(
+        at.child("topologyConstraint").child("topology"), f'is missing for level "{levels[0]}"; {known}'
+    )
 
 
 def _missing(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> str:
@@ -114,16 +140,28 @@ def _group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]], *, begun: bool
     return Group(tree.name, groups=tuple(inner), minimum_groups=needs, required=required, preferred=preferred)
 
 
-def _levels(constraint: kai.TopologyConstraint | None) -> tuple[str | None, str | None]:
+def _levels(constraint: kai.TopologyConstraint | kai.WireConstraint | None) -> tuple[str | None, str | None]:
     if constraint is None:
         return None, None
+    if isinstance(constraint, kai.WireConstraint):
+        return constraint.required_topology_level or None, constraint.preferred_topology_level or None
     return constraint.required or None, constraint.preferred or None
 
 
 def remarks(written: kai.PodGroup) -> tuple[str, ...]:
-    """Queues are KAI's own."""
-    queue = written.spec.queue
-    return () if queue in ("", DEFAULT_QUEUE) else (f'queue: "{queue}" is kept, but bayplan has no queues or quotas',)
+    """Queues are KAI's own; of two constraints one counts."""
+    spec, found = written.spec, []
+    if spec.queue not in ("", DEFAULT_QUEUE):
+        found.append(f'queue: "{spec.queue}" is kept, but bayplan has no queues or quotas')
+    places = [("", spec.topology_constraint, spec.topology_constraints)]
+    for index, each in enumerate(spec.sub_groups or ()):
+        places.append((f"subGroups[{index}].", each.topology_constraint or NO_CONSTRAINT, each.topology_constraints))
+    for prefix, counts, other in places:
+        if other is not None and NO_CONSTRAINT != counts != other:
+            found.append(
+                f"{prefix}topologyConstraints: has no effect: {prefix}topologyConstraint says otherwise and counts"
+            )
+    return tuple(found)
 
 
 def was_complete(written: kai.PodGroup) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from bayplan.cluster.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, Hierarchy, Tier
 from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, level_meant, not_a_level
 from bayplan.kube.volcano_scheduling_v1beta1 import MODES, SOFT, NetworkTopology
 from bayplan.scheduling.dialects.dialect import TOPOLOGY
 from bayplan.scheduling.gang import Group
@@ -75,9 +75,7 @@ class Tiers:
     @classmethod
     def _of_levels(cls, topology: str, upwards: list[str]) -> Tiers:
         tiers = tuple(Tier(number, level) for number, level in enumerate(upwards, start=1))
-        ends = [level.rpartition("/")[2] for level in upwards]
-        named = {end: tier.number for tier, end in zip(tiers, ends, strict=True) if ends.count(end) == 1}
-        return cls(topology, topology, tiers, named | {tier.level: tier.number for tier in tiers})
+        return cls(topology, topology, tiers, {tier.level: tier.number for tier in tiers})
 
     def tree_for(self, whole: Group) -> str:
         """The tree that a gang is to be placed in; none if it asks for no closeness."""
@@ -112,10 +110,11 @@ class Tiers:
         if self.problem:
             raise InvalidObject(where, f"{value}: tiers are levels of a Topology; {self.problem}")
         if tier is None:
-            tier = self.named.get(name)
+            levels = list(self.named)
+            tier = self.named.get(level_meant(name, levels) or "")
             if tier is None:
-                known = ", ".join(each.level for each in self.tiers)
-                raise InvalidObject(where, f"{value} is not a level; there are {known}")
+                known = f"there are {', '.join(each.level for each in self.tiers)}"
+                raise InvalidObject(where, not_a_level(name, levels, known))
         lowest = self.tiers[0].number if self.tiers else 1
         if tier < lowest:
             raise InvalidObject(where, f"{tier} must be {lowest} or more")

@@ -10,6 +10,7 @@ import pytest
 from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.dialects.kai import DIALECT
+from bayplan.scheduling.trees import Topologies
 from tests.unit.scheduling.dialects.readings import gang, member, outline, waits, wrong
 
 
@@ -101,3 +102,43 @@ def test_queues_are_not_bayplans_to_keep() -> None:
     (remark,) = DIALECT.remarks(kai_group(queue="research"))
     assert remark == 'queue: "research" is kept, but bayplan has no queues or quotas'
     assert DIALECT.remarks(kai_group(queue="default-queue")) == ()
+
+
+CONSTRAINT = {"requiredTopologyLevel": "example.com/block", "preferredTopologyLevel": "rack"}
+
+
+@pytest.mark.parametrize("name", ["topologyConstraint", "topologyConstraints"])
+def test_the_constraint_is_read_under_both_names(name: str) -> None:
+    found = gang(DIALECT, kai_group(**{name: {"topology": "network", **CONSTRAINT}}), [member("w-0")])
+    assert (found.topology, found.whole.required, found.whole.preferred) == ("network", "example.com/block", "rack")
+    sub_group = {"name": "workers", name: CONSTRAINT}
+    found = gang(DIALECT, kai_group(subGroups=[sub_group]), [in_sub_group("w-0", "workers")])
+    assert (found.topology, found.whole.groups[0].required) == ("network", "example.com/block")
+
+
+def test_of_two_constraints_that_differ_one_counts_and_the_other_is_remarked() -> None:
+    other = {"topology": "network", "requiredTopologyLevel": "rack"}
+    written = kai_group(topologyConstraint={"topology": "network", **CONSTRAINT}, topologyConstraints=other)
+    assert gang(DIALECT, written, [member("w-0")]).whole.required == "example.com/block"
+    (remark,) = DIALECT.remarks(written)
+    assert remark == "topologyConstraints: has no effect: topologyConstraint says otherwise and counts"
+    assert DIALECT.remarks(kai_group(topologyConstraint=other, topologyConstraints=other)) == ()
+
+
+def test_a_constraint_without_a_topology_means_the_only_one() -> None:
+    assert gang(DIALECT, kai_group(topologyConstraints=CONSTRAINT), [member("w-0")]).topology == "network"
+
+
+@pytest.mark.parametrize(
+    "topologies, known",
+    [
+        (Topologies(), "the cluster has no Topology"),
+        (Topologies({"blue": ("rack",), "green": ("rack",)}), "there are blue, green"),
+    ],
+)
+def test_a_constraint_without_a_topology_waits_where_none_or_several_could_be_meant(
+    topologies: Topologies, known: str
+) -> None:
+    told = wrong(DIALECT, kai_group(topologyConstraints=CONSTRAINT), [member("w-0")], topologies)
+    where = "PodGroup ml/pg: spec.topologyConstraint.topology"
+    assert told == f'{where}: is missing for level "example.com/block"; {known}'
