@@ -63,8 +63,8 @@ def cluster(nodes: int, policies: Sequence[Policy] = (Policy.SINGLE_NUMA_NODE,),
         columns.zone_available[index] = free
         columns.zone_available_sum[index] = free.sum(axis=0)
         columns.free[index] = free.sum(axis=0)
-    columns.policy[:] = np.resize(np.array(policies, dtype=np.int8), nodes)
-    columns.scope[:] = Scope.CONTAINER
+    columns.policy[:] = columns.upstream_policy[:] = np.resize(np.array(policies, dtype=np.int8), nodes)
+    columns.scope[:] = columns.upstream_scope[:] = Scope.CONTAINER
     columns.recount()
     return state
 

@@ -14,9 +14,9 @@ import pytest
 from bayplan.cluster.hardware import HardwareClass
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import amounts_of, effective_request
+from bayplan.cluster.reported_settings import upstream_attributes, upstream_policies, upstream_settings_of
 from bayplan.cluster.resource_kinds import asks_for_devices, holds_exclusively, is_host_level, is_numa_affine
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.topology_report import apply_attributes, apply_policies, settings_of
 from bayplan.engine.least_numa import narrowest_sets, normalized_score, take_from_sets
 from bayplan.engine.subsets import average_distance
 from bayplan.engine.upstream_filter import ZonesLeft, align_containers, align_pod
@@ -56,12 +56,14 @@ def config_problem(case: Case) -> str | None:
             return differs(given["a"] == given["b"], expected["equal"])
         case "from_attributes":
             attributes = msgspec.convert(given["attributes"] or [], list[Attribute])
-            return differs(changed(given["base"], lambda base: apply_attributes(base, attributes, HERE, [])), expected)
+            return differs(changed(given["base"], lambda base: upstream_attributes(base, attributes)), expected)
         case "from_policies":
             policies = given["topologyPolicies"] or []
-            return differs(changed(given["base"], lambda base: apply_policies(base, policies)), expected)
+            return differs(changed(given["base"], lambda base: upstream_policies(base, policies)), expected)
         case "from_nrt":
-            return differs(as_recorded(settings_of(msgspec.convert(given["nrt"], NodeResourceTopology))), expected)
+            return differs(
+                as_recorded(upstream_settings_of(msgspec.convert(given["nrt"], NodeResourceTopology))), expected
+            )
     return f"unknown op {case['op']}"
 
 

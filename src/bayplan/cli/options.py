@@ -148,8 +148,8 @@ class Session:
         self.objects = objects
         self.source = source
         self.configuration = configuration
-        self.state = load_state(self.objects, live_at=time() if self._runs else None)
         self._profiles = profiles
+        self.state = load_state(self.objects, live_at=time() if self._runs else None, assumptions=self.assumptions)
         ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
         problems = [str(problem) for problem in self.state.problems]
         warn(problems + ([f"not used: {ignored}"] if ignored else []))

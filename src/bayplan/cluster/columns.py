@@ -34,7 +34,18 @@ FIRST_RESOURCES = (CPU, MEMORY, PODS)
 MOST_KEPT = 4096
 
 # Columns of which it is worth knowing whether all nodes agree: then one test answers for the whole cluster.
-TALLIED = ("topology", "policy", "scope", "cpu_static", "cpu_group", "memory_static", "zone_count", "hardware_class")
+TALLIED = (
+    "topology",
+    "policy",
+    "scope",
+    "upstream_policy",
+    "upstream_scope",
+    "cpu_static",
+    "cpu_group",
+    "memory_static",
+    "zone_count",
+    "hardware_class",
+)
 
 
 class Columns:
@@ -68,6 +79,9 @@ class Columns:
         self.topology: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.policy: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.scope: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
+        # The same as scheduler-plugins reads them; they differ where it ignores a name that kubelets' users understand.
+        self.upstream_policy: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
+        self.upstream_scope: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.max_numa_nodes: NDArray[np.int16] = np.full(rows, 8, dtype=np.int16)
         self.cpu_static: NDArray[np.int8] = np.full(rows, UNKNOWN, dtype=np.int8)
         self.memory_static: NDArray[np.int8] = np.full(rows, UNKNOWN, dtype=np.int8)

@@ -65,6 +65,22 @@ class Assumptions:
     cpu_manager_static: bool = True
     memory_manager_static: bool = True
     strict_memory_groups: bool = False
+    policy: Policy | None = None
+    scope: Scope | None = None
+    """Topology Manager policy and scope of a kubelet whose report names none, or one that no kubelet has. None: the kubelet's default in the
+    first case, the strictest (`single-numa-node`, `pod`) in the second, which refuses pods but never sends one to a kubelet that refuses it."""
+
+    def policy_if(self, *, odd: bool) -> Policy:
+        """The policy to believe in; `odd` if the report names one that no kubelet has."""
+        if self.policy is not None:
+            return self.policy
+        return Policy.SINGLE_NUMA_NODE if odd else Policy.NONE
+
+    def scope_if(self, *, odd: bool) -> Scope:
+        """The scope to believe in."""
+        if self.scope is not None:
+            return self.scope
+        return Scope.POD if odd else Scope.CONTAINER
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +96,6 @@ class KubeletSettings:
     memory_static: bool | None = None
     threads_per_core: int | None = None
     pod_level_managers: bool = False
-    understood: bool = True
-    """False if the node names a policy or scope that no kubelet has, so that nobody knows what its kubelet refuses."""
 
     @property
     def believed_threads_per_core(self) -> int:

@@ -8,8 +8,8 @@ the zones. The rules:
   that is identical in use may have been made before the pod was admitted.
 * A report that came before the confirmation may show the pod already: if `available` fell by at least what the pod took, beyond
   what confirmed pods explain, the amounts are dropped when the pod is confirmed, so that they do not count twice.
-* A report without `available` shows no use at all. Then everything known stays: promises, and what annotations tell of other
-  pods (`cluster/pod_zones.py`).
+* A report that has only `capacity` shows no use at all. Then everything known stays: promises, and what annotations tell of other
+  pods (`cluster/pod_zones.py`). Where only `available` is missing, `allocatable` is what is left, and the report shows use like any other.
 
 A report may publish a fingerprint over the pods that it shows. If that is the fingerprint of pods that were known here at some
 moment (`cluster/shown_pods.py`), the promises of these pods are dropped and all others stay, whatever the amounts are. Where it is

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Node, Pod
@@ -21,18 +22,23 @@ from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 _Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
 
 
-def load_state(objects: ObjectSet, *, live_at: float | None = None) -> ClusterState:
+def load_state(
+    objects: ObjectSet,
+    *,
+    live_at: float | None = None,
+    assumptions: Assumptions = Assumptions(),  # noqa: B008 - immutable
+) -> ClusterState:
     """Build the state of the objects; `live_at` is the moment (seconds since 1970) at which a cluster that runs had them."""
-    return _Loading(objects, live_at).state()
+    return _Loading(objects, live_at, assumptions).state()
 
 
 class _Loading:
     """One set of objects on its way into a state."""
 
-    def __init__(self, objects: ObjectSet, live_at: float | None) -> None:
+    def __init__(self, objects: ObjectSet, live_at: float | None, assumptions: Assumptions) -> None:
         self._objects = objects
         self._live_at = live_at
-        self._state = ClusterState()
+        self._state = ClusterState(assumptions)
         self._state.freshness.waits_for_reports = live_at is not None
 
     def state(self) -> ClusterState:

@@ -28,8 +28,9 @@ from bayplan.cluster.inventory import (
     cpu_list,
     cpu_set,
 )
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, KubeletSettings
+from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, Assumptions, KubeletSettings
 from bayplan.cluster.pod_request import CPU, AmountError, amount_of
+from bayplan.cluster.reported_settings import folded, policy_and_scope
 from bayplan.cluster.topology_report import Problem, TopologyReport, ZoneAmounts, ZoneReport
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.numatopology_v1alpha1 import (
@@ -45,20 +46,25 @@ _MILLI = 1000
 _LARGEST_NUMBER = 65_535
 # The kubelet's default for both policies is none; the agent writes an empty text for a default.
 _CPU_STATIC = {"": False, "none": False, "static": True}
-_POLICIES = {"": POLICY_BY_TEXT["none"], **POLICY_BY_TEXT}
 
 
-def read_numatopology(topology: Numatopology, names_by_uid: Mapping[str, str] | None = None) -> TopologyReport:
+def read_numatopology(
+    topology: Numatopology,
+    names_by_uid: Mapping[str, str] | None = None,
+    assumptions: Assumptions = Assumptions(),  # noqa: B008 - immutable
+) -> TopologyReport:
     """Read one object. `names_by_uid` has `namespace/name` of pods, for objects that list them by uid alone."""
     at = ObjectPath.of(topology)
-    reading = _Reading(at.child("spec"), [])
+    reading = _Reading(at.child("spec"), [], assumptions)
     spec = topology.spec
     settings = reading.settings(spec.policies or {})
     layout, kernel_cores = reading.layout(spec.cpu_detail or {})
     annotations = topology.metadata.annotations or {}
     made_at = reading.moment(annotations.get(TIMESTAMP_ANNOTATION), at)
     if layout is None:
-        return TopologyReport(topology.metadata.name, settings, (), reading.problems, made_at=made_at)
+        return TopologyReport(
+            topology.metadata.name, settings, (), reading.problems, made_at=made_at, upstream_settings=settings
+        )
     about_cpus = (spec.numares or {}).get(CPU)
     listed = reading.spec.child("numares").child(CPU).child("allocatable")
     not_owned = reading.cpus(about_cpus.allocatable, listed, layout) if about_cpus else 0
@@ -84,6 +90,7 @@ def read_numatopology(topology: Numatopology, names_by_uid: Mapping[str, str] | 
         inventory=None if somewhere else Inventory(layout, free, reserved, {}, kernel_cores),
         pods=pods,
         made_at=made_at,
+        upstream_settings=settings,
     )
 
 
@@ -93,18 +100,22 @@ class _Reading:
 
     spec: ObjectPath
     problems: list[Problem]
+    assumptions: Assumptions
 
     def settings(self, policies: Mapping[str, str]) -> KubeletSettings:
         settings, at = KubeletSettings(), self.spec.child("policies")
         policy, cpu_manager = policies.get(TOPOLOGY_MANAGER_POLICY, ""), policies.get(CPU_MANAGER_POLICY, "")
-        if policy in _POLICIES:
-            settings = replace(settings, policy=_POLICIES[policy])
+        named = policy_and_scope(policy)
+        if named is not None:
+            settings = replace(settings, policy=named[0], scope=named[1] or settings.scope)
         else:
-            settings = replace(settings, understood=False)
-            text = f'"{policy}" is ignored: expected {", ".join(POLICY_BY_TEXT)}'
+            settings = replace(settings, policy=self.assumptions.policy_if(odd=bool(policy)))
+        if policy and named is None:
+            judged = f"the node is judged as {settings.policy.text} (assume.topologyManagerPolicy)"
+            text = f'"{policy}" is not known: {judged}; expected {", ".join(POLICY_BY_TEXT)}'
             self.problems.append(Problem(at.key(TOPOLOGY_MANAGER_POLICY), text))
-        if cpu_manager in _CPU_STATIC:
-            return replace(settings, cpu_static=_CPU_STATIC[cpu_manager])
+        if folded(cpu_manager) in _CPU_STATIC:
+            return replace(settings, cpu_static=_CPU_STATIC[folded(cpu_manager)])
         self.problems.append(Problem(at.key(CPU_MANAGER_POLICY), f'"{cpu_manager}" is ignored: expected none, static'))
         return settings
 

@@ -33,7 +33,7 @@ class ReportDesk:
 
     def topology_came(self, topology: NodeResourceTopology, at: float | None) -> None:
         """A node's NodeResourceTopology, which came at a moment if that is known."""
-        self._came(NODE_RESOURCE_TOPOLOGY, read_report(topology), ObjectPath.of(topology), at)
+        self._came(NODE_RESOURCE_TOPOLOGY, read_report(topology, self._state.assumptions), ObjectPath.of(topology), at)
 
     def topology_unreadable(self, node: str, at: float | None) -> None:
         """A node has a NodeResourceTopology that cannot be read: no verdict can be built on it."""
@@ -51,7 +51,8 @@ class ReportDesk:
         bound = [] if row is None else [(key, state.bound[key]) for key in state.keys_on(row) if key in state.bound]
         names_by_uid = {pod.metadata.uid: key for key, pod in bound if pod.metadata.uid}
         self._unnamed_pods.note(topology, names_by_uid, at)
-        self._came(NUMATOPOLOGY, read_numatopology(topology, names_by_uid), ObjectPath.of(topology), at)
+        report = read_numatopology(topology, names_by_uid, state.assumptions)
+        self._came(NUMATOPOLOGY, report, ObjectPath.of(topology), at)
 
     def topology_gone(self, node: str) -> None:
         """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node that never had a report."""

@@ -19,6 +19,7 @@ from bayplan.cluster.change_log import ChangeLog
 from bayplan.cluster.columns import TOPOLOGY_INVALID, Columns
 from bayplan.cluster.freshness import Freshness
 from bayplan.cluster.hardware import HardwareClass, hardware_of
+from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import PlacedPod, ZoneCharge
 from bayplan.cluster.left_aside import LeftAside
@@ -53,7 +54,9 @@ def pod_key(pod: Pod) -> str:
 class ClusterState:
     """Nodes, zones and pods in columns. All methods are plain arithmetic: no I/O, no clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, assumptions: Assumptions = Assumptions()) -> None:  # noqa: B008 - immutable
+        self.assumptions = assumptions
+        """What to believe about kubelets whose report names no known policy or scope."""
         self.columns = Columns()
         self.rows: dict[str, int] = {}
         self.names: list[str] = []
@@ -370,7 +373,7 @@ class ClusterState:
         if unknown and standing == TOPOLOGY_INVALID:
             others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
             text = (
-                f"zones report no `available`, and where pod {unknown[0]}{others} stands is unknown: the node's topology"
+                f"zones report neither `available` nor `allocatable`, and where pod {unknown[0]}{others} stands is unknown: the node's topology"
                 f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
             )
             self.note(Problem(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))

@@ -1,16 +1,16 @@
 """What a node reports about itself: a NodeResourceTopology object read into zones and kubelet settings.
 
 In comes the wire object in any of its forms, out goes a `TopologyReport` whose zones are in ascending NUMA id, with
-exact integer amounts, plus a list of everything in the object that could not be taken at its word. Policy and scope
-follow scheduler-plugins' precedence: `topologyPolicies[0]` first, then each valid attribute overrides it field by field.
+exact integer amounts, plus a list of everything in the object that could not be taken at its word. `cluster/reported_settings.py`
+reads policy, scope and options.
 `cluster/state.py` writes the report into the columns.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
@@ -36,24 +36,18 @@ from bayplan.cluster.inventory import (
     read_pods,
     stale_mark,
 )
-from bayplan.cluster.kubelet_settings import (
-    POLICY_BY_TEXT,
-    REFUSING_POLICIES,
-    SCOPE_BY_TEXT,
-    KubeletSettings,
-    Policy,
-    Scope,
-)
+from bayplan.cluster.kubelet_settings import REFUSING_POLICIES, Assumptions, KubeletSettings
 from bayplan.cluster.pod_request import AmountError, amount_of, is_memory
+from bayplan.cluster.reported_settings import settings_of, upstream_settings_of
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_v1alpha2 import (
-    Attribute,
     NodeResourceTopology,
     Zone,
     ZoneResource,
     attributes_of,
     costs_of,
     resources_of,
+    shows_what_is_left,
     zones_of,
 )
 
@@ -61,31 +55,12 @@ from bayplan.kube.topology_v1alpha2 import (
 LARGEST_ZONE_ID = 63
 UNKNOWN_DISTANCE = 255
 LARGEST_DISTANCE = 65_535
-MOST_NUMA_NODES = 1024
 
-# The kubelet's options of the static CPU Manager.
-CPU_OPTIONS = (
-    "full-pcpus-only",
-    "distribute-cpus-across-numa",
-    "align-by-socket",
-    "distribute-cpus-across-cores",
-    "strict-cpu-reservation",
-    "prefer-align-cpus-by-uncorecache",
-)
 MEMORY_GROUP_ATTRIBUTE = "bayplan.io/memory-group"
 
 _Value = TypeVar("_Value")
 
 _ZONE_NAME = re.compile(r"node-([0-9]+)")
-_GO_INTEGER = re.compile(r"[+-]?[0-9]+")
-_LEGACY_POLICIES = {
-    "SingleNUMANodeContainerLevel": (Policy.SINGLE_NUMA_NODE, Scope.CONTAINER),
-    "SingleNUMANodePodLevel": (Policy.SINGLE_NUMA_NODE, Scope.POD),
-    "RestrictedContainerLevel": (Policy.RESTRICTED, Scope.CONTAINER),
-    "RestrictedPodLevel": (Policy.RESTRICTED, Scope.POD),
-    "BestEffortContainerLevel": (Policy.BEST_EFFORT, Scope.CONTAINER),
-    "BestEffortPodLevel": (Policy.BEST_EFFORT, Scope.POD),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +106,7 @@ class TopologyReport:
     zones: tuple[ZoneReport, ...]
     problems: list[Problem] = field(default_factory=list)
     shows_use: bool = True
-    """False if some resource has no `available`, as in the forms before that field existed: what is in use is unknown."""
+    """False if some resource has neither `available` nor `allocatable`: what is in use is unknown."""
     inventory: Inventory | None = None
     """CPUs and devices by name, where the node lists them."""
     pods: PodHoldings | None = None
@@ -144,6 +119,8 @@ class TopologyReport:
     """Which pods it shows, as `cluster/fingerprint.py` writes it; empty if the node does not say so."""
     only_exclusive: bool = False
     """Whether the fingerprint is only over pods that hold something in zones."""
+    upstream_settings: KubeletSettings = field(default_factory=KubeletSettings)
+    """Policy and scope as scheduler-plugins reads them."""
     readable: bool = True
     """False if the object could not be read at all, so that nothing else here means anything."""
 
@@ -154,8 +131,8 @@ class TopologyReport:
 
     @property
     def tells_enough(self) -> bool:
-        """False if the kubelet refuses pods for what stands in which zone and names none, or what it refuses is unknown."""
-        return self.settings.understood and (bool(self.zones) or self.settings.policy not in REFUSING_POLICIES)
+        """False if the kubelet refuses pods for what stands in which zone, and the report names no zone."""
+        return bool(self.zones) or self.settings.policy not in REFUSING_POLICIES
 
 
 def unreadable(node: str) -> TopologyReport:
@@ -163,8 +140,11 @@ def unreadable(node: str) -> TopologyReport:
     return TopologyReport(node, KubeletSettings(), (), readable=False)
 
 
-def read_report(topology: NodeResourceTopology) -> TopologyReport:
-    """Read one object. Wrong quantities raise `InvalidObject`; odd zones and attributes become problems."""
+def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assumptions()) -> TopologyReport:  # noqa: B008 - immutable
+    """Read one object. Wrong quantities raise `InvalidObject`; odd zones and attributes become problems.
+
+    `assumptions` say what to believe where the object names a policy or scope that no kubelet has, or none.
+    """
     at = ObjectPath.of(topology)
     problems: list[Problem] = []
     zones: list[ZoneReport] = []
@@ -183,12 +163,13 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
             text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
             problems.append(Problem(where.child("name"), text))
         zones.append(_zone_report(zone, zone_id, where, problems))
-        shows_use = shows_use and all(resource.available is not None for _, resource in resources_of(zone))
+        shows_use = shows_use and all(shows_what_is_left(resource) for _, resource in resources_of(zone))
+    _note_mixed_forms(topology, at, problems)
     if not zones:
         problems.append(
             Problem(at.child("zones"), "holds no NUMA zone (type Node, name node-0): nothing can be aligned")
         )
-    settings = settings_of(topology, problems)
+    settings = settings_of(topology, assumptions, lambda where, text: problems.append(Problem(where, text)))
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
     attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
     annotations = topology.metadata.annotations or {}
@@ -214,7 +195,18 @@ def read_report(topology: NodeResourceTopology) -> TopologyReport:
         and annotations[STALE_SINCE] == stale_mark(made_at),
         fingerprint=published.fingerprint if is_comparable(published.fingerprint) else "",
         only_exclusive=published.method == METHOD_EXCLUSIVE,
+        upstream_settings=upstream_settings_of(topology),
     )
+
+
+def _note_mixed_forms(topology: NodeResourceTopology, at: ObjectPath, problems: list[Problem]) -> None:
+    """Some resources have `available` and some do not: no agent writes that."""
+    named = [(name, each) for zone in zones_of(topology) for name, each in resources_of(zone)]
+    without = [name for name, each in named if each.available is None and each.allocatable is not None]
+    if without and any(each.available is not None for _, each in named):
+        names = ", ".join(dict.fromkeys(without))
+        text = f"{names} has no available, other resources have: allocatable counts as what is left"
+        problems.append(Problem(at.child("zones"), text))
 
 
 def _understood(read: Callable[[], _Value], at: ObjectPath, problems: list[Problem]) -> _Value | None:
@@ -259,105 +251,6 @@ def zone_id_of(name: str) -> int | None:
         return None
     zone_id = int(match[1])
     return zone_id if zone_id <= LARGEST_ZONE_ID else None
-
-
-def settings_of(topology: NodeResourceTopology, problems: list[Problem] | None = None) -> KubeletSettings:
-    """Policy, scope and options; ignored values are added to `problems`."""
-    ignored: list[Problem] = [] if problems is None else problems
-    at = ObjectPath.of(topology)
-    attributes = topology.attributes or []
-    policies = topology.topology_policies or []
-    settings = apply_policies(KubeletSettings(), policies)
-    overridden = any(attribute.name == "topologyManagerPolicy" for attribute in attributes)
-    if policies and policies[0] not in {*_LEGACY_POLICIES, "None"} and not overridden:
-        text = f'"{policies[0]}" has no effect; these have: {", ".join(_LEGACY_POLICIES)}'
-        ignored.append(Problem(at.child("topologyPolicies").item(0), text))
-    settings = apply_attributes(settings, attributes, at.child("attributes"), ignored)
-    return replace(settings, understood=_is_understood(settings.policy, policies, attributes))
-
-
-def _is_understood(policy: Policy, policies: list[str], attributes: list[Attribute]) -> bool:
-    """Whether the policy, and the scope where that matters, come from a word that some kubelet knows, or from its defaults."""
-    known = [each.value in POLICY_BY_TEXT for each in attributes if each.name == "topologyManagerPolicy"]
-    known += [each in {*_LEGACY_POLICIES, "None"} for each in policies[:1]]
-    scopes = [each.value in SCOPE_BY_TEXT for each in attributes if each.name == "topologyManagerScope"]
-    scope_matters = policy in REFUSING_POLICIES
-    return (any(known) or not known) and (any(scopes) or not scopes or not scope_matters)
-
-
-def apply_policies(settings: KubeletSettings, policies: list[str]) -> KubeletSettings:
-    """The deprecated `topologyPolicies`: only the first entry counts, and only if it names policy and scope."""
-    if not policies or policies[0] not in _LEGACY_POLICIES:
-        return settings
-    policy, scope = _LEGACY_POLICIES[policies[0]]
-    return replace(settings, policy=policy, scope=scope)
-
-
-def apply_attributes(
-    settings: KubeletSettings, attributes: Iterable[Attribute], at: ObjectPath, problems: list[Problem]
-) -> KubeletSettings:
-    """Each valid attribute overrides its own setting; an invalid value leaves the previous one and is reported."""
-    for attribute in attributes:
-        try:
-            settings = _with_attribute(settings, attribute.name, attribute.value)
-        except _NotAllowed as error:
-            problems.append(Problem(at.key(attribute.name), f'"{attribute.value}" is ignored: expected {error}'))
-        if attribute.name == "cpuManagerPolicyOptions":
-            _check_cpu_options(attribute.value, at.key(attribute.name), problems)
-    return settings
-
-
-class _NotAllowed(ValueError):
-    """The text says what would be allowed."""
-
-
-def _with_attribute(settings: KubeletSettings, name: str, value: str) -> KubeletSettings:
-    """The settings after one attribute; those that are not about the kubelet's admission change nothing."""
-    match name:
-        case "topologyManagerPolicy":
-            return replace(settings, policy=_one_of(POLICY_BY_TEXT, value))
-        case "topologyManagerScope":
-            return replace(settings, scope=_one_of(SCOPE_BY_TEXT, value))
-        case "topologyManagerMaxNUMANodes":
-            return replace(settings, max_numa_nodes=_numa_node_limit(value))
-        case "topologyManagerOptionPreferClosestNumaNodes":
-            return replace(settings, prefer_closest=_one_of({"true": True, "false": False}, value))
-        case "cpuManagerPolicy":
-            return replace(settings, cpu_static=_one_of({"none": False, "static": True}, value))
-        case "memoryManagerPolicy":
-            return replace(settings, memory_static=_one_of({"None": False, "Static": True}, value))
-        case "bayplan.io/threads-per-core":
-            return replace(settings, threads_per_core=_one_of({"1": 1, "2": 2, "4": 4, "8": 8}, value))
-        case "cpuManagerPolicyOptions":
-            return replace(settings, cpu_options=frozenset(name for name, text in _pairs(value) if text == "true"))
-    return settings
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """`a=true,b=false` as pairs."""
-    written = (pair.partition("=") for pair in text.split(",") if pair.strip())
-    return [(name.strip(), value.strip()) for name, _, value in written]
-
-
-def _check_cpu_options(text: str, at: ObjectPath, problems: list[Problem]) -> None:
-    for name, value in _pairs(text):
-        if value not in ("true", "false"):
-            problems.append(Problem(at, f'"{name}" is ignored: expected {name}=true or {name}=false'))
-        elif name not in CPU_OPTIONS:
-            problems.append(Problem(at, f'"{name}" has no effect; these have: {", ".join(CPU_OPTIONS)}'))
-
-
-def _one_of(allowed: Mapping[str, _Value], text: str) -> _Value:
-    if text not in allowed:
-        raise _NotAllowed(", ".join(allowed))
-    return allowed[text]
-
-
-def _numa_node_limit(text: str) -> int:
-    number = int(text) if _GO_INTEGER.fullmatch(text) and len(text) < 20 else 0
-    if number <= 1:
-        raise _NotAllowed("an integer above 1")
-    return min(number, MOST_NUMA_NODES)
 
 
 def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Problem]) -> ZoneReport:
@@ -411,7 +304,11 @@ def _zone_amounts(name: str, resource: ZoneResource, at: ObjectPath) -> ZoneAmou
             raise InvalidObject(at.child(field_name), str(error)) from None
     if not amounts:
         raise InvalidObject(at, f'resource "{name}" has none of capacity, allocatable, available')
-    # The forms before `available` existed describe an idle node: everything allocatable is left.
-    left = amounts.get("available", amounts.get("allocatable", amounts.get("capacity", 0)))
+    if "available" not in amounts and "allocatable" in amounts:
+        # The forms before `available` existed: their daemon writes what is left as `allocatable`, so only `capacity` tells the total.
+        amounts["available"] = amounts["allocatable"]
+        amounts["allocatable"] = max(amounts.get("capacity", 0), amounts["available"])
+    # A capacity alone describes an idle node: everything is left.
+    left = amounts.get("available", amounts.get("capacity", 0))
     usable = amounts.get("allocatable", amounts.get("capacity", left))
     return ZoneAmounts(amounts.get("capacity", usable), usable, left)

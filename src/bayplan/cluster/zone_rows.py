@@ -33,6 +33,8 @@ def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
     columns.max_numa_nodes[row] = settings.max_numa_nodes
     columns.put("policy", row, settings.policy)
     columns.put("scope", row, settings.scope)
+    columns.put("upstream_policy", row, report.upstream_settings.policy)
+    columns.put("upstream_scope", row, report.upstream_settings.scope)
     columns.put("cpu_group", row, settings.cpu_group)
     columns.put("cpu_static", row, UNKNOWN if settings.cpu_static is None else settings.cpu_static)
     columns.put("memory_static", row, UNKNOWN if settings.memory_static is None else settings.memory_static)
@@ -62,6 +64,8 @@ def clear_zones(columns: Columns, row: int) -> None:
     columns.put("topology", row, NO_TOPOLOGY)
     columns.put("policy", row, 0)
     columns.put("scope", row, 0)
+    columns.put("upstream_policy", row, 0)
+    columns.put("upstream_scope", row, 0)
     columns.put("cpu_group", row, 1)
     columns.put("cpu_static", row, UNKNOWN)
     columns.put("memory_static", row, UNKNOWN)

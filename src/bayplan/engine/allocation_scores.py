@@ -55,33 +55,47 @@ ZoneScore = Callable[[Stack, Asked], Grid]
 
 
 def allocation_scores(
-    columns: Columns, request: PodRequest, rows: Rows, zone_score: ZoneScore, weights: Weights
+    columns: Columns,
+    request: PodRequest,
+    rows: Rows,
+    zone_score: ZoneScore,
+    weights: Weights,
+    *,
+    as_upstream: bool = False,
 ) -> Scores:
-    """The score of every node in `rows`: 0 to 100."""
+    """The score of every node in `rows`: 0 to 100. `as_upstream`: by the policy and scope that scheduler-plugins reads in the reports."""
     nodes = count(rows)
     if not request.guaranteed:
         return np.full(nodes, MOST_SCORE, dtype=np.int32)
-    scope = columns.everywhere("scope")
-    if scope is not None and _all_scored(columns):
+    of_policy, of_scope = _UPSTREAM if as_upstream else _KUBELET
+    scope = columns.everywhere(of_scope)
+    all_usable = columns.everywhere("topology") == TOPOLOGY_USABLE
+    if scope is not None and all_usable and columns.everywhere(of_policy) == Policy.SINGLE_NUMA_NODE:
         return _mean_of_worst_zones(columns, _asked_at(Scope(scope), request, weights), rows, zone_score)
-    scored = (columns.topology[rows] == TOPOLOGY_USABLE) & (columns.policy[rows] == Policy.SINGLE_NUMA_NODE)
+    policies, scopes = getattr(columns, of_policy)[rows], getattr(columns, of_scope)[rows]
+    scored = (columns.topology[rows] == TOPOLOGY_USABLE) & (policies == Policy.SINGLE_NUMA_NODE)
     scores = np.zeros(nodes, dtype=np.int32)
-    for of_scope in Scope:
-        chosen = scored & (columns.scope[rows] == of_scope)
+    for each in Scope:
+        chosen = scored & (scopes == each)
         if chosen.any():
-            asked = _asked_at(of_scope, request, weights)
+            asked = _asked_at(each, request, weights)
             scores[chosen] = _mean_of_worst_zones(columns, asked, among(rows, chosen), zone_score)
     return scores
 
 
-def allocation_score(columns: Columns, request: PodRequest, row: int, strategy: str, weights: Weights) -> int:
+def allocation_score(
+    columns: Columns, request: PodRequest, row: int, strategy: str, weights: Weights, *, as_upstream: bool = False
+) -> int:
     """The score of one node, for the strategies of `engine/one_node.py`."""
     if not request.guaranteed:
         return MOST_SCORE
     # Plain integers: comparing a NumPy scalar with an enumeration takes 3 us.
-    if columns.topology[row] != TOPOLOGY_USABLE or int(columns.policy[row]) != Policy.SINGLE_NUMA_NODE:
+    policy, scope = (
+        (columns.upstream_policy, columns.upstream_scope) if as_upstream else (columns.policy, columns.scope)
+    )
+    if columns.topology[row] != TOPOLOGY_USABLE or int(policy[row]) != Policy.SINGLE_NUMA_NODE:
         return 0
-    by_pod = int(columns.scope[row]) == Scope.POD
+    by_pod = int(scope[row]) == Scope.POD
     asked = [request.largest_or_sum] if by_pod else [container.requests for container in request.containers]
     most = ONE_NODE_STRATEGIES[strategy]
     total = sum(worst_zone_score(columns, amounts, row, weights, most_allocated=most) for amounts in asked)
@@ -128,16 +142,15 @@ def balanced_allocation(free: Stack, asked: Asked) -> Grid:
     return balance
 
 
+# The columns of policy and scope, as kubelets have them and as scheduler-plugins reads them.
+_KUBELET = ("policy", "scope")
+_UPSTREAM = ("upstream_policy", "upstream_scope")
+
 STRATEGIES: dict[str, ZoneScore] = {
     "LeastAllocated": least_allocated,
     "MostAllocated": most_allocated,
     "BalancedAllocation": balanced_allocation,
 }
-
-
-def _all_scored(columns: Columns) -> bool:
-    usable = columns.everywhere("topology") == TOPOLOGY_USABLE
-    return usable and columns.everywhere("policy") == Policy.SINGLE_NUMA_NODE
 
 
 def _asked_at(scope: Scope, request: PodRequest, weights: Weights) -> list[Asked]:

@@ -65,8 +65,8 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
     topology = columns.topology[rows]
     # What is unclear to a kubelet's judge is clear to scheduler-plugins: a policy that it does not know means none.
     reported = (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
-    judged = reported & (columns.policy[rows] == Policy.SINGLE_NUMA_NODE)
-    by_pod = columns.scope[rows] == Scope.POD
+    judged = reported & (columns.upstream_policy[rows] == Policy.SINGLE_NUMA_NODE)
+    by_pod = columns.upstream_scope[rows] == Scope.POD
     for chosen, align in ((judged & by_pod, align_pod), (judged & ~by_pod, align_containers)):
         if chosen.all():
             codes = align(columns, request, rows).codes

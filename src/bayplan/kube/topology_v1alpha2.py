@@ -1,7 +1,7 @@
 """NodeResourceTopology (`topology.node.k8s.io`) in every form that has been written.
 
 v1alpha2 (lists and top-level attributes), v1alpha1 (lists, only `topologyPolicies`) and the older map form, where zones,
-resources and costs are keyed by name and `available` does not exist, all decode into one struct;
+resources and costs are keyed by name, all decode into one struct;
 `zones_of` turns them into one list. What the values mean is decided in `cluster/topology_report.py`.
 """
 
@@ -32,7 +32,7 @@ class Cost(WireStruct, frozen=True):
 
 
 class ZoneResource(WireStruct, frozen=True):
-    """Amounts of one resource in one zone. Early forms have no `available`."""
+    """Amounts of one resource in one zone. In the early forms, which have no `available`, `allocatable` is what is left."""
 
     name: str = ""
     capacity: QuantityText | None = None
@@ -97,3 +97,8 @@ def resources_of(zone: Zone) -> list[tuple[str, ZoneResource]]:
     if isinstance(zone.resources, dict):
         return list(zone.resources.items())
     return [(resource.name, resource) for resource in zone.resources or []]
+
+
+def shows_what_is_left(resource: ZoneResource) -> bool:
+    """False if the object says only how much hardware there is."""
+    return resource.available is not None or resource.allocatable is not None

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, Assumptions
 from bayplan.cluster.report_intake import LEDGER_PERIOD, ReportSettings
 from bayplan.engine.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
 from bayplan.kube.errors import field_and_problem
@@ -74,6 +74,8 @@ class AssumeArguments(_Arguments, frozen=True):
     cpu_manager_policy: str = "static"
     memory_manager_policy: str = "Static"
     memory_groups: str = "Ignore"
+    topology_manager_policy: str = ""
+    topology_manager_scope: str = ""
 
 
 class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
@@ -107,6 +109,8 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
             cpu_manager_static=assume.cpu_manager_policy == "static",
             memory_manager_static=assume.memory_manager_policy == "Static",
             strict_memory_groups=assume.memory_groups == "Strict",
+            policy=POLICY_BY_TEXT.get(assume.topology_manager_policy),
+            scope=SCOPE_BY_TEXT.get(assume.topology_manager_scope),
         )
 
     @property
@@ -190,10 +194,12 @@ def validation_error(arguments: NodeResourceTopologyMatchArgs) -> str | None:
             "cpuManagerPolicy": (arguments.assume.cpu_manager_policy, ("static", "none")),
             "memoryManagerPolicy": (arguments.assume.memory_manager_policy, ("Static", "None")),
             "memoryGroups": (arguments.assume.memory_groups, ("Ignore", "Strict")),
+            "topologyManagerPolicy": (arguments.assume.topology_manager_policy, ("", *POLICY_BY_TEXT)),
+            "topologyManagerScope": (arguments.assume.topology_manager_scope, ("", *SCOPE_BY_TEXT)),
         }
         for field, (value, values) in allowed.items():
             if value not in values:
-                return f'assume.{field}: Invalid value: "{value}": must be {" or ".join(values)}'
+                return f'assume.{field}: Invalid value: "{value}": must be {_or([each for each in values if each])}'
     return None
 
 

@@ -94,12 +94,15 @@ class NodeResourceTopologyMatch:
         """The configured strategy."""
         if self._strategy == LEAST_NUMA_NODES:
             return least_numa_scores(state.columns, state.hardware_classes, pod.request, rows)
-        return allocation_scores(state.columns, pod.request, rows, STRATEGIES[self._strategy], self._weights)
+        strategy = STRATEGIES[self._strategy]
+        return allocation_scores(state.columns, pod.request, rows, strategy, self._weights, as_upstream=self._upstream)
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""
         if self._strategy in ONE_NODE_STRATEGIES:
-            return allocation_score(state.columns, pod.request, row, self._strategy, self._weights)
+            return allocation_score(
+                state.columns, pod.request, row, self._strategy, self._weights, as_upstream=self._upstream
+            )
         return of_one_node(self.scores, state, pod, row)
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:

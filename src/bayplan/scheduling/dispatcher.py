@@ -20,6 +20,7 @@ from traceback import format_exception
 import msgspec
 import numpy as np
 
+from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.numa_policy import policy_problems
 from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
@@ -71,8 +72,8 @@ class Dispatcher:
         stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.profiles = profiles
-        self.state = ClusterState()
         topology = next((profile.topology for profile in profiles.values() if profile.topology is not None), None)
+        self.state = ClusterState(topology.arguments.assumptions if topology is not None else Assumptions())
         books = topology.arguments.reports if topology is not None else ReportSettings()
         self.state.freshness.waits_for_reports = books.books == LEDGER
         self.reports = intake_for(self.state, books, set(profiles))

@@ -196,9 +196,9 @@ def test_the_moment_of_the_report() -> None:
             id="no list, of a pod that nobody knows",
         ),
         pytest.param(
-            {"cpuDetail": {"0": {}}, "policies": {"TopologyManagerPolicy": "Restricted"}},
-            'spec.policies.TopologyManagerPolicy: "Restricted" is ignored:'
-            " expected none, best-effort, restricted, single-numa-node",
+            {"cpuDetail": {"0": {}}, "policies": {"TopologyManagerPolicy": "strict"}},
+            'spec.policies.TopologyManagerPolicy: "strict" is not known: the node is judged as single-numa-node'
+            " (assume.topologyManagerPolicy); expected none, best-effort, restricted, single-numa-node",
             id="no policy",
         ),
         pytest.param(

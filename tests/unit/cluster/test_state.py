@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 import pytest
 
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
+from bayplan.cluster.fingerprint import fingerprint_of
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.loading import load_state
 from bayplan.cluster.state import ClusterState
@@ -486,10 +487,30 @@ class TestProblems:
         assert [str(problem) for problem in state.problems] == ["Numatopology n1: appears twice: the last one counts"]
 
 
-def without_available(policy: str = "single-numa-node") -> NodeResourceTopology:
-    """Two zones of 8 CPUs and a GPU in the form of the KEP, which knows no `available`."""
-    resources = [{"name": "cpu", "capacity": 8, "allocatable": 8}, {"name": GPU, "capacity": 1}]
+def capacity_alone(policy: str = "single-numa-node") -> NodeResourceTopology:
+    """Two zones of 8 CPUs and a GPU, of which the report says only that they exist."""
+    resources = [{"name": "cpu", "capacity": 8}, {"name": GPU, "capacity": 1}]
     return topology(*({**zone(number, {}), "resources": resources} for number in (0, 1)), policy=policy)
+
+
+def without_available(left: int = 8, *, keyed: bool = False, fingerprint: str = "") -> NodeResourceTopology:
+    """Two zones of 8 CPUs in the forms before `available`, lists or maps: `left` CPUs of zone 0 are not in use."""
+    amounts = {0: {"capacity": "8", "allocatable": str(left)}, 1: {"capacity": "8", "allocatable": "8"}}
+    zones: Any = [
+        {"name": f"node-{number}", "type": "Node", "resources": [{"name": "cpu", **each}]}
+        for number, each in amounts.items()
+    ]
+    if keyed:
+        zones = {f"node-{number}": {"type": "Node", "resources": {"cpu": each}} for number, each in amounts.items()}
+    annotations = {"topology.node.k8s.io/fingerprint": fingerprint} if fingerprint else {}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "n1", "annotations": annotations},
+            "topologyPolicies": ["SingleNumaNode"],
+            "zones": zones,
+        },
+        NodeResourceTopology,
+    )
 
 
 def annotated(running: Pod, zones: str) -> Pod:
@@ -498,19 +519,19 @@ def annotated(running: Pod, zones: str) -> Pod:
 
 
 class TestReportsThatShowNoUse:
-    """Without `available` what pods hold is known from here and from their annotations, or not at all."""
+    """Of a capacity alone, what pods hold is known from here and from their annotations, or not at all."""
 
     AMOUNTS: ClassVar[Amounts] = {"cpu": 16, GPU: 2, "memory": "32Gi"}
     PINNED = bound(simple_pod(FOUR_CPUS), "n1")
 
     def state(self, *pods: Pod, policy: str = "single-numa-node") -> ClusterState:
-        return cluster(without_available(policy), nodes=[node("n1", self.AMOUNTS)], pods=pods)
+        return cluster(capacity_alone(policy), nodes=[node("n1", self.AMOUNTS)], pods=pods)
 
     def test_what_was_promised_here_stays_whatever_is_reported(self) -> None:
         state = self.state()
         place(state, simple_pod(FOUR_CPUS))
         state.set_pod(self.PINNED)
-        state.set_topology(without_available())
+        state.set_topology(capacity_alone())
         assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([4000, 8000], TOPOLOGY_USABLE)
         state.remove_pod("default/pod")
         assert free_in_zones(state, "n1", "cpu") == [8000, 8000]
@@ -519,7 +540,7 @@ class TestReportsThatShowNoUse:
     def test_the_annotation_tells_where_others_stand(self, report_last: bool) -> None:
         state = self.state(annotated(self.PINNED, '{"main": [1]}'))
         if report_last:
-            state.set_topology(without_available())
+            state.set_topology(capacity_alone())
         assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([8000, 4000], TOPOLOGY_USABLE)
         assert state.problems == []
         state.remove_pod("default/pod")
@@ -530,9 +551,9 @@ class TestReportsThatShowNoUse:
         state = self.state(annotated(self.PINNED, zones))
         assert topology_of(state, "n1") == TOPOLOGY_INVALID
         assert str(state.problems[0]).startswith(
-            "NodeResourceTopology n1: zones: zones report no `available`, and where pod default/pod stands is unknown"
+            "NodeResourceTopology n1: zones: zones report neither `available` nor `allocatable`, and where pod default/pod stands is unknown"
         )
-        state.set_topology(without_available())
+        state.set_topology(capacity_alone())
         assert topology_of(state, "n1") == TOPOLOGY_INVALID
         end = state.usage_log.end
         state.remove_pod("default/pod")
@@ -555,3 +576,51 @@ class TestReportsThatShowNoUse:
         state = self.state(self.PINNED)
         state.set_topology(two_zones(4))
         assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([4000, 8000], TOPOLOGY_USABLE)
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["list form", "map form"])
+class TestReportsWithoutAvailable:
+    """Their daemon has subtracted use from `allocatable` already."""
+
+    AMOUNTS: ClassVar[Amounts] = {"cpu": 16, "memory": "32Gi"}
+    PINNED = bound(simple_pod(FOUR_CPUS), "n1")
+
+    def test_what_running_pods_use_is_not_subtracted_twice(self, keyed: bool) -> None:
+        running = annotated(self.PINNED, '{"main": [0]}')
+        state = cluster(without_available(4, keyed=keyed), nodes=[node("n1", self.AMOUNTS)], pods=[running])
+        assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([4000, 8000], TOPOLOGY_USABLE)
+        state.set_topology(without_available(4, keyed=keyed))
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+
+    def test_what_was_promised_stays_until_the_report_shows_it(self, keyed: bool) -> None:
+        state = cluster(without_available(keyed=keyed), nodes=[node("n1", self.AMOUNTS)])
+        place(state, simple_pod(FOUR_CPUS))
+        state.set_pod(self.PINNED)
+        state.set_topology(without_available(keyed=keyed))
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+        state.set_topology(without_available(4, keyed=keyed))
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+        state.remove_pod("default/pod")
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+
+    def test_a_pod_that_a_report_shows_by_fingerprint_is_not_subtracted_twice(self, keyed: bool) -> None:
+        state = cluster(without_available(keyed=keyed), nodes=[node("n1", self.AMOUNTS)])
+        place(state, simple_pod(FOUR_CPUS))
+        state.set_pod(self.PINNED, at=100.0)
+        shown = fingerprint_of([("default", "pod")])
+        state.set_topology(without_available(4, keyed=keyed, fingerprint=shown), at=101.0)
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+
+    def test_a_pod_just_bound_that_a_report_does_not_show_yet_stays_subtracted(self, keyed: bool) -> None:
+        state = cluster(without_available(keyed=keyed), nodes=[node("n1", self.AMOUNTS)])
+        place(state, simple_pod(FOUR_CPUS))
+        state.set_pod(self.PINNED, at=100.0)
+        state.set_topology(without_available(keyed=keyed), at=101.0)
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+        state.set_topology(without_available(4, keyed=keyed), at=200.0)
+        assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
+
+    def test_the_total_is_the_capacity(self, keyed: bool) -> None:
+        """`restricted` judges by totals: use must not make the machine smaller."""
+        state = cluster(without_available(2, keyed=keyed), nodes=[node("n1", self.AMOUNTS)])
+        assert state.columns.zone_total[0, :, 0].tolist() == [8000, 8000]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,10 +16,12 @@ from tests.helpers import GI, GPU, Json, zone
 
 def read(**written: Any) -> TopologyReport:
     """A report of one zone, unless `zones` says otherwise."""
+    return read_report(_object(**written))
+
+
+def _object(**written: Any) -> NodeResourceTopology:
     one_zone = [zone(0, {"cpu": 1})]
-    return read_report(
-        msgspec.convert({"metadata": {"name": "n1"}, "zones": one_zone, **written}, NodeResourceTopology)
-    )
+    return msgspec.convert({"metadata": {"name": "n1"}, "zones": one_zone, **written}, NodeResourceTopology)
 
 
 def attributes(**values: str) -> list[Json]:
@@ -39,7 +40,9 @@ class TestPolicyAndScope:
             pytest.param(
                 ["SingleNUMANodePodLevel"], {}, (Policy.SINGLE_NUMA_NODE, Scope.POD), id="topologyPolicies name both"
             ),
-            pytest.param(["Restricted"], {}, (Policy.NONE, Scope.CONTAINER), id="a policy without scope has no effect"),
+            pytest.param(
+                ["Restricted"], {}, (Policy.RESTRICTED, Scope.CONTAINER), id="without a level at container scope"
+            ),
             pytest.param(
                 ["BestEffortPodLevel", "RestrictedPodLevel"], {}, (Policy.BEST_EFFORT, Scope.POD), id="the first counts"
             ),
@@ -51,7 +54,7 @@ class TestPolicyAndScope:
             ),
             pytest.param(
                 ["RestrictedPodLevel"],
-                {"topologyManagerPolicy": "Restricted", "topologyManagerScope": "container"},
+                {"topologyManagerPolicy": "strict", "topologyManagerScope": "container"},
                 (Policy.RESTRICTED, Scope.CONTAINER),
                 id="an invalid attribute leaves the field as it was",
             ),
@@ -66,6 +69,106 @@ class TestPolicyAndScope:
             {"name": "topologyManagerPolicy", "value": value} for value in ("restricted", "best-effort", "strictest")
         ]
         assert read(attributes=written).settings.policy is Policy.BEST_EFFORT
+
+
+SINGLE = Policy.SINGLE_NUMA_NODE
+
+
+class TestSpelling:
+    """Every known name counts in any spelling, in `topologyPolicies` and in attributes; scheduler-plugins' own reading stays exact."""
+
+    @pytest.mark.parametrize(
+        "text, policy, scope",
+        [
+            ("None", Policy.NONE, Scope.CONTAINER),
+            ("BestEffort", Policy.BEST_EFFORT, Scope.CONTAINER),
+            ("Restricted", Policy.RESTRICTED, Scope.CONTAINER),
+            ("SingleNumaNode", SINGLE, Scope.CONTAINER),
+            ("SingleNUMANode", SINGLE, Scope.CONTAINER),
+            ("single-numa-node", SINGLE, Scope.CONTAINER),
+            ("SINGLE_NUMA_NODE", SINGLE, Scope.CONTAINER),
+            ("best-effort", Policy.BEST_EFFORT, Scope.CONTAINER),
+            ("SingleNUMANodeContainerLevel", SINGLE, Scope.CONTAINER),
+            ("single-numa-node-pod-level", SINGLE, Scope.POD),
+            ("restrictedPodLevel", Policy.RESTRICTED, Scope.POD),
+            ("BESTEFFORTPODLEVEL", Policy.BEST_EFFORT, Scope.POD),
+        ],
+    )
+    def test_means_what_it_says(self, text: str, policy: Policy, scope: Scope) -> None:
+        for written in ({"topologyPolicies": [text]}, {"attributes": attributes(topologyManagerPolicy=text)}):
+            report = read(**written)
+            assert (report.settings.policy, report.settings.scope, problems(report)) == (policy, scope, [])
+
+    @pytest.mark.parametrize(
+        "name, value, setting, expected",
+        [
+            ("topologyManagerScope", "Pod", "scope", Scope.POD),
+            ("cpuManagerPolicy", "Static", "cpu_static", True),
+            ("memoryManagerPolicy", "static", "memory_static", True),
+            ("topologyManagerOptionPreferClosestNumaNodes", "True", "prefer_closest", True),
+        ],
+    )
+    def test_of_other_attributes(self, name: str, value: str, setting: str, expected: object) -> None:
+        report = read(attributes=attributes(**{name: value}))
+        assert (getattr(report.settings, setting), problems(report)) == (expected, [])
+
+    @pytest.mark.parametrize("text", ["SingleNumaNode", "Restricted", "single-numa-node", "singleNUMAnodePodLevel"])
+    def test_scheduler_plugins_ignores_other_spellings(self, text: str) -> None:
+        in_policies, in_attributes = (
+            read(topologyPolicies=[text]),
+            read(attributes=attributes(topologyManagerScope="Pod")),
+        )
+        assert (in_policies.upstream_settings, in_attributes.upstream_settings) == (
+            KubeletSettings(),
+            KubeletSettings(),
+        )
+
+
+class TestUnknownPolicy:
+    """A name that no kubelet has never excludes the node: attributes count, else the assumption, and a note says which."""
+
+    @pytest.mark.parametrize(
+        "policies, given, policy, scope, note",
+        [
+            (["Strict"], {}, SINGLE, Scope.POD, "(assume.topologyManagerPolicy and assume.topologyManagerScope)"),
+            ([], {"topologyManagerPolicy": "strict"}, SINGLE, Scope.CONTAINER, "(assume.topologyManagerPolicy)"),
+            (
+                [],
+                {"topologyManagerPolicy": "restricted", "topologyManagerScope": "machine"},
+                Policy.RESTRICTED,
+                Scope.POD,
+                "(assume.topologyManagerScope)",
+            ),
+            (
+                ["Strict"],
+                {"topologyManagerPolicy": "restricted", "topologyManagerScope": "container"},
+                Policy.RESTRICTED,
+                Scope.CONTAINER,
+                ", which the object states elsewhere",
+            ),
+            (
+                ["RestrictedPodLevel"],
+                {"topologyManagerPolicy": "strict"},
+                Policy.RESTRICTED,
+                Scope.POD,
+                ", which the object states elsewhere",
+            ),
+        ],
+    )
+    def test_is_replaced_and_told(
+        self, policies: list[str], given: dict[str, str], policy: Policy, scope: Scope, note: str
+    ) -> None:
+        report = read(topologyPolicies=policies, attributes=attributes(**given))
+        assert (report.settings.policy, report.settings.scope) == (policy, scope)
+        (problem,) = problems(report)
+        judged = f"is not known: the node is judged as {policy.text}, scope {scope.text}{' ' if note[0] == '(' else ''}{note}"
+        assert judged in problem
+
+    def test_the_configured_assumption_counts_for_unknown_and_for_silent_reports(self) -> None:
+        assumed = Assumptions(policy=Policy.RESTRICTED, scope=Scope.POD)
+        for written in ({"topologyPolicies": ["Strict"]}, {}):
+            settings = read_report(_object(**written), assumed).settings
+            assert (settings.policy, settings.scope) == (Policy.RESTRICTED, Scope.POD)
 
 
 class TestSettings:
@@ -96,41 +199,30 @@ class TestSettings:
     @pytest.mark.parametrize(
         "name, value, problem",
         [
-            ("topologyManagerPolicy", "strict", "expected none, best-effort, restricted, single-numa-node"),
-            ("topologyManagerScope", "", "expected container, pod"),
             ("topologyManagerMaxNUMANodes", "1", "expected an integer above 1"),
             ("topologyManagerMaxNUMANodes", " 8", "expected an integer above 1"),
             ("topologyManagerMaxNUMANodes", "8.0", "expected an integer above 1"),
             ("topologyManagerOptionPreferClosestNumaNodes", "yes", "expected true, false"),
-            ("cpuManagerPolicy", "Static", "expected none, static"),
-            ("memoryManagerPolicy", "static", "expected None, Static"),
+            ("cpuManagerPolicy", "dynamic", "expected none, static"),
+            ("memoryManagerPolicy", "on", "expected None, Static"),
         ],
     )
     def test_a_value_that_is_not_allowed_is_reported_and_changes_nothing(
         self, name: str, value: str, problem: str
     ) -> None:
         report = read(attributes=attributes(**{name: value}))
-        assert replace(report.settings, understood=True) == KubeletSettings()
+        assert report.settings == KubeletSettings()
         assert problems(report) == [f'attributes.{name}: "{value}" is ignored: {problem}']
 
-    @pytest.mark.parametrize(
-        "policies, given, understood",
-        [
-            ([], {}, True),
-            (["None"], {}, True),
-            ([], {"topologyManagerPolicy": "strict"}, False),
-            (["SingleNUMANode"], {}, False),
-            (["SingleNUMANode"], {"topologyManagerPolicy": "single-numa-node"}, True),
-            (["RestrictedPodLevel"], {"topologyManagerPolicy": "strict"}, True),
-            ([], {"topologyManagerPolicy": "restricted", "topologyManagerScope": "machine"}, False),
-            ([], {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "machine"}, True),
-        ],
-    )
-    def test_what_the_kubelet_refuses_is_unknown_without_a_word_that_it_knows(
-        self, policies: list[str], given: dict[str, str], understood: bool
-    ) -> None:
-        report = read(topologyPolicies=policies, attributes=attributes(**given))
-        assert report.settings.understood is understood
+    @pytest.mark.parametrize("name", ["TopologyManagerPolicy", "topology-manager-scope", "topologyManagerPolicyy"])
+    def test_a_misspelt_attribute_is_told_from_one_about_something_else(self, name: str) -> None:
+        (problem,) = problems(read(attributes=attributes(**{name: "none"})))
+        assert problem.startswith(f"attributes.{name}: is not known and has no effect; did you mean topologyManager")
+
+    def test_an_empty_scope_is_the_kubelets_default(self) -> None:
+        report = read(attributes=attributes(topologyManagerPolicy="restricted", topologyManagerScope=""))
+        assert report.settings.scope is Scope.CONTAINER
+        assert problems(report) == ["attributes.topologyManagerScope: is empty: the kubelet's default counts"]
 
     def test_other_attributes_are_nobodys_business_here(self) -> None:
         report = read(attributes=attributes(cpu_core="0-7", nodeTopologyPodsFingerprint="pfp0v001ef46db3751d8e999"))
@@ -210,7 +302,7 @@ class TestAmounts:
                 ZoneAmounts(16000, 14000, 6500),
                 id="v1alpha2",
             ),
-            pytest.param({"capacity": 16, "allocatable": 14}, ZoneAmounts(16000, 14000, 14000), id="the KEP: idle"),
+            pytest.param({"capacity": 16, "allocatable": 14}, ZoneAmounts(16000, 16000, 14000), id="the KEP: allocatable is what is left"),
             pytest.param({"capacity": 16}, ZoneAmounts(16000, 16000, 16000), id="capacity alone"),
             pytest.param({"available": 6}, ZoneAmounts(6000, 6000, 6000), id="available alone"),
         ],
@@ -255,23 +347,6 @@ class TestAmounts:
 class TestWarnings:
     """What has no effect, or cannot be meant as it stands, is said."""
 
-    @pytest.mark.parametrize("policy", ["SingleNUMANode", "Restricted", "single-numa-node"])
-    def test_a_legacy_policy_without_effect(self, policy: str) -> None:
-        (problem,) = problems(read(topologyPolicies=[policy]))
-        assert problem.startswith(f'topologyPolicies[0]: "{policy}" has no effect; these have: SingleNUMANodeContainer')
-
-    @pytest.mark.parametrize(
-        "written",
-        [
-            {"topologyPolicies": ["None"]},
-            {"topologyPolicies": ["RestrictedPodLevel"]},
-            {"topologyPolicies": ["Restricted"], "attributes": attributes(topologyManagerPolicy="restricted")},
-        ],
-        ids=["none", "has effect", "overridden"],
-    )
-    def test_a_legacy_policy_that_says_what_it_means(self, written: Json) -> None:
-        assert problems(read(**written)) == []
-
     @pytest.mark.parametrize(
         "text, problem",
         [
@@ -301,21 +376,40 @@ class TestWarnings:
 
 
 class TestUse:
-    """Reports of the forms without `available` do not show what is in use."""
-
-    def test_is_shown_where_everything_has_available(self) -> None:
-        assert read(zones=[zone(0, {"cpu": 8, GPU: 1})]).shows_use
+    """By which sign a report tells what is in use."""
 
     @pytest.mark.parametrize(
-        "zones",
+        "resource, left, total, shown",
         [
-            [{**zone(0, {}), "resources": [{"name": "cpu", "capacity": 8, "allocatable": 8}]}],
-            {"node-0": {"type": "Node", "resources": {"cpu": {"capacity": 8}}}},
+            ({"capacity": 8, "allocatable": 6, "available": 2}, 2000, 8000, True),
+            ({"capacity": 8, "allocatable": 6}, 6000, 8000, True),
+            ({"allocatable": "6"}, 6000, 6000, True),
+            ({"capacity": "8"}, 8000, 8000, False),
         ],
-        ids=["KEP form", "map form"],
+        ids=["available", "allocatable and capacity", "allocatable alone", "capacity alone"],
     )
-    def test_is_not_shown_otherwise(self, zones: object) -> None:
-        assert not read(zones=zones).shows_use
+    @pytest.mark.parametrize("keyed", [False, True], ids=["list form", "map form"])
+    def test_sign(self, resource: Json, left: int, total: int, shown: bool, keyed: bool) -> None:
+        zones = (
+            {"node-0": {"type": "Node", "resources": {"cpu": resource}}}
+            if keyed
+            else [{**zone(0, {}), "resources": [{"name": "cpu", **resource}]}]
+        )
+        report = read(zones=zones)
+        amounts = report.zones[0].resources["cpu"]
+        assert (amounts.available, amounts.total_of("cpu"), report.shows_use) == (left, total, shown)
+        assert problems(report) == []
+
+    def test_an_object_of_both_forms_is_told(self) -> None:
+        resources = [
+            {"name": "cpu", "capacity": 8, "allocatable": 8, "available": 4},
+            {"name": GPU, "capacity": 2, "allocatable": 1},
+        ]
+        report = read(zones=[{**zone(0, {}), "resources": resources}])
+        assert report.zones[0].resources[GPU].available == 1
+        assert problems(report) == [
+            f"zones: {GPU} has no available, other resources have: allocatable counts as what is left"
+        ]
 
     def test_paths_into_the_map_form_are_its_keys(self) -> None:
         zones = {"node-1": {"type": "Node", "resources": {"cpu": {"capacity": "1q"}}}}

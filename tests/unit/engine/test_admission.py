@@ -282,7 +282,7 @@ class TestDataThatCannotBeUsed:
         assert decide(state, guaranteed(900)).placed
 
     @pytest.mark.parametrize("policy", ["restricted", "single-numa-node", "strictest"])
-    def test_elsewhere_nobody_knows_what_the_kubelet_would_say(self, policy: str) -> None:
+    def test_without_zones_nobody_knows_what_the_kubelet_would_say(self, policy: str) -> None:
         state = cluster(topology(name="machine", policy=policy), nodes=[node("machine", LARGE)])
         assert in_columns(state, guaranteed(2), Assumptions(), 0) is Verdict.DATA_INVALID
         assert in_columns(state, burstable(2), Assumptions(), 0) is OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bayplan.kube.core_v1 import Pod
@@ -20,6 +21,12 @@ def answer(mode: str, report: NodeResourceTopology, waiting: Pod, offered: Amoun
     asked = state.classes.of(waiting)
     code = plugin.refusal(state, asked, 0)
     return plugin.cause(asked, code) if code else PASSES
+
+
+def score(mode: str, report: NodeResourceTopology, waiting: Pod) -> int:
+    plugin = NodeResourceTopologyMatch(read_arguments({"filterMode": mode}))
+    state = cluster(report, nodes=[node("n1", OFFERED)])
+    return plugin.score(state, state.classes.of(waiting), 0)
 
 
 def upstream(report: NodeResourceTopology, waiting: Pod, offered: Amounts = OFFERED) -> str:
@@ -57,6 +64,15 @@ def test_the_exact_words(waiting: Pod, scope: str, words: str) -> None:
 def test_other_policies_are_never_refused(policy: str) -> None:
     """scheduler-plugins#885; the kubelet does refuse under `restricted`."""
     assert upstream(topology(*TWIN, policy=policy), pod(cpus(99))) == PASSES
+
+
+@pytest.mark.parametrize("policy", ["SingleNumaNode", "SingleNUMANode", "Single-Numa-Node", "strictest"])
+def test_a_policy_in_another_spelling_is_none_to_scheduler_plugins(policy: str) -> None:
+    spelt = msgspec.structs.replace(topology(*TWIN), attributes=None, topology_policies=[policy])
+    assert upstream(spelt, pod(cpus(9))) == PASSES
+    assert kubelet(spelt, pod(cpus(9))) == "no single NUMA zone holds the request"
+    scores = {mode: score(mode, spelt, pod(cpus(4))) for mode in ("Upstream", "Kubelet")}
+    assert (scores["Upstream"], scores["Kubelet"] > 0) == (0, True)
 
 
 def test_a_fraction_of_a_cpu_is_refused_although_it_would_share_the_pool() -> None:

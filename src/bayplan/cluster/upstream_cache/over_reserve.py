@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from bayplan.cluster.fingerprint import METHOD_EXCLUSIVE, Check, check, published_in
 from bayplan.cluster.pod_request import Amounts, effective_request
-from bayplan.cluster.topology_report import settings_of
+from bayplan.cluster.reported_settings import upstream_settings_of
 from bayplan.cluster.upstream_cache.caches import Reports
 from bayplan.cluster.upstream_cache.known_pods import DEDICATED, KnownPod, pods_by_node
 from bayplan.cluster.upstream_cache.views import Desynced, View, less, resource_names
@@ -144,7 +144,7 @@ def fingerprint_in(topology: NodeResourceTopology, resync_method: str) -> tuple[
 
 
 def _configuration(topology: NodeResourceTopology) -> tuple[object, ...]:
-    settings = settings_of(topology)
+    settings = upstream_settings_of(topology)
     return settings.policy, settings.scope, settings.max_numa_nodes
 
 

@@ -46,11 +46,12 @@ def _less(zone: Zone, reserved: Amounts) -> Zone:
 
 
 def _left(name: str, resource: ZoneResource, reserved: Amounts) -> ZoneResource:
-    named = resource if resource.name else replace(resource, name=name)
-    if not reserved.get(name) or resource.available is None:
+    left_before = resource.allocatable if resource.available is None else resource.available
+    named = replace(resource, name=name, available=left_before)
+    if not reserved.get(name) or left_before is None:
         return named
     try:
-        left = max(0, amount_of(name, resource.available) - reserved[name])
+        left = max(0, amount_of(name, left_before) - reserved[name])
     except AmountError:
         return named  # nothing can be taken from what is no amount; whoever reads the report says so
     return replace(named, available=f"{left}m" if name == CPU else left)

@@ -12,7 +12,7 @@ from functools import partial
 
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY
-from bayplan.cluster.topology_report import CPU_OPTIONS
+from bayplan.cluster.reported_settings import CPU_OPTIONS
 from bayplan.explain.amounts import human
 from bayplan.simulate.kubelet.configuration import MOST_PODS, KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine, MachineZone

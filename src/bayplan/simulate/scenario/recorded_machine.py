@@ -15,7 +15,8 @@ from bayplan.cluster.hardware import hardware_of
 from bayplan.cluster.inventory import MOST_CPUS, UNHEALTHY, Inventory
 from bayplan.cluster.kubelet_settings import Assumptions, KubeletSettings
 from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
-from bayplan.cluster.topology_report import CPU_OPTIONS, TopologyReport, ZoneAmounts
+from bayplan.cluster.reported_settings import CPU_OPTIONS
+from bayplan.cluster.topology_report import TopologyReport, ZoneAmounts
 from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.machine import Cpu, Machine, MachineDevice, MachineZone
 from bayplan.simulate.kubelet.start import check_startable
