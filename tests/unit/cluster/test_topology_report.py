@@ -302,7 +302,11 @@ class TestAmounts:
                 ZoneAmounts(16000, 14000, 6500),
                 id="v1alpha2",
             ),
-            pytest.param({"capacity": 16, "allocatable": 14}, ZoneAmounts(16000, 16000, 14000), id="the KEP: allocatable is what is left"),
+            pytest.param(
+                {"capacity": 16, "allocatable": 14},
+                ZoneAmounts(16000, 16000, 14000),
+                id="the KEP: allocatable is what is left",
+            ),
             pytest.param({"capacity": 16}, ZoneAmounts(16000, 16000, 16000), id="capacity alone"),
             pytest.param({"available": 6}, ZoneAmounts(6000, 6000, 6000), id="available alone"),
         ],
