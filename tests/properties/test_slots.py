@@ -25,6 +25,8 @@ from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet import KubeletConfiguration, Machine, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
+from tests.helpers import GPU, container
+from tests.helpers import pod as pod_of
 from tests.properties.test_engine_agrees_with_itself import clusters, pods
 from tests.properties.test_virtual_kubelet_agrees import configurations, machines, requests
 from tests.random_clusters import scenario
@@ -88,6 +90,56 @@ def test_a_complete_report_tells_how_many_pods_the_kubelet_admits(data: st.DataO
     expected = admitted_in_a_row(kubelet, request) if passes(state, pod) else 0
     assert count <= expected
     assert count == expected or memory_goes_unseen(configuration, request)
+
+
+@st.composite
+def pods_with_small_init_containers(draw: st.DrawFn) -> PodRequest:
+    """Charts add init containers that ask for less than the pod, for a fraction of a CPU, or for just as much."""
+    cpu, memory = draw(st.integers(1, 4)), 512 * draw(st.integers(1, 8))
+    small = st.tuples(
+        st.sampled_from(["100m", "200m", "1", str(cpu)]), st.sampled_from([64, 256, memory]), st.booleans()
+    )
+    init = [
+        container({"cpu": share, "memory": f"{min(size, memory)}Mi"}, f"i{number}", sidecar=sidecar)
+        for number, (share, size, sidecar) in enumerate(draw(st.lists(small, min_size=1, max_size=2)))
+    ]
+    devices = draw(st.sampled_from([{}, {GPU: 1}]))
+    app = container({"cpu": str(cpu), "memory": f"{memory}Mi", **devices}, "main")
+    return effective_request(pod_of(app, init=init))
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_init_containers_smaller_than_the_pod_cost_no_slot(data: st.DataObject) -> None:
+    machine: Machine = data.draw(machines(), label="machine")
+    configuration = data.draw(configurations(machine), label="configuration")
+    kubelet = VirtualKubelet(machine, configuration)
+    request = data.draw(pods_with_small_init_containers(), label="request")
+    state, pod = state_of(kubelet, complete=True), class_of(request)
+    (count,) = counted(state, pod)
+    expected = admitted_in_a_row(kubelet, request) if passes(state, pod) else 0
+    assert count == expected or (count < expected and memory_goes_unseen(configuration, request))
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_a_scheduler_that_waits_for_reports_counts_only_what_init_containers_cannot_change(data: st.DataObject) -> None:
+    """Init containers may end at any time between two admissions."""
+    machine: Machine = data.draw(machines(), label="machine")
+    configuration = data.draw(configurations(machine), label="configuration")
+    kubelet = VirtualKubelet(machine, configuration)
+    request = data.draw(st.one_of(requests(), pods_with_small_init_containers()), label="request")
+    assume(not configuration.settings.pod_level_managers or request.pod_level is None)
+    assume(not demand_of(request).nothing_to_align)
+    state, pod = state_of(kubelet, complete=True), class_of(request)
+    state.freshness.waits_for_reports = True
+    (count,) = counted(state, pod) if passes(state, pod) else (0,)
+    started = 0
+    for number in range(count):
+        assert kubelet.admit(f"slot-{number}", request).admitted
+        for ending in range(started, data.draw(st.integers(started, number + 1))):
+            kubelet.start(f"slot-{ending}")
+            started = ending + 1
 
 
 def test_amounts_alone_are_rarely_wrong() -> None:

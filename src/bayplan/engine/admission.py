@@ -103,19 +103,23 @@ def single_zones(
 ) -> list[tuple[Step, int, list[tuple[int, int]]]] | None:
     """For each step in turn the lowest zone (position) that holds it, and what it takes there; None if one finds none.
 
-    None also where amounts are not all that decides: after init containers, and for memory that a merge at pod scope
-    does not see.
+    None also where amounts are not all that decides (`Demand.steps_by_amounts`).
     """
     by_pod = demand.scope_matters and int(columns.scope[row]) == Scope.POD
-    if demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
+    steps = demand.steps_by_amounts(by_pod=by_pod)
+    if steps is None:
         return None
     found: list[tuple[Step, int, list[tuple[int, int]]]] = []
     taken: dict[tuple[int, int], float] = {}
-    for step in (demand.pod_step,) if by_pod else demand.container_steps:
+    for step in steps:
         wants = relevant_wants(columns, step.wants, row, assumptions)
         position = lowest_zone_that_holds(columns, wants, row, taken)
         if position is None:
             return None
+        if demand.has_init_containers:
+            starting = relevant_wants(columns, demand.starting_step.wants, row, assumptions)
+            if lowest_zone_that_holds(columns, starting, row, taken) != position:
+                return None
         for index, want in wants:
             taken[index, position] = taken.get((index, position), 0.0) + want
         found.append((step, position, wants))

@@ -60,6 +60,62 @@ class Demand:
         """True if the pod asks for something that a merge at pod scope does not look at."""
         return len(self.in_sum) > sum(1 for _, want in self.pod_step.wants if want)
 
+    @cached_property
+    def hands_over_at_pod_scope(self) -> bool:
+        """True if the pod's running containers reuse everything that its init containers held, in the zone they share.
+
+        Devices and memory are always reused. CPUs are if the next container pins as many: it then gets the same ones.
+        """
+        running: dict[str, int] = {}
+        to_reuse: set[int] = set()
+        for step in self.container_steps:
+            cpus = dict(step.wants).get(CPU, 0)
+            if step.role is Role.INIT:
+                to_reuse |= {cpus} - {0}
+                continue
+            if cpus and to_reuse - {cpus}:
+                return False
+            to_reuse = set() if cpus else to_reuse
+            for name, want in step.wants:
+                running[name] = running.get(name, 0) + want
+        return not to_reuse and all(running.get(name, 0) == want for name, want in self.in_sum)
+
+    @cached_property
+    def starting_step(self) -> Step:
+        """The merge at pod scope with the memory that its zone must have free while containers start one after another.
+
+        The Memory Manager asks for room for each container before it counts what the container can reuse.
+        """
+        at_start = dict(self._memory_at_start)
+        wants = tuple((name, at_start.get(name, want)) for name, want in self.pod_step.wants)
+        return Step(self.pod_step.container, self.pod_step.role, wants)
+
+    @cached_property
+    def _memory_at_start(self) -> tuple[tuple[str, int], ...]:
+        free_needed: dict[str, int] = {}
+        charged: dict[str, int] = {}
+        reusable: dict[str, int] = {}
+        for step in self.container_steps:
+            for name, want in step.wants:
+                if not is_memory(name):
+                    continue
+                before, left = charged.get(name, 0), reusable.get(name, 0)
+                free_needed[name] = max(free_needed.get(name, 0), before + want)
+                charged[name] = before + max(0, want - left)
+                reusable[name] = max(left, want) if step.role is Role.INIT else max(0, left - want)
+        return tuple(free_needed.items())
+
+    def steps_by_amounts(self, *, by_pod: bool) -> tuple[Step, ...] | None:
+        """The merges in turn, if amounts per zone tell how they end; None if the admission must be replayed.
+
+        Amounts are not enough after init containers, unless they hand over what they held, and for memory that a merge at pod
+        scope does not see.
+        """
+        if by_pod:
+            hands_over = not self.has_init_containers or self.hands_over_at_pod_scope
+            return (self.pod_step,) if hands_over and not self.hidden_at_pod_scope else None
+        return None if self.has_init_containers else self.container_steps
+
 
 def demand_of(request: PodRequest) -> Demand:
     """Split a request into the questions the kubelet's managers would ask about zones."""

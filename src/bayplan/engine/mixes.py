@@ -22,7 +22,7 @@ from bayplan.engine.demand import demand_of
 from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.one_node import lowest_zone_that_holds
 from bayplan.engine.placement import knowledge_of
-from bayplan.engine.slots_replay import after, listed_by_name
+from bayplan.engine.slots_replay import after, listed_by_name, unsettled
 from bayplan.engine.slots_reports import reports_of
 
 Mix = tuple[int, ...]
@@ -92,11 +92,12 @@ class NodeMixes:
         node = knowledge_of(self._state, row, self._assumptions)
         if node is None:
             return None
-        if self._state.freshness.waits_for_reports:
-            # Only what amounts tell may be promised more than once before the node reports.
+        waits = self._state.freshness.waits_for_reports
+        if waits and self._state.is_ahead_of_report(row):
+            # Where the report is behind, only what amounts tell may be promised.
             self.gave_up = True
             return None
-        attempt = _Attempt(self._classes, self._largest_first)
+        attempt = _Attempt(self._classes, self._largest_first, settled_only=waits)
         found = attempt.order(node, counts)
         self.gave_up |= found is None and attempt.admissions >= MOST_ADMISSIONS
         return found
@@ -112,13 +113,18 @@ class NodeMixes:
         for number in order:
             demand = self._demands[number]
             by_pod = demand.scope_matters and int(columns.scope[row]) == Scope.POD
-            if demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
+            steps = demand.steps_by_amounts(by_pod=by_pod)
+            if steps is None:
                 return False
-            for step in (demand.pod_step,) if by_pod else demand.container_steps:
+            for step in steps:
                 wants = relevant_wants(columns, step.wants, row, self._assumptions)
                 zone = lowest_zone_that_holds(columns, wants, row, taken)
                 if zone is None:
                     return False
+                if demand.has_init_containers:
+                    starting = relevant_wants(columns, demand.starting_step.wants, row, self._assumptions)
+                    if lowest_zone_that_holds(columns, starting, row, taken) != zone:
+                        return False
                 for index, want in wants:
                     taken[index, zone] = taken.get((index, zone), 0.0) + want
         return True
@@ -147,9 +153,10 @@ class NodeMixes:
 class _Attempt:
     """A search for an order on one node: depth first, large pods first, no state of the node twice."""
 
-    def __init__(self, classes: Sequence[PodClass], largest_first: Sequence[int]) -> None:
+    def __init__(self, classes: Sequence[PodClass], largest_first: Sequence[int], *, settled_only: bool) -> None:
         self.classes = classes
         self.largest_first = largest_first
+        self.settled_only = settled_only
         self.admissions = 0
         self.seen: set[Hashable] = set()
 
@@ -164,8 +171,11 @@ class _Attempt:
             if not counts[number] or self.admissions >= MOST_ADMISSIONS:
                 continue
             self.admissions += 1
-            admission = admit(node, self.classes[number].request)
-            rest = self.order(after(node, admission), _one_less(counts, number)) if admission.admitted else None
+            request = self.classes[number].request
+            admission = admit(node, request)
+            if not admission.admitted or (self.settled_only and sum(counts) > 1 and unsettled(request, admission)):
+                continue
+            rest = self.order(after(node, admission), _one_less(counts, number))
             if rest is not None:
                 return (number, *rest)
         return None

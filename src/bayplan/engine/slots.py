@@ -154,8 +154,8 @@ class _Part:
         """What is certain and what is possible."""
         demand = self.demand
         by_pod = demand.scope_matters and scope is Scope.POD and policy is not Policy.NONE
-        steps = (demand.pod_step,) if by_pod else demand.container_steps
-        if demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
+        steps = demand.steps_by_amounts(by_pod=by_pod)
+        if steps is None:
             certain, possible = np.zeros_like(self.limit), self.in_sum(demand.in_sum)
         elif policy is Policy.SINGLE_NUMA_NODE:
             certain = possible = self.in_single_zones(steps)
@@ -168,6 +168,8 @@ class _Part:
             certain, possible = self.bounds_of_best_effort(steps)
         else:
             certain, possible = self.bounds_without_alignment()
+        if steps is not None and demand.has_init_containers:
+            certain = np.minimum(certain, self.in_single_zones((demand.starting_step,)))
         if self.irregular.any():
             # A device in two zones, a CPU handed out twice: the zones' sums do not bound what is possible either.
             certain = np.where(self.irregular, 0.0, certain)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.engine.admission import relevant_wants
-from bayplan.engine.demand import Demand
+from bayplan.engine.demand import Demand, Step
 
 Wants = list[tuple[int, int]]
 
@@ -32,14 +32,22 @@ def slots_of_one(
     if topology != TOPOLOGY_USABLE:
         return 0
     by_pod = demand.scope_matters and scope == Scope.POD and policy != Policy.NONE
-    if columns.cpu_group[row] != 1 or demand.has_init_containers or (by_pod and demand.hidden_at_pod_scope):
+    steps = demand.steps_by_amounts(by_pod=by_pod)
+    if columns.cpu_group[row] != 1 or steps is None:
         return None
-    steps = (demand.pod_step,) if by_pod else demand.container_steps
-    wanted = [wants for step in steps if (wants := relevant_wants(columns, step.wants, row, assumptions))]
-    count = _in_single_zones(columns, wanted, row, limit)
+    count = _in_single_zones(columns, _wanted(columns, steps, row, assumptions), row, limit)
+    if demand.has_init_containers:
+        starting = _wanted(columns, (demand.starting_step,), row, assumptions)
+        if count != _in_single_zones(columns, starting, row, limit):
+            return None
     # A pod that fits into single zones is not larger than a zone, and `restricted` offers others nothing else.
     settled = count == limit or policy == Policy.SINGLE_NUMA_NODE or (policy == Policy.RESTRICTED and count > 0)
     return count if settled else None
+
+
+def _wanted(columns: Columns, steps: tuple[Step, ...], row: int, assumptions: Assumptions) -> list[Wants]:
+    """What each step wants of the node's zones, without steps that want nothing there."""
+    return [wants for step in steps if (wants := relevant_wants(columns, step.wants, row, assumptions))]
 
 
 def _in_single_zones(columns: Columns, wanted: list[Wants], row: int, limit: int) -> int:

@@ -5,7 +5,8 @@ memory that may span zones, machines that are not regular. An admission takes ab
 equal nodes: what has been counted once is remembered under everything that decided it.
 
 Two cautions make the count smaller than it could be. A node with more zones than can be replayed has the slots that were found
-until then. And where pods that had to be replayed wait for their node's next report (`cluster/freshness.py`), there is one slot until it comes.
+until then. And a scheduler that waits for reports (`cluster/freshness.py`) replays only nodes whose report shows every pod, and goes on
+after a pod only if the end of its init containers changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.columns import Columns
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import CPU, PodRequest, is_memory
+from bayplan.cluster.pod_request import CPU, PodRequest, Role, is_memory
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.demand import Demand
 from bayplan.engine.kubelet import Admission, NodeKnowledge, ZoneMemory, admit
@@ -45,31 +46,47 @@ def replayed_slots(
     possible: NDArray[np.float64],
 ) -> list[int]:
     """Per node in `rows` how many pods its kubelet admits, at least `certain` and at most `possible`."""
-    if state.freshness.waits_for_reports:
-        waiting = np.array([state.is_ahead_of_report(row) for row in rows.tolist()])
-        possible = np.where(certain > 0, certain, np.where(waiting, 0.0, 1.0))
+    waits = state.freshness.waits_for_reports
+    if waits:
+        behind = np.array([state.is_ahead_of_report(row) for row in rows.tolist()])
+        possible = np.where(behind, certain, possible)
     seen, counted = reports_of(state), _counted_before(state)
     counts = []
     amounts = _amounts(state.columns, demand, rows, possible)
-    for row, here, most in zip(rows.tolist(), amounts, possible.tolist(), strict=True):
-        key = (pod, assumptions, seen.kind(row), listed_by_name(state, row), here.tobytes())
+    for row, here, least, most in zip(rows.tolist(), amounts, certain.tolist(), possible.tolist(), strict=True):
+        if least == most:
+            counts.append(int(least))
+            continue
+        key = (pod, assumptions, waits, seen.kind(row), listed_by_name(state, row), here.tobytes())
         count = counted.get(key)
         if count is None:
             node = knowledge_of(state, row, assumptions)
             assert node is not None
-            count = counted[key] = admitted_in_a_row(node, pod.request, int(most))
+            count = admitted_in_a_row(node, pod.request, int(most), settled_only=waits)
+            count = counted[key] = max(count, int(least))
         counts.append(count)
     return counts
 
 
-def admitted_in_a_row(node: NodeKnowledge, request: PodRequest, most: int) -> int:
-    """How many equal pods, at most `most`, a kubelet admits one after another."""
+def admitted_in_a_row(node: NodeKnowledge, request: PodRequest, most: int, *, settled_only: bool = False) -> int:
+    """How many equal pods, at most `most`, a kubelet admits one after another; `settled_only` stops after an unsettled one."""
     for number in range(most):
         admission = admit(node, request)
         if not admission.admitted:
             return number
+        if settled_only and unsettled(request, admission):
+            return number + 1
         node = after(node, admission)
     return most
+
+
+def unsettled(request: PodRequest, admission: Admission) -> bool:
+    """True if init containers hold memory that no later container reuses: it becomes free when they end.
+
+    CPUs and devices of init containers stay with their pod.
+    """
+    ends = {container.name for container in request.containers if container.role is Role.INIT}
+    return any(block.size for placed in admission.containers if placed.name in ends for block in placed.memory)
 
 
 def after(node: NodeKnowledge, admission: Admission) -> NodeKnowledge:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import admit
 from bayplan.engine.placement import Placement, knowledge_of, placement_of
-from bayplan.engine.slots_replay import after
+from bayplan.engine.slots_replay import after, unsettled
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume
@@ -66,19 +66,25 @@ class SeatTaker:
     def _take_by_replay(self, seat: Seat, pod: Pod, row: int, here: list[Seated]) -> bool:
         """Seat a pod and those of the gang that came before it, all as the kubelet's replay has it."""
         state, report, topology = self._state, self._state.reports[row], self._profile.topology
-        if not here or report is None or topology is None or state.freshness.waits_for_reports:
+        if not here or report is None or topology is None:
             return False
         for decision, _ in here:
             state.forget(decision.pod)
+        waits = state.freshness.waits_for_reports
+        if waits and state.is_ahead_of_report(row):
+            return False
         node = knowledge_of(state, row, topology.arguments.assumptions)
         members: Sequence[tuple[str, Pod]] = [*((decision.pod, each) for decision, each in here), (seat.pod, pod)]
         here.clear()
-        for key, each in members:
+        for number, (key, each) in enumerate(members, start=1):
             if node is None:
                 return False
-            admission = admit(node, state.classes.of(each).request)
+            request = state.classes.of(each).request
+            admission = admit(node, request)
             placement = placement_of(state, node, admission, report)
             if placement.refusal is not None:
+                return False
+            if waits and number < len(members) and unsettled(request, admission):
                 return False
             here.append(_decided(seat, row, placement, each, key))
             assume(state, *here[-1])

@@ -13,7 +13,7 @@ from bayplan.engine import mixes
 from bayplan.engine.mixes import NodeMixes, needs_mixes
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import cluster, container, node, pod, simple_pod, topology, zone
+from tests.helpers import cluster, container, node, place, pod, simple_pod, topology, zone
 
 SMALL = simple_pod({"cpu": 2, "memory": "1Gi"})
 LARGE = simple_pod({"cpu": 3, "memory": "1Gi"})
@@ -115,11 +115,13 @@ def test_too_many_orders_to_try_are_admitted_to(monkeypatch: pytest.MonkeyPatch)
     assert answers.gave_up
 
 
-def test_before_a_report_comes_only_amounts_are_trusted() -> None:
+def test_while_a_report_is_behind_only_amounts_are_trusted() -> None:
     state = cluster(zones_of(8, 4, policy="best-effort"))
     state.freshness.waits_for_reports = True
+    assert mixes_of(state, SMALL, HUGE).order(0, (0, 2)) == (1, 1)
+    place(state, SMALL)
     answers = mixes_of(state, SMALL, HUGE)
-    assert answers.order(0, (2, 1)) == (1, 0, 0)
+    assert answers.order(0, (1, 1)) == (1, 0)
     assert not answers.gave_up
     assert answers.order(0, (0, 2)) is None
     assert answers.gave_up

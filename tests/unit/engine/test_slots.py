@@ -187,17 +187,40 @@ def test_a_new_report_is_seen() -> None:
     assert slots_in(state, waiting) == [0]
 
 
-def test_a_pod_that_must_be_replayed_has_one_slot_until_the_next_report() -> None:
+def test_a_pod_that_must_be_replayed_has_slots_only_while_the_report_shows_every_pod() -> None:
     large, small = simple_pod({"cpu": 10, "memory": "20Gi"}), simple_pod({"cpu": 4, "memory": "1Gi"})
     wide = topology(*(zone(number, ZONE) for number in range(4)), name="machine", policy="restricted")
     state = cluster(wide)
     assert slots_in(state, large) == [2]
     state.freshness.waits_for_reports = True
-    assert slots_in(state, large) == [1]
+    assert slots_in(state, large) == [2]
     assert slots_in(state, small) == [8]
     place(state, small)
     assert slots_in(state, large) == [0]
     assert slots_in(state, small) == [7]
+
+
+@pytest.mark.parametrize(
+    "init, scope, at_once, waiting_for_reports",
+    [
+        # less than the pod: its memory is reused, so it costs no slot
+        ({"cpu": "200m", "memory": "64Mi"}, "pod", 4, 4),
+        # the same, but the init container of the third pod is aligned by itself and leaves its memory in the other zone
+        ({"cpu": "200m", "memory": "64Mi"}, "container", 4, 3),
+        # just as much: the same CPUs are reused
+        ({"cpu": 4, "memory": "4Gi"}, "pod", 4, 4),
+        ({"cpu": 4, "memory": "4Gi"}, "container", 4, 4),
+        # more memory than the pod: it stays taken until the init container ends
+        ({"cpu": "200m", "memory": "10Gi"}, "pod", 2, 1),
+        ({"cpu": "200m", "memory": "10Gi"}, "container", 2, 1),
+    ],
+)
+def test_init_containers(init: Amounts, scope: str, at_once: int, waiting_for_reports: int) -> None:
+    waiting = pod(container({"cpu": 4, "memory": "4Gi"}), init=[container(init, "prepare")])
+    for waits, expected in ((False, at_once), (True, waiting_for_reports)):
+        state = cluster(machine("restricted", scope), nodes=[node("machine", ALL)])
+        state.freshness.waits_for_reports = waits
+        assert slots_in(state, waiting) == [expected]
 
 
 def test_equal_nodes_are_replayed_once(monkeypatch: pytest.MonkeyPatch) -> None:
