@@ -60,9 +60,26 @@ def pod_groups(objects: ObjectSet) -> list[PodGroup]:
     return [*objects.gangs, *objects.other_gangs]
 
 
+def warn_of_fields(objects: ObjectSet, written: PodGroup | Job) -> None:
+    """Name the fields of a group object that have no effect."""
+    _warn_of(objects, written, written.unread or ())
+
+
+def warn_of_demands(objects: ObjectSet, written: PodGroup) -> None:
+    """Name what a PodGroup asks for and bayplan does not do."""
+    _warn_of(objects, written, [f"spec.{remark}" for remark in dialect_of(written).remarks(written)])
+
+
+def _warn_of(objects: ObjectSet, written: PodGroup | Job, remarks: Sequence[str]) -> None:
+    for remark in remarks:
+        field, _, problem = remark.partition(": ")
+        warn([str(objects.naming_the_file(InvalidObject(ObjectPath.of(written).child(field), problem), written))])
+
+
 def with_volcano_jobs(objects: ObjectSet) -> ObjectSet:
     """The same objects, with the PodGroup and the pods that Volcano would make of each of its Jobs."""
     for job in objects.volcano_jobs:
+        warn_of_fields(objects, job)
         with naming_the_file(objects, job):
             objects.pods += pods_of(job)
             objects.other_gangs.append(pod_group_of(job))
@@ -199,10 +216,13 @@ class GangPlacer:
 
 def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcome:
     """What would become now of the gang of a PodGroup."""
+    warn_of_fields(session.objects, written)
     with naming_the_file(session.objects, written):
         gang = _without_strangers(session, written)
         placer = GangPlacer(session, ClassAnswers(session.state))
-        return placer.place(gang, now, written.metadata.creation_timestamp)
+        outcome = placer.place(gang, now, written.metadata.creation_timestamp)
+    warn_of_demands(session.objects, written)
+    return outcome
 
 
 def _without_strangers(session: Session, written: PodGroup) -> Gang | Incomplete:

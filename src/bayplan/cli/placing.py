@@ -21,6 +21,8 @@ from bayplan.cli.gangs import (
     gangs_without_an_object,
     naming_the_file,
     pod_groups,
+    warn_of_demands,
+    warn_of_fields,
     with_volcano_jobs,
 )
 from bayplan.cli.options import Session, read_all
@@ -115,9 +117,11 @@ def place_gangs(
     _refuse_two_of_one_name(work, namespace)
     with working("placing gangs"):
         for written in pod_groups(work):
+            warn_of_fields(work, written)
             with naming_the_file(work, written):
                 gang = gang_in(written, pods, topologies, namespace)
                 outcomes.append(placed(gang, written.metadata.creation_timestamp))
+            warn_of_demands(work, written)
         outcomes += [placed(gang) for gang in gangs_without_an_object(work.pods, topologies)]
     decided = {outcome.name for outcome in outcomes}
     return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in decided]

@@ -42,6 +42,12 @@ class Metadata(WireStruct, frozen=True):
     owner_references: list[OwnerReference] | None = None
 
 
+class GroupObject(WireStruct, frozen=True):
+    """Base of the objects that describe gangs. `unread` has a sentence for each of their fields that has no effect (`kube/unread_fields.py`)."""
+
+    unread: tuple[str, ...] | None = field(default=None, name="x-unread-fields")
+
+
 class ResourceRequirements(WireStruct, frozen=True):
     """Requests and limits, of a container or of a whole pod."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.kube.core_v1 import Metadata, WireStruct
+from bayplan.kube.core_v1 import GroupObject, Metadata, WireStruct
 
 API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 KIND = "PodGroup"
@@ -21,7 +21,7 @@ class PodGroupStatus(WireStruct, frozen=True):
     running: int = 0
 
 
-class PodGroup(WireStruct, frozen=True):
+class PodGroup(GroupObject, frozen=True):
     """A gang without any wish for places."""
 
     metadata: Metadata = Metadata()

@@ -14,10 +14,11 @@ from typing import Any, Generic
 import msgspec
 from msgspec import Raw, Struct
 
-from bayplan.kube.core_v1 import WireStruct
+from bayplan.kube.core_v1 import GroupObject, WireStruct
 from bayplan.kube.errors import field_and_problem
 from bayplan.kube.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
 from bayplan.kube.resources import Resource
+from bayplan.kube.unread_fields import remarked, unknown_field
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -85,17 +86,22 @@ class ResourceDecoder(Generic[T]):
     """Decodes what the API server says about one resource."""
 
     def __init__(self, resource: Resource[T]) -> None:
+        self._type = resource.type
         kind: Any = resource.type
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[kind])
         self._change: msgspec.json.Decoder[Change[T]] = msgspec.json.Decoder(Change[kind])
+        # Of objects that describe gangs every field is looked at, one object after another. There are few of them.
+        self._is_group = issubclass(kind, GroupObject)
 
-    def one(self, data: bytes) -> T:
+    def one(self, data: bytes | Raw) -> T:
         """An object; raises msgspec.ValidationError if it has another shape."""
-        return self._object.decode(data)
+        return remarked(self._object.decode(data), data)
 
     def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
         """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
+        if self._is_group:
+            return self._page_one_by_one(_raw_page.decode(data))
         try:
             page = self._page.decode(data)
         except msgspec.ValidationError:
@@ -104,6 +110,8 @@ class ResourceDecoder(Generic[T]):
 
     def lines(self, data: bytes) -> WatchLines[T]:
         """Whole lines of a watch."""
+        if self._is_group:
+            return self._lines_one_by_one(data)
         try:
             changes = self._change.decode_lines(data)
         except NOT_JSON:  # among them: bookmarks and errors, which are no changes
@@ -114,9 +122,9 @@ class ResourceDecoder(Generic[T]):
         items, broken = [], []
         for raw in page.items or []:
             try:
-                items.append(self._object.decode(raw))
+                items.append(self.one(raw))
             except msgspec.ValidationError as error:
-                broken.append(_broken(raw, error))
+                broken.append(_broken(raw, error, self._type))
         return items, broken, page.metadata
 
     def _lines_one_by_one(self, data: bytes) -> WatchLines[T]:
@@ -136,15 +144,17 @@ class ResourceDecoder(Generic[T]):
         try:
             change = self._change.decode(line)
         except msgspec.ValidationError as error:
-            _line_of_another_shape(line, error, said)
+            _line_of_another_shape(line, error, said, self._type)
             return
+        if self._is_group:
+            change.object = remarked(change.object, _watch_line.decode(line).object)
         metadata = change.object.metadata
         said.broken.pop((metadata.namespace or "", metadata.name), None)
         said.changes.append(change)
         said.resource_version = metadata.resource_version
 
 
-def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: WatchLines[T]) -> None:
+def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: WatchLines[T], kind: type[T]) -> None:
     """A bookmark, the server's refusal to go on, or a change of an object that is broken."""
     watch_line = _watch_line.decode(line)
     if watch_line.type == "ERROR":
@@ -152,15 +162,16 @@ def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: Wa
         return
     said.resource_version = _head_of(watch_line.object).resource_version or said.resource_version
     if watch_line.type in ("ADDED", "MODIFIED", "DELETED"):
-        broken = _broken(watch_line.object, error, deleted=watch_line.type == "DELETED")
+        broken = _broken(watch_line.object, error, kind, deleted=watch_line.type == "DELETED")
         said.broken[broken.namespace, broken.name] = broken
 
 
-def _broken(raw: Raw, error: msgspec.ValidationError, *, deleted: bool = False) -> Broken:
+def _broken(raw: Raw, error: msgspec.ValidationError, kind: type[T], *, deleted: bool = False) -> Broken:
     head = _head_of(raw)
     path, problem = field_and_problem(error)
     path = path.removeprefix("object.")  # the line of a watch holds the object
-    return Broken(head.namespace, head.name, f"{path}: {problem}" if path else problem, deleted)
+    told = unknown_field(raw, kind) or (f"{path}: {problem}" if path else problem)
+    return Broken(head.namespace, head.name, told, deleted)
 
 
 def _head_of(raw: Raw) -> _Head:

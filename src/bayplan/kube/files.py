@@ -35,6 +35,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.unread_fields import remarked, unknown_field
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 
@@ -246,9 +247,9 @@ def _header(document: bytes | msgspec.Raw, file: Path) -> _Header:
 def _decode(document: bytes | msgspec.Raw, kind: type[_Wire], header: _Header, file: Path) -> _Wire:
     at = _subject(kind.__name__, header, file)
     try:
-        decoded = msgspec.json.decode(document, type=kind)
+        decoded = remarked(msgspec.json.decode(document, type=kind), document)
     except msgspec.ValidationError as error:
-        raise InvalidObject(at, _readable(error)) from None
+        raise InvalidObject(at, unknown_field(document, kind) or _readable(error)) from None
     except UnicodeDecodeError as error:
         raise InvalidObject(at, f"is not valid JSON: {error}") from None
     if not decoded.metadata.name:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from bayplan.kube.core_v1 import Metadata, PodCondition, PodSpec, Quantities, WireStruct
+from bayplan.kube.core_v1 import GroupObject, Metadata, PodCondition, PodSpec, Quantities, WireStruct
 
 API_VERSION = "bayplan.io/v1alpha1"
 KIND = "PodGroup"
@@ -105,7 +105,7 @@ class PodGroupStatus(WireStruct, frozen=True):
     conditions: list[PodCondition] | None = None
 
 
-class PodGroup(WireStruct, frozen=True):
+class PodGroup(GroupObject, frozen=True):
     """A gang to plan for."""
 
     metadata: Metadata = Metadata()

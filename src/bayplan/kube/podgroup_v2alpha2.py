@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bayplan.kube.core_v1 import Metadata, PodCondition, WireStruct
+from bayplan.kube.core_v1 import GroupObject, Metadata, PodCondition, WireStruct
 
 GROUP = "scheduling.run.ai"
 VERSIONS = ("v2alpha2",)
@@ -66,7 +66,7 @@ class PodGroupStatus(WireStruct, frozen=True):
     scheduling_conditions: list[PodCondition] | None = None
 
 
-class PodGroup(WireStruct, frozen=True):
+class PodGroup(GroupObject, frozen=True):
     """A gang, as KAI's pod grouper writes it."""
 
     metadata: Metadata = Metadata()

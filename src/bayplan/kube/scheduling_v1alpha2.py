@@ -6,7 +6,7 @@ label whose value all pods share. Who creates it copies that from a template, an
 
 from __future__ import annotations
 
-from bayplan.kube.core_v1 import Metadata, PodCondition, WireStruct
+from bayplan.kube.core_v1 import GroupObject, Metadata, PodCondition, WireStruct
 
 API_VERSION = "scheduling.k8s.io/v1alpha2"
 KIND = "PodGroup"
@@ -85,7 +85,7 @@ class PodGroupStatus(WireStruct, frozen=True):
     conditions: list[PodCondition] | None = None
 
 
-class PodGroup(WireStruct, frozen=True):
+class PodGroup(GroupObject, frozen=True):
     """A group of pods; they name it in `spec.schedulingGroup.podGroupName`."""
 
     metadata: Metadata = Metadata()
@@ -114,7 +114,7 @@ class WorkloadSpec(WireStruct, frozen=True):
     pod_group_templates: list[PodGroupTemplate] | None = None
 
 
-class Workload(WireStruct, frozen=True):
+class Workload(GroupObject, frozen=True):
     """What is asked of the pods of one object, group by group."""
 
     metadata: Metadata = Metadata()

@@ -85,6 +85,11 @@ def level_meant(name: str, levels: Sequence[str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def same_level(one: str, other: str) -> bool:
+    """Whether two names may mean the same level: equal, or one is a short name of the other."""
+    return level_meant(one, [other]) == other or level_meant(other, [one]) == one
+
+
 def not_a_level(name: str, levels: Sequence[str], known: str) -> str:
     """What is wrong with a name that means no level, or several of them; `known` tells which levels there are."""
     found = levels_meant(name, levels)

@@ -6,7 +6,7 @@ webhook has against a Job.
 
 from __future__ import annotations
 
-from bayplan.kube.core_v1 import Metadata, PodSpec, WireStruct
+from bayplan.kube.core_v1 import GroupObject, Metadata, PodSpec, WireStruct
 from bayplan.kube.volcano_scheduling_v1beta1 import NetworkTopology
 
 API_VERSION = "batch.volcano.sh/v1alpha1"
@@ -50,7 +50,7 @@ class JobSpec(WireStruct, frozen=True):
     tasks: list[Task] | None = None
 
 
-class Job(WireStruct, frozen=True):
+class Job(GroupObject, frozen=True):
     """A Volcano Job."""
 
     metadata: Metadata = Metadata()

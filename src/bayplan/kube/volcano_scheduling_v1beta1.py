@@ -6,7 +6,7 @@ gang of it.
 
 from __future__ import annotations
 
-from bayplan.kube.core_v1 import LabelSelector, Metadata, PodCondition, WireStruct
+from bayplan.kube.core_v1 import GroupObject, LabelSelector, Metadata, PodCondition, WireStruct
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 KIND = "PodGroup"
@@ -53,7 +53,7 @@ class PodGroupStatus(WireStruct, frozen=True):
     conditions: list[PodCondition] | None = None
 
 
-class PodGroup(WireStruct, frozen=True):
+class PodGroup(GroupObject, frozen=True):
     """A gang, as Volcano's controllers write it."""
 
     metadata: Metadata = Metadata()

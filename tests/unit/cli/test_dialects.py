@@ -58,6 +58,28 @@ def test_an_ambiguous_short_name_lists_the_candidates(bayplan: Bayplan, tmp_path
     assert '"row" is ambiguous: it may be a.example/row or b.example/row; write the whole label' in result.err
 
 
+def test_a_misspelt_field_is_a_warning_with_what_was_meant(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = tmp_path / "gang.yaml"
+    written = (DIALECTS / "kai-podgroup.yaml").read_text()
+    file.write_text(
+        written.replace("requiredTopologyLevel: example.com/rack", "requiredTopologyLevl: example.com/rack")
+    )
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    where = f"PodGroup ml/train ({file}): spec.subGroups[1].topologyConstraint.requiredTopologyLevl"
+    assert result.code == 0
+    assert f"warning: {where}: unknown field; did you mean requiredTopologyLevel?" in result.err
+
+
+def test_what_a_group_asks_for_in_vain_is_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = tmp_path / "gang.yaml"
+    file.write_text(
+        (DIALECTS / "volcano-podgroup.yaml").read_text().replace("spec:\n", "spec:\n  queue: research\n", 1)
+    )
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    told = 'spec.queue: "research" is kept, but bayplan has no queues or quotas'
+    assert f"warning: PodGroup ml/train ({file}): {told}" in result.err
+
+
 def test_every_file_is_an_example() -> None:
     assert {file.stem for file in DIALECTS.iterdir()} == set(ANSWERS)
 

@@ -228,7 +228,7 @@ def test_the_picture_marks_the_nodes_of_the_gang(bayplan: Bayplan) -> None:
         (["size: 2", "minimum: 9"], "minimum: 9 is not between 0 and the size 2"),
         (["size: 7", f"segments: [{{size: 2, level: {RACK}}}]"], "segments: size 2 does not divide 7"),
         (["groups: [{name: a, size: 1}, {name: a, size: 1}]"], 'groups: "a" is the name of two groups'),
-        (["sise: 2"], "spec.sise: there is no such field"),
+        (["sise: 2"], "spec.sise: unknown field; did you mean size?"),
         (["size: 0"], "size: 0; the gang or a group inside it must have 1 pod or more"),
         (["size: 1", "placement: everywhere"], 'spec.placement: "everywhere" must be one of binpack, spread'),
     ],

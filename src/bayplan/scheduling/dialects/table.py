@@ -50,6 +50,11 @@ def dialect_of(written: AnyPodGroup) -> Dialect[Any]:
     return _BY_STRUCT[type(written)]
 
 
+def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
+    """What a group object asks for and does not get, and its fields that have no effect, one sentence each."""
+    return (*dialect_of(written).remarks(written), *(written.unread or ()))
+
+
 def dialect_of_gang(key: str) -> Dialect[Any]:
     """The dialect of a gang, from its key in the roster."""
     name, _, rest = key.partition(" ")

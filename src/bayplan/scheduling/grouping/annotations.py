@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import Segment
-from bayplan.kube.topology_levels import is_node_label, level_meant
+from bayplan.kube.topology_levels import is_node_label, same_level
 from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects import kueue
 from bayplan.scheduling.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
@@ -212,7 +212,7 @@ class _Place:
             (PREFERRED, kai.preferred, kueue.PREFERRED, in_kueues_words.preferred),
         )
         for key, level, other_key, other in levels:
-            if level and other and level_meant(level, [other]) != other and level_meant(other, [level]) != level:
+            if level and other and not same_level(level, other):
                 self.wrong(key, f'is another level than "{other}" in {other_key}; only one of them can be meant')
         if kai.segments and in_kueues_words.segments and kai.segments != in_kueues_words.segments:
             key = kueue.SLICE_LAYERS if kueue.SLICE_LAYERS in self.annotations else kueue.SLICE_LEVEL

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.scheduling_v1alpha2 import API_VERSION, WORKLOAD
 from bayplan.kube.scheduling_v1alpha2 import Workload as KubernetesWorkload
+from bayplan.kube.topology_levels import same_level
 from bayplan.scheduling.dialects.dialect import TOPOLOGY
 from bayplan.scheduling.dialects.upstream import label_of, least_of, without_effect
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
@@ -200,7 +201,7 @@ def _too_many(template: _Template, pods: int, whose: str, about: Reference) -> I
 def _with_level(
     wishes: Wishes, template: _Template, workload: Workload, about: Reference, problems: list[Problem]
 ) -> Wishes:
-    if template.level and wishes.required and wishes.required != template.level:
+    if template.level and wishes.required and not same_level(wishes.required, template.level):
         field = f"{template.where}.schedulingConstraints.topology[0].key"
         allowed = f'is another level than "{wishes.required}" in annotations of {workload.about}; only one can be meant'
         problems.append(Problem(about, field, template.level, allowed))
@@ -221,3 +222,6 @@ def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[Problem]:
     for number, each in enumerate(written.spec.pod_group_templates or ()):
         for field, value, why in without_effect(each):
             yield Problem(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
+    for remark in written.unread or ():
+        field, _, why = remark.partition(": ")
+        yield Problem(about, field, None, why, holds=False, reason=NOT_SUPPORTED)

@@ -19,7 +19,7 @@ from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
 from bayplan.kube.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
 from bayplan.scheduling.dialects.dialect import full_name
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of
+from bayplan.scheduling.dialects.table import AnyPodGroup, remarks_on
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang_checks import Naming, naming_in
 from bayplan.scheduling.gang_roster import NOBODY
@@ -296,7 +296,7 @@ class Announcer:
         """What a PodGroup asks for that bayplan does not do."""
         written = self._group_of(unit)
         if written is not None:
-            self._remark_once(written, "NotSupported", dialect_of(written).remarks(written))
+            self._remark_once(written, "NotSupported", remarks_on(written))
         if isinstance(written, PodGroup):
             self._remark_levels(written)
 
