@@ -30,7 +30,7 @@ from bayplan.kube.files import ObjectSet
 from bayplan.kube.times import moment_of
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, gang_named, key_of
+from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, gang_named, key_of, lost_words
 from bayplan.scheduling.dialects.volcano_job import pod_group_of, pods_of
 from bayplan.scheduling.gang import Gang, GangDecision
 from bayplan.scheduling.gang_checks import problem_of
@@ -61,8 +61,8 @@ def pod_groups(objects: ObjectSet) -> list[PodGroup]:
 
 
 def warn_of_fields(objects: ObjectSet, written: PodGroup | Job) -> None:
-    """Name the fields of a group object that have no effect."""
-    _warn_of(objects, written, written.unread or ())
+    """Name the fields and annotations of a group object that have no effect."""
+    _warn_of(objects, written, lost_words(written))
 
 
 def warn_of_demands(objects: ObjectSet, written: PodGroup) -> None:

@@ -40,6 +40,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.dialects.pod_words import word_problems
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
@@ -83,7 +84,7 @@ def _name_other_kinds(objects: ObjectSet, unwanted: list[str], *, usable: bool, 
 
 def _with_namespace(pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
     named = [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
-    warn([str(problem) for pod in named for problem in policy_problems(pod, effective_request)])
+    warn([str(problem) for pod in named for problem in (*policy_problems(pod, effective_request), *word_problems(pod))])
     return named
 
 

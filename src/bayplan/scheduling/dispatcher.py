@@ -25,12 +25,14 @@ from bayplan.cluster.numa_policy import policy_problems
 from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
+from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.hypernode_v1alpha1 import HyperNode
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.dialects.pod_words import word_problems
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.gang_roster import GangRoster
@@ -136,7 +138,7 @@ class Dispatcher:
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""
         known = self.waiting.get(key) or self.state.bound.get(key)
-        problems = policy_problems(known, self.state.classes.request_of) if known is not None else []
+        problems = self._problems_of(known) if known is not None else []
         for problem in (*problems, *self._given_ranks.went(key)):
             self.state.withdraw(problem)
         self._leave_queue(key)
@@ -207,8 +209,7 @@ class Dispatcher:
             return  # It has its place, and the bind is under way or done.
         if known is not None and _asks_the_same(known, pod):
             return
-        problems = policy_problems(pod, self.state.classes.request_of)
-        for problem in (*problems, *self._given_ranks.came(key, name, pod)):
+        for problem in (*self._problems_of(pod), *self._given_ranks.came(key, name, pod)):
             self.state.note(problem)
         if name:
             self.queue.remove(key)
@@ -217,6 +218,10 @@ class Dispatcher:
             self.queue.remove(key)
         else:
             self._put_pod(key, pod, now)
+
+    def _problems_of(self, pod: Pod) -> list[Problem]:
+        """What a pod asks for by labels and annotations, and does not get."""
+        return [*policy_problems(pod, self.state.classes.request_of), *word_problems(pod)]
 
     def _join(self, key: str, pod: Pod, now: float) -> str:
         """Put a pod among the members of the gang that it names, if any; one that it named before has somebody less."""

@@ -70,6 +70,16 @@ def test_a_misspelt_field_is_a_warning_with_what_was_meant(bayplan: Bayplan, tmp
     assert f"warning: {where}: unknown field; did you mean requiredTopologyLevel?" in result.err
 
 
+def test_a_misspelt_annotation_of_a_group_is_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = tmp_path / "gang.yaml"
+    head = "metadata: {name: train, namespace: ml"
+    written = (DIALECTS / "volcano-podgroup.yaml").read_text()
+    assert head in written
+    file.write_text(written.replace(head, head + ", annotations: {bayplan.io/topolgy: network}", 1))
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    assert 'metadata.annotations["bayplan.io/topolgy"]: is not known; did you mean bayplan.io/topology?' in result.err
+
+
 def test_what_a_group_asks_for_in_vain_is_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
     file = tmp_path / "gang.yaml"
     file.write_text(

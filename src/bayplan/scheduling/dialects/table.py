@@ -15,8 +15,11 @@ from bayplan.kube import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.dialects import coscheduling, kai, kueue, own, upstream, volcano
 from bayplan.scheduling.dialects.dialect import Dialect, full_name
+from bayplan.scheduling.dialects.misspelt import complaint_about
+from bayplan.scheduling.dialects.pod_words import OWN_FAMILY
 
 DIALECTS: tuple[Dialect[Any], ...] = (
     own.DIALECT,
@@ -52,7 +55,14 @@ def dialect_of(written: AnyPodGroup) -> Dialect[Any]:
 
 def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
     """What a group object asks for and does not get, and its fields that have no effect, one sentence each."""
-    return (*dialect_of(written).remarks(written), *(written.unread or ()))
+    return (*dialect_of(written).remarks(written), *lost_words(written))
+
+
+def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
+    """The fields and annotations of a group object that have no effect, one sentence each with its path."""
+    keys = ((key, complaint_about(key, OWN_FAMILY)) for key in written.metadata.annotations or ())
+    annotations = tuple(f'metadata.annotations["{key}"]: {complaint}' for key, complaint in keys if complaint)
+    return (*(written.unread or ()), *annotations)
 
 
 def dialect_of_gang(key: str) -> Dialect[Any]:

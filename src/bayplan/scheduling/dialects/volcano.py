@@ -25,6 +25,8 @@ from bayplan.scheduling.trees import Topologies
 
 GROUP_NAMES = ("scheduling.volcano.sh/group-name", "scheduling.k8s.io/group-name")
 TASK = "volcano.sh/task-spec"
+# Of Volcano's plugin task-topology.
+TASK_TOPOLOGY = tuple(f"volcano.sh/task-topology-{name}" for name in ("affinity", "anti-affinity", "task-order"))
 DEFAULT_QUEUE = "default"
 COMPLETE = ("Running", "Unknown", "Completed")
 
@@ -188,6 +190,8 @@ def remarks(written: PodGroup) -> tuple[str, ...]:
         found.append(
             f"minTaskMember: counts no more, as in Volcano, because its sum {tasks} is more than minMember {spec.min_member}"
         )
+    why = "has no effect: bayplan does not place tasks by affinity to each other"
+    found += [f'annotation "{key}": {why}' for key in TASK_TOPOLOGY if key in (written.metadata.annotations or {})]
     return tuple(found)
 
 

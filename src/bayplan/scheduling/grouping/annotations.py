@@ -30,6 +30,7 @@ from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects import kueue
 from bayplan.scheduling.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
 from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
+from bayplan.scheduling.dialects.pod_words import OWN_FAMILY
 from bayplan.scheduling.grouping.grouping import Problem
 from bayplan.scheduling.grouping.raw import Reference
 
@@ -64,7 +65,7 @@ _FIELDS = {
 _FAMILIES = (
     KeyFamily("kai.scheduler/", KAI_KEYS, re.compile("topo|segment|placement")),
     kueue.TOPOLOGY_KEYS,
-    KeyFamily("bayplan.io/", OWN_KEYS),
+    OWN_FAMILY,
 )
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000

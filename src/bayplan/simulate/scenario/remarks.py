@@ -18,6 +18,7 @@ from bayplan.explain.amounts import count, human, usual_order
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Metadata, Node, NodeSpec
 from bayplan.kube.volcano_annotations import POLICY
+from bayplan.scheduling.dialects.pod_words import word_problems
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.lines import Place, Section, described
@@ -85,11 +86,14 @@ def _held_back(workload: Workload) -> Iterator[str]:
 
 
 def _without_effect(workload: Workload) -> Iterator[str]:
-    """A topology policy that the pods ask for in Volcano's way, and will not get."""
+    """What the pods ask for by labels and annotations, and will not get: a topology policy in Volcano's way, a gang."""
     for text in dict.fromkeys(
         each.text for pod in workload.templates for each in policy_problems(pod, effective_request)
     ):
         yield f"annotation {POLICY} of the pods of {workload.name}: {text}"
+    words = (each for pod in workload.templates for each in word_problems(pod))
+    for text in dict.fromkeys(f"{each.at.field} of the pods of {workload.name}: {each.text}" for each in words):
+        yield text
 
 
 def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
