@@ -1,4 +1,4 @@
-"""Flags that several commands share: the output format, and where a service answers probes.
+"""Flags that several commands share: the output format, levels by labels, and where a service answers probes.
 
 Every port is clear of those that Kubernetes itself listens on (10248 to 10260), so that bayplan starts on a control-plane node without any flag.
 """
@@ -34,6 +34,15 @@ def health_option(port: int) -> Callable[[_Function], _Function]:
         metavar="ADDRESS",
         help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
     )
+
+
+def levels_option(function: _Function) -> _Function:
+    """`--levels`: labels of nodes as a tree, without a Topology object."""
+    return click.option(
+        "--levels",
+        metavar="LABELS",
+        help="Node labels as levels, the widest first, instead of a Topology object: block,rack or example.com/block,example.com/rack.",
+    )(function)
 
 
 def with_equals_signs_removed(words: Sequence[str], parameters: Sequence[click.Parameter]) -> list[str]:

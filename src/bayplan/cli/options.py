@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bayplan.cli.flags import with_equals_signs_removed
-from bayplan.cli.output import warn
+from bayplan.cli.output import screen_width, warn
 
 if TYPE_CHECKING:
     from bayplan.cluster.kubelet_settings import Assumptions
@@ -60,6 +60,13 @@ class ExampleCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Short options take their value as kubectl's do, `-o=json` included."""
         return super().parse_args(ctx, with_equals_signs_removed(args, self.params))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Tables fit the terminal, if there is one."""
+        from bayplan.explain.table import fitting
+
+        with fitting(screen_width()):
+            return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples, then the text."""

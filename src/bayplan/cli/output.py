@@ -6,6 +6,7 @@ Colour carries no meaning that the text does not. NO_COLOR turns it off, FORCE_C
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,9 @@ def _is_dumb() -> bool:
 def print_answer(text: str, *, good: bool) -> None:
     """Text whose first line is the answer."""
     show_progress("")
+    width = screen_width()
+    if width is not None:
+        text = "\n".join(part for line in text.split("\n") for part in _folded(line, width))
     if use_colour():
         first, newline, rest = text.partition("\n")
         text = click.style(first, fg="green" if good else "red", bold=True) + newline + rest
@@ -69,16 +73,27 @@ def print_document(document: Mapping[str, Any], output: str) -> None:
 
 def print_styled(lines: Sequence[StyledLine]) -> None:
     """A picture in characters: through rich on a terminal, as plain text elsewhere. The layout is the same."""
+    width = screen_width()
     if not use_colour():
         for line in lines:
-            click.echo(line.plain.rstrip())
+            plain = line.plain.rstrip()
+            click.echo("\n".join(_folded(plain, width) if width else [plain]))
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True, force_terminal=True)
     for line in lines:
-        console.print(Text.assemble(*((span.text, _RICH_STYLES.get(span.style, "")) for span in line.spans)))
+        text = Text.assemble(*((span.text, _RICH_STYLES.get(span.style, "")) for span in line.spans))
+        for part in _folded(line.plain.rstrip(), width) if width and len(line) > width else (text,):
+            console.print(part)
+
+
+def no_resources(namespace: str | None = None) -> int:
+    """What kubectl says where there is nothing to list, and its exit code."""
+    show_progress("")
+    click.echo(f"No resources found in {namespace} namespace." if namespace else "No resources found.", err=True)
+    return 0
 
 
 def terminal_width() -> int:
@@ -86,6 +101,29 @@ def terminal_width() -> int:
     import shutil
 
     return shutil.get_terminal_size(fallback=(100, 24)).columns
+
+
+def screen_width() -> int | None:
+    """The width that tables and sentences must fit: the terminal's; None if the output goes elsewhere."""
+    return terminal_width() if sys.stdout.isatty() else None
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """A line of prose at this width. What follows is indented to where the words began, behind a lead such as `Nearest:  `."""
+    if len(line) <= width:
+        return [line]
+    from textwrap import wrap
+
+    behind_lead = re.match(r"\s*\S.*?\S {2,}", line[: width * 2 // 3])
+    indent = behind_lead.end() if behind_lead else len(line) - len(line.lstrip()) + len("  ")
+    return wrap(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
 
 
 def warn(messages: Sequence[str]) -> None:

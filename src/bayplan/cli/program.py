@@ -30,6 +30,7 @@ DEBUG = "BAYPLAN_DEBUG"
 COMMANDS = {
     "place": "Where would these pods and gangs go? A dry run.",
     "why": "Why does a pod or a gang wait, or why is it where it is?",
+    "nodes": "List every node's NUMA zones: what is free, the largest aligned pod, fragmentation.",
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
     "topology": "Show blocks and racks: what is free, what fits, who is outside.",
     "slots": "How many gangs of equal pods fit now, and where?",
@@ -149,7 +150,8 @@ def _one_line(error: click.ClickException, program: str) -> str:
     message = " ".join(error.format_message().split())
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx else program
-        return f"{message.rstrip('.')}. See '{command} --help'."
+        end = "" if message.endswith("?") else "."
+        return f"{message.rstrip('.')}{end} See '{command} --help'."
     return message
 
 

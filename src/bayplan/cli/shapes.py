@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -10,39 +11,77 @@ import msgspec
 
 from bayplan.cli.gangs import ALL_SLOTS
 from bayplan.cli.options import Session, read_all
+from bayplan.cli.output import warn
 from bayplan.cluster.hyper_nodes import HYPER_NODES
 from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import CPU, MEMORY
+from bayplan.cluster.pod_request import CPU, MEMORY, is_memory
 from bayplan.cluster.tree import Tree
+from bayplan.engine.demand import HOST_RESOURCES
 from bayplan.engine.gangs.problem import Counts
+from bayplan.explain.levels import counted
 from bayplan.explain.topology_map import leading_resource
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
+from bayplan.kube.errors import InvalidObject
 from bayplan.kube.quantity import QuantityError, parse
-from bayplan.kube.topology_levels import HOSTNAME, level_meant, not_a_level
+from bayplan.kube.topology_levels import (
+    HOSTNAME,
+    Topology,
+    TopologyLevel,
+    TopologySpec,
+    level_meant,
+    levels_of,
+    not_a_level,
+)
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.rooms import NODE
 
+# The name of the tree that `--levels` makes.
+BY_LABELS = "node labels"
 EXPECTED = "expected such as cpu=8,memory=64Gi,nvidia.com/gpu=8"
 
 
-def tree_named(session: Session, name: str | None) -> Tree:
-    """The tree of a Topology or of the HyperNodes; without a name that of the only one there is."""
+def tree_named(session: Session, name: str | None, levels: str | None = None) -> Tree:
+    """The tree of a Topology or of the HyperNodes, without a name that of the only one there is; or of the labels that `levels` lists."""
+    if levels is not None:
+        if name is not None:
+            raise click.UsageError(f"--levels stands for a Topology: leave out '{name}' or --levels")
+        return _tree_of_labels(session, levels)
     topologies = session.trees.topologies
     names = [*topologies.levels, *([HYPER_NODES] if session.objects.hyper_nodes else [])]
     if not names:
         raise click.ClickException(
-            "the cluster holds no Topology (kueue.x-k8s.io or kai.scheduler), and no HyperNode (topology.volcano.sh)"
+            f"the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) and no HyperNode (topology.volcano.sh); "
+            "--levels makes a tree of node labels: --levels topology.kubernetes.io/zone"
         )
     if name is None and len(names) > 1:
-        raise click.UsageError(f"the cluster holds several Topologies: {', '.join(names)}; name one")
+        raise click.UsageError(f"the {session.source} holds several Topologies: {', '.join(names)}; name one")
     wanted = names[0] if name is None else name
     if wanted not in names:
         raise click.UsageError(f"there is no Topology '{wanted}' in the {session.source}; there are {', '.join(names)}")
     tree = session.trees.get(wanted)
     if tree is None:
         raise click.ClickException(f"the HyperNodes are not a tree: {topologies.hyper_nodes_problem}")
+    return tree
+
+
+def _tree_of_labels(session: Session, levels: str) -> Tree:
+    labels = sorted({label for node in session.state.nodes if node is not None for label in node.metadata.labels or {}})
+    written = []
+    for text in (part.strip() for part in levels.split(",")):
+        meant = level_meant(text, labels)
+        if meant is None:
+            known = f"no node has such a label; the {session.source} has {counted(len(labels), 'node label')}"
+            raise click.UsageError(f"--levels: {not_a_level(text, labels, known)}")
+        written.append(TopologyLevel(meant))
+    topology = Topology(Metadata(name=BY_LABELS), TopologySpec(written))
+    try:
+        session.trees.set(BY_LABELS, levels_of(topology))
+    except InvalidObject as error:
+        raise click.UsageError(f"--levels: {error.problem}") from None
+    tree = session.trees.get(BY_LABELS)
+    assert tree is not None  # it was just set
     return tree
 
 
@@ -67,7 +106,17 @@ def by_last_part(text: str, names: Sequence[str], option: str) -> str:
         return close[0]
     if close:
         raise click.UsageError(f"{option}: '{text}' may be {' or '.join(close)}")
-    raise click.UsageError(f"{option}: '{text}' is not known; there are {', '.join(names)}")
+    raise click.UsageError(f"{option}: '{text}' is not known; there are {', '.join(names)}{_did_you_mean(text, names)}")
+
+
+def _did_you_mean(text: str, names: Sequence[str]) -> str:
+    """`; did you mean nvidia.com/gpu?`, by the whole name or by what comes after its slash."""
+    by_part = {part.lower(): name for name in names for part in (name, name.rpartition("/")[2])}
+    close = get_close_matches(text.lower(), by_part, n=1, cutoff=0.6)
+    # "gpu" is too short to be close to "mig-gpu-1g.5gb" by letters alone.
+    inside = [name for part, name in by_part.items() if text.lower() in part or part in text.lower()]
+    found = [by_part[close[0]]] if close else list(dict.fromkeys(inside))[:3]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> Pod | None:
@@ -81,7 +130,7 @@ def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> P
         return msgspec.structs.replace(pods[0], spec=msgspec.structs.replace(pods[0].spec, node_name=None))
     if requests is None:
         return None
-    amounts = _amounts(requests)
+    amounts = {_resource_meant(session, name): amount for name, amount in _amounts(requests).items()}
     resources = ResourceRequirements(requests=amounts, limits=amounts)
     pod = Pod(
         metadata=Metadata(name="--requests"), spec=PodSpec(containers=[Container(name="main", resources=resources)])
@@ -96,6 +145,23 @@ def one_unit(session: Session, resources: Sequence[str]) -> Pod | None:
     if name == CPU or "/" in name:
         return shape_of(session, f"{name}=1", ())
     return shape_of(session, f"{name}=1Gi", ()) if name == MEMORY else None
+
+
+def _resource_meant(session: Session, name: str) -> str:
+    """A resource of `--requests`: as it is, or by what comes after its slash where only one resource of the nodes has that."""
+    columns = session.state.columns
+    known = [each for each, index in columns.resource_index.items() if columns.allocatable[index].any()]
+    if name in known or name in (CPU, MEMORY) or is_memory(name) or name in HOST_RESOURCES:
+        return name
+    if "/" in name:
+        warn([f"--requests: no node has {name}{_did_you_mean(name.rpartition('/')[2], known)}"])
+        return name
+    meant = [each for each in known if each.rpartition("/")[2] == name]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise click.UsageError(f"--requests: '{name}' may be {' or '.join(meant)}")
+    raise click.UsageError(f"--requests: no node has {name}{_did_you_mean(name, known)}")
 
 
 def _amounts(text: str) -> Quantities:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.flags import output_option
+from bayplan.cli.flags import levels_option, output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -30,6 +30,7 @@ from bayplan.cli.output import print_answer, print_document, working
     help="Each gang in one domain of this level: a label or its last part, or 'node' [default: the lowest that holds one].",
 )
 @click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
+@levels_option
 @cluster_options
 @output_option("text", "json", "yaml")
 def slots(
@@ -39,6 +40,7 @@ def slots(
     pods: int,
     level: str | None,
     name: str | None,
+    levels: str | None,
     cluster: tuple[Path, ...],
     config: Path | None,
     scheduler_name: str | None,
@@ -60,7 +62,7 @@ def slots(
 
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
-    tree = tree_named(session, name)
+    tree = tree_named(session, name, levels)
     wanted = level_named(tree, level) if level is not None else None
     pod = shape_of(session, requests, files)
     if pod is None:

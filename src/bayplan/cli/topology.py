@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import output_option
+from bayplan.cli.flags import levels_option, output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     metavar="LEVEL",
     help="How far down: a label or its last part, 'node', or 'numa' for the NUMA zones below the nodes [default: the lowest label].",
 )
+@levels_option
 @click.option(
     "-r",
     "--resource",
@@ -61,6 +62,7 @@ def topology(
     config: Path | None,
     scheduler_name: str | None,
     level: str | None,
+    levels: str | None,
     resources: tuple[str, ...],
     requests: str | None,
     origin: str | None,
@@ -81,11 +83,11 @@ def topology(
 
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
-    tree = tree_named(session, name)
+    tree = tree_named(session, name, levels)
     depth = level_named(tree, level, [NUMA]) + 1 if level is not None else max(len(tree.levels), 1)
     with_zones = depth > tree.node_level + 1
     known = list(session.state.columns.resource_index)
-    shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree)
+    shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree.rows)
     place = _place_of(session, tree, origin) if origin is not None else ()
     named = shape_of(session, requests, files)
     pod = named or one_unit(session, shown)
@@ -125,7 +127,7 @@ def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
         raise click.ClickException(f"{outcome.name}: no pod of it waits, so there is nothing to place and to draw")
     shape = max(outcome.shapes, key=lambda each: each.pods)
     pod_class = session.state.classes.of(shape.example)
-    drawn = topology_map(session.state, tree, default_resources(session.state, tree), pod_class, shape.slots)
+    drawn = topology_map(session.state, tree, default_resources(session.state, tree.rows), pod_class, shape.slots)
     return replace(
         drawn,
         parties=parties_of(outcome.seats),

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from bayplan.cluster.hyper_nodes import WITH_OTHER_NODES, Hierarchy
 from bayplan.cluster.labels import ABSENT
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.topology_levels import HOSTNAME, level_meant
+
+_Number = TypeVar("_Number", np.int64, np.float64)
 
 Index = NDArray[np.intp]
 Path = tuple[str, ...]
@@ -93,7 +96,7 @@ class Tree:
         end = starts[domain + 1] if domain + 1 < len(starts) else self.size
         return int(starts[domain]), int(end)
 
-    def sums(self, counts: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+    def sums(self, counts: NDArray[_Number], level: int) -> NDArray[_Number]:
         """Sums over the domains of a level of something counted per position."""
         return np.add.reduceat(counts, self.starts[level]) if self.size else counts[:0]
 

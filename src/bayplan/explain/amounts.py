@@ -72,6 +72,17 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def share_text(shares: Mapping[str, float], labels: Mapping[str, str]) -> str:
+    """`45 % cpu`: the largest share with its resource. A share that is not nothing never looks like nothing."""
+    if not shares:
+        return "-"
+    worst = max(shares, key=lambda name: shares[name])
+    share = shares[worst]
+    if not share:
+        return "0 %"
+    return f"{'<1' if share < 0.01 else int(100 * share)} % {labels[worst]}"
+
+
 def usual_order(resources: Iterable[str]) -> list[str]:
     """cpu, memory, huge pages, then everything else by name."""
 

@@ -42,6 +42,15 @@ def compressed(names: Iterable[str]) -> list[str]:
 def hostlist(names: Iterable[str], longest: int = 60) -> str:
     """The names as one text of about `longest` characters; what does not fit is counted."""
     every = sorted(set(names), key=_by_number)
+    domain = common_domain(every)
+    if domain:
+        # Said once, and numbers in the domain are no counters: ip-10-0-1-[4-5].eu-west-1.compute.internal
+        hosts = [name.removesuffix(domain) for name in every]
+        in_full = hostlist(hosts, longest - len(domain) - len(" ()"))
+        if in_full.endswith(" more"):
+            # Where names are left out anyway, more of them are worth more than the domain.
+            return f"{hostlist(hosts, longest - len(' (…)'))} (…)"
+        return f"{in_full} ({domain})" if ", " in in_full else f"{in_full}{domain}"
     text = ", ".join(compressed(every))
     if len(text) <= longest:
         return text
@@ -54,9 +63,30 @@ def hostlist(names: Iterable[str], longest: int = 60) -> str:
     return shortened(text, longest - len(more)) + more if shown == 1 else text + more
 
 
-def shortened(name: str, longest: int) -> str:
+def common_domain(names: Iterable[str]) -> str:
+    """What all names have after their host part, with its dot: `.example.internal`; empty if they differ, or if there is only one.
+
+    >>> common_domain(["worker-1.eu.example.internal", "worker-2.eu.example.internal"])
+    '.eu.example.internal'
+    """
+    domains = set()
+    number = 0
+    for number, name in enumerate(names, start=1):  # noqa: B007 - how many there were
+        domains.add(name.partition(".")[2])
+        if len(domains) > 1:
+            return ""
+    domain = domains.pop() if number > 1 else ""
+    return f".{domain}" if domain else ""
+
+
+def domain_lines(domain: str) -> list[str]:
+    """What was left out of every name, said once."""
+    return [f"  (node names end in {domain})"] if domain else []
+
+
+def shortened(name: str, longest: int, shortest: int = SHORTEST_NAME) -> str:
     """A long name without its middle, which says least: `ip-10-2-235-18…internal`."""
-    longest = max(longest, SHORTEST_NAME)
+    longest = max(longest, shortest)
     if len(name) <= longest:
         return name
     end = (longest - 1) // 3

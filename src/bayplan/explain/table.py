@@ -1,8 +1,31 @@
-"""Rows of text in aligned columns: names to the left, numbers to the right, two spaces between."""
+"""Rows of text in aligned columns: names to the left, numbers to the right, two spaces between.
+
+A table is as wide as its cells, unless `fitting` says how wide the terminal is: then long texts lose their middle, and where that is not enough columns are left out
+from the right, which is said below the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from bayplan.explain.hostlist import shortened
+
+BETWEEN = "  "
+SHORTEST_TEXT = 12
+
+_width: ContextVar[int | None] = ContextVar("width", default=None)
+
+
+@contextmanager
+def fitting(width: int | None) -> Iterator[None]:
+    """Make tables fit so many columns while the context lasts; None: they are as wide as they like."""
+    token = _width.set(width)
+    try:
+        yield
+    finally:
+        _width.reset(token)
 
 
 def table(
@@ -10,11 +33,37 @@ def table(
 ) -> list[str]:
     """Lines of a table; the columns whose headings are in `numbers` are set to the right."""
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    width = _width.get()
+    shown = len(header)
+    if width is not None:
+        texts = [heading not in numbers for heading in header]
+        widths, shown = _fitted(widths, texts, width - len(indent))
     lines = []
     for row in (header, *rows):
         cells = [
-            cell.rjust(width) if heading in numbers else cell.ljust(width)
-            for cell, width, heading in zip(row, widths, header, strict=True)
+            cell.rjust(width) if heading in numbers else shortened(cell, width, SHORTEST_TEXT).ljust(width)
+            for cell, width, heading in zip(row[:shown], widths, header, strict=False)
         ]
-        lines.append((indent + "  ".join(cells)).rstrip())
+        lines.append((indent + BETWEEN.join(cells)).rstrip())
+    if shown < len(header):
+        lines.append(f"{indent}(too narrow for: {', '.join(filter(None, header[shown:]))})")
     return lines
+
+
+def _fitted(widths: Sequence[int], texts: Sequence[bool], room: int) -> tuple[list[int], int]:
+    """Widths of the columns that are shown, and how many of them: texts become shorter, then columns go from the right."""
+    for shown in range(len(widths), 0, -1):
+        kept = list(widths[:shown])
+        # A text that lost more than a third says too little: then rather one column less, down to two.
+        shortest = [max(SHORTEST_TEXT, width * 2 // 3 if shown > 2 else 0) for width in kept]
+        spare = sum(kept) + len(BETWEEN) * (shown - 1) - room
+        while spare > 0:
+            long = [column for column in range(shown) if texts[column] and kept[column] > shortest[column]]
+            if not long:
+                break
+            longest = max(long, key=lambda column: kept[column])
+            kept[longest] -= 1
+            spare -= 1
+        if spare <= 0 or shown == 1:
+            return kept, shown
+    return list(widths), len(widths)

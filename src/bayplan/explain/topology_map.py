@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Path, Tree, distance
+from bayplan.engine.fragmentation import Aligned, aligned_amounts, fragmentation
 from bayplan.engine.gangs.problem import Counts
 from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
@@ -33,7 +36,7 @@ class Domain:
     """A domain of any level, the NUMA zone being the lowest: `path` from the top, amounts, and the domains inside.
 
     `slots` are how many pods of the asked shape fit now, and `slots_if_idle` how many would if nothing ran; None if no shape was asked for, and for
-    a zone, because a pod may take several.
+    a zone, because a pod may take several. `fragmentation` is by resource, as `engine/fragmentation.py` defines it, over the nodes that report zones.
     """
 
     path: Path
@@ -43,6 +46,7 @@ class Domain:
     slots: int | None
     slots_if_idle: int | None
     inside: tuple[Domain, ...]
+    fragmentation: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def topology_map(
     return TopologyMap(
         name=tree.name,
         levels=tree.levels,
-        domains=_domains(tree, state, free, total, zones),
+        domains=_domains(tree, state, free, total, zones, _aligned(state, tree, resources)),
         nodes=tree.size,
         resources=tuple(resources),
         outside=tree.outside,
@@ -147,13 +151,13 @@ def leading_resource(resources: Sequence[str]) -> str:
     return (devices or list(resources) or [CPU])[0]
 
 
-def default_resources(state: ClusterState, tree: Tree) -> list[str]:
-    """cpu, memory and the devices that any node of the tree has."""
+def default_resources(state: ClusterState, rows: NDArray[np.intp]) -> list[str]:
+    """cpu, memory and the devices that any of these nodes has."""
     columns = state.columns
     devices = [
         name
         for name, index in columns.resource_index.items()
-        if "/" in name and name != PODS and columns.allocatable[index][tree.rows].any()
+        if "/" in name and name != PODS and columns.allocatable[index][rows].any()
     ]
     return usual_order([CPU, MEMORY, *devices])
 
@@ -178,6 +182,7 @@ def topology_document(drawn: TopologyMap) -> Document:
 
 
 def _domain_document(drawn: TopologyMap, domain: Domain) -> Document:
+    unusable = stranded(drawn, domain) if drawn.named else None
     return {
         "level": (*drawn.levels, HOSTNAME, NUMA)[len(domain.path) - 1],
         "path": list(domain.path),
@@ -185,9 +190,30 @@ def _domain_document(drawn: TopologyMap, domain: Domain) -> Document:
         "free": amounts_document(domain.free),
         "allocatable": amounts_document(domain.total),
         "slots": domain.slots,
+        "fragmentation": {name: round(share, 4) for name, share in domain.fragmentation.items()},
+        "stranded": unusable and {"resource": unusable[0], "share": round(unusable[1], 4)},
         "distance": distance(drawn.origin, domain.path) if drawn.origin else None,
         "domains": [_domain_document(drawn, inner) for inner in domain.inside],
     }
+
+
+def stranded(drawn: TopologyMap, domain: Domain) -> tuple[str, float] | None:
+    """The share of a resource's free amount that pods of the asked shape cannot use; None if nothing is free, or no shape was asked for.
+
+    A domain's pods are those that fit; a NUMA zone's are those that fit into it by the amounts that are shown.
+    """
+    asked = {name: amount for name, amount in drawn.asks_for.items() if amount and name in drawn.resources}
+    name = leading_resource([each for each in drawn.resources if each in asked])
+    if name not in asked or not domain.free.get(name):
+        return None
+    pods = domain.slots
+    if pods is None:
+        pods = min(domain.free.get(each, 0) // amount for each, amount in asked.items() if each in domain.free)
+    return name, 1 - pods * asked[name] / domain.free[name]
+
+
+def _aligned(state: ClusterState, tree: Tree, resources: Sequence[str]) -> dict[str, Aligned]:
+    return {name: aligned_amounts(state, name, tree.rows) for name in resources}
 
 
 def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) -> tuple[Domain, ...]:
@@ -210,6 +236,7 @@ def _domains(
     free: Mapping[str, Counts],
     total: Mapping[str, Counts],
     zones: Sequence[tuple[Domain, ...]],
+    aligned: Mapping[str, Aligned],
 ) -> tuple[Domain, ...]:
     """All domains, from the nodes upwards; those of a level lie in the order of the tree."""
     below: list[Domain] = []
@@ -217,6 +244,10 @@ def _domains(
     for level in range(tree.node_level, -1, -1):
         sums_free = {name: tree.sums(counts, level).tolist() for name, counts in free.items()}
         sums_total = {name: tree.sums(counts, level).tolist() for name, counts in total.items()}
+        shares = {
+            name: fragmentation(tree.sums(each.largest, level), tree.sums(each.at_best, level)).tolist()
+            for name, each in aligned.items()
+        }
         starts = tree.starts[level]
         first_child = np.searchsorted(firsts_below, starts).tolist()
         made: list[Domain] = []
@@ -232,6 +263,7 @@ def _domains(
                     sums_free[_SLOTS][number] if _SLOTS in sums_free else None,
                     sums_total[_SLOTS][number] if _SLOTS in sums_total else None,
                     tuple(below[first_child[number] : child_end]) if below else zones[number],
+                    {name: share[number] for name, share in shares.items() if not isnan(share[number])},
                 )
             )
         below, firsts_below = made, starts

@@ -11,17 +11,17 @@ Comes from `topology_map.py` and goes to a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bayplan.cluster.tree import distance
-from bayplan.explain.amounts import human, listing
+from bayplan.explain.amounts import human, listing, share_text
 from bayplan.explain.gang_outcome import missing_labels
 from bayplan.explain.gang_text import best_in
-from bayplan.explain.hostlist import hostlist
+from bayplan.explain.hostlist import common_domain, domain_lines, hostlist
 from bayplan.explain.levels import counted, domain_name, in_one, short_levels
 from bayplan.explain.numa_labels import short_labels
 from bayplan.explain.table import table
-from bayplan.explain.topology_map import Domain, TopologyMap
+from bayplan.explain.topology_map import Domain, TopologyMap, stranded
 
 LONGEST_HOSTLIST = 40
 INDENT = "  "
@@ -58,27 +58,39 @@ def _domain_lines(drawn: TopologyMap, depth: int) -> list[str]:
     if drawn.asks_for:
         header.append("fit")
         numbers.append("fit")
+    header += ["stranded"] if drawn.asks_for and drawn.named else []
+    has_reports = any(domain.fragmentation for domain in drawn.domains)
+    header += ["frag"] if has_reports else []
     by_node = depth > len(drawn.levels)
     header += [] if by_node else ["hosts"]
+    domain_of_names = common_domain(name for each in drawn.domains for name in each.nodes)
     rows = []
     for domain in _down_to(drawn.domains, depth):
         is_zone = len(domain.path) > len(drawn.levels) + 1
-        row = [_title(drawn, domain), "" if is_zone else str(len(domain.nodes))]
+        row = [_title(drawn, domain, domain_of_names), "" if is_zone else str(len(domain.nodes))]
         row += [str(distance(drawn.origin, domain.path))] if drawn.origin else []
         row += [_amounts(domain, name) for name in drawn.resources]
         row += ["" if domain.slots is None else str(domain.slots)] if drawn.asks_for else []
+        row += [_stranded(drawn, domain, labels)] if "stranded" in header else []
+        row += ["" if is_zone else share_text(domain.fragmentation, labels)] if has_reports else []
         if not by_node:
-            row.append(hostlist(domain.nodes, LONGEST_HOSTLIST) if len(domain.path) == depth else "")
+            hosts = [name.removesuffix(domain_of_names) for name in domain.nodes]
+            row.append(hostlist(hosts, LONGEST_HOSTLIST) if len(domain.path) == depth else "")
         rows.append(row)
-    return table(header, rows, indent=INDENT, numbers=numbers)
+    return [*table(header, rows, indent=INDENT, numbers=numbers), *domain_lines(domain_of_names)]
 
 
-def _title(drawn: TopologyMap, domain: Domain) -> str:
+def _stranded(drawn: TopologyMap, domain: Domain, labels: Mapping[str, str]) -> str:
+    found = stranded(drawn, domain)
+    return share_text(dict([found] if found else []), labels)
+
+
+def _title(drawn: TopologyMap, domain: Domain, domain_of_names: str) -> str:
     depth = len(domain.path)
     value = domain.path[-1]
     below = depth - len(drawn.levels)
     if below > 0:
-        name = value if below == 1 else f"zone {value}"
+        name = value.removesuffix(domain_of_names) if below == 1 else f"zone {value}"
     else:
         name = domain_name(short_levels(drawn.levels)[depth - 1], value)
     return INDENT * (depth - 1) + name

@@ -60,7 +60,7 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
     [
         (
             ["plce"],
-            "error: no command 'plce'; there are place, why, numa, topology, slots, simulate, scheduler, pod-grouper, agent, agent-gc, kubelets, snapshot, replay. See",
+            "error: no command 'plce'; there are place, why, nodes, numa, topology, slots, simulate, scheduler, pod-grouper, agent, agent-gc, kubelets, snapshot, replay. See",
         ),
         (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
         (["why"], "error: Missing argument 'POD|PODGROUP'. See 'bayplan why --help'."),

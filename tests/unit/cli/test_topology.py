@@ -20,10 +20,10 @@ def test_the_first_line_counts_domains_and_nodes(bayplan: Bayplan) -> None:
 def test_every_domain_has_its_line_and_outsiders_the_label_they_lack(bayplan: Bayplan) -> None:
     lines = bayplan("topology", "network", "-r", "gpu", cluster=CLUSTER).out.splitlines()
     assert [line.split() for line in lines[2:6]] == [
-        ["domain", "nodes", "gpu", "free", "fit", "hosts"],
-        ["block", "b1", "20", "94", "of", "160", "86"],
-        ["rack", "r1", "5", "20", "of", "40", "20", "b1-r1-n[1-5]"],
-        ["rack", "r2", "5", "28", "of", "40", "28", "b1-r2-n[1-5]"],
+        ["domain", "nodes", "gpu", "free", "fit", "frag", "hosts"],
+        ["block", "b1", "20", "94", "of", "160", "86", "12", "%", "gpu"],
+        ["rack", "r1", "5", "20", "of", "40", "20", "-", "b1-r1-n[1-5]"],
+        ["rack", "r2", "5", "28", "of", "40", "28", "12", "%", "gpu", "b1-r2-n[1-5]"],
     ]
     assert lines[-2:] == [
         "Outside:  login-[1-2]  no label example.com/block",
@@ -50,7 +50,7 @@ def test_counts_are_what_kubelets_would_admit(bayplan: Bayplan) -> None:
     result = bayplan("topology", "--requests", WORKER, "-r", "nvidia.com/gpu", cluster=CLUSTER)
     assert result.answer.endswith("; 52 such pods fit")
     # 28 free GPUs would be 7 pods of 4 GPUs; those of b1-r2-n2 lie in two zones.
-    assert "    rack r2      5    28 of 40    6  b1-r2-n[1-5]" in result.out
+    assert "    rack r2      5    28 of 40    6  14 % gpu  12 % gpu  b1-r2-n[1-5]" in result.out
     assert "  in one block    32  b2" in result.out
 
 
@@ -73,7 +73,7 @@ class TestNumaZones:
         assert result.answer.startswith("network: 2 blocks, 8 racks, 40 nodes, 30 NUMA zones; ")
         lines = [line.split() for line in result.out.splitlines()]
         # Two GPUs are free in each of its zones: no pod that asks for four has a place there.
-        at = lines.index(["b1-r2-n2", "1", "4", "of", "8", "4"])
+        at = lines.index(["b1-r2-n2", "1", "4", "of", "8", "4", "50", "%", "gpu"])
         assert lines[at + 1 : at + 3] == [["zone", "0", "2", "of", "4"], ["zone", "1", "2", "of", "4"]]
 
     def test_in_a_document_and_a_picture(self, bayplan: Bayplan) -> None:
@@ -157,7 +157,7 @@ def test_what_cannot_be_answered(bayplan: Bayplan, arguments: list[str], message
 def test_a_cluster_without_topologies(bayplan: Bayplan) -> None:
     result = bayplan("topology")
     assert result.code == 2
-    assert result.err.startswith("error: the cluster holds no Topology")
+    assert result.err.startswith("error: the dump holds no Topology")
 
 
 def test_two_topologies_of_one_name_with_different_levels_are_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -171,3 +171,73 @@ def test_two_topologies_of_one_name_with_different_levels_are_a_warning(bayplan:
         "warning: Topology network: there are two with different levels; example.com/rack counts, the last"
         in result.err
     )
+
+
+def test_levels_need_no_topology_object(bayplan: Bayplan) -> None:
+    result = bayplan("topology", "--levels", "block,rack", "-r", "gpu", cluster=CLUSTER)
+    assert (result.code, result.answer) == (0, "node labels: 2 blocks, 8 racks, 40 nodes; 3 nodes outside")
+    by_topology = bayplan("topology", "-r", "gpu", cluster=CLUSTER).out.partition("\n")[2]
+    assert result.out.partition("\n")[2] == by_topology
+
+
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        (["--levels", "blok"], '"blok" is not a level; no node has such a label'),
+        (["--levels", "blok"], 'did you mean "example.com/block"? See'),
+        (["--levels", "rack,rack"], '"example.com/rack" appears twice'),
+        (["--levels", "node,rack"], '"kubernetes.io/hostname" can only be the lowest level'),
+        (["network", "--levels", "rack"], "leave out 'network' or --levels"),
+        (["--levels", ""], '"" is not a level'),
+    ],
+)
+def test_labels_that_make_no_tree_are_told(bayplan: Bayplan, arguments: list[str], problem: str) -> None:
+    result = bayplan("topology", *arguments, cluster=CLUSTER)
+    assert (result.code, result.out) == (2, "")
+    assert problem in result.err
+
+
+def test_a_cluster_without_a_topology_is_told_about_levels(bayplan: Bayplan) -> None:
+    result = bayplan("topology")
+    assert result.code == 2
+    assert "the dump holds no Topology" in result.err
+    assert "--levels topology.kubernetes.io/zone" in result.err
+
+
+def test_each_domain_has_its_fragmentation_over_nodes_with_reports(bayplan: Bayplan) -> None:
+    """b1-r2-n2 has 4 free GPUs, 2 in each zone: half of what could lie together. Its rack has three more nodes with 4 in a zone."""
+    document = json.loads(bayplan("topology", "-r", "gpu", "-o", "json", cluster=CLUSTER).out)
+    racks = {tuple(rack["path"]): rack for block in document["domains"] for rack in block["domains"]}
+    assert racks["b1", "r2"]["fragmentation"] == {"nvidia.com/gpu": 0.125}
+    assert racks["b1", "r1"]["fragmentation"] == {}
+    nodes = {node["path"][-1]: node for node in racks["b1", "r2"]["domains"]}
+    assert nodes["b1-r2-n2"]["fragmentation"] == {"nvidia.com/gpu": 0.5}
+
+
+def test_what_pods_of_a_shape_cannot_use_is_stranded(bayplan: Bayplan) -> None:
+    """36 GPUs are free in b2/r3; pods of 4 can have 32 of them."""
+    document = json.loads(bayplan("topology", "-r", "gpu", "--requests", WORKER, "-o", "json", cluster=CLUSTER).out)
+    racks = {tuple(rack["path"]): rack for block in document["domains"] for rack in block["domains"]}
+    assert racks["b2", "r3"]["stranded"] == {"resource": "nvidia.com/gpu", "share": round(4 / 36, 4)}
+    assert racks["b1", "r1"]["stranded"] == {"resource": "nvidia.com/gpu", "share": 0.0}
+
+
+@pytest.mark.parametrize("command", [["topology"], ["slots", "--pods", "2"]])
+@pytest.mark.parametrize(
+    "requests, code, said",
+    [
+        ("gpu=4", 0, ""),
+        ("gpus=4", 2, "error: --requests: no node has gpus; did you mean nvidia.com/gpu? See"),
+        ("tpu=4", 2, "error: --requests: no node has tpu"),
+        ("nvidia.com/gpus=4", None, "warning: --requests: no node has nvidia.com/gpus; did you mean nvidia.com/gpu?"),
+        ("example.com/fpga=1", None, "warning: --requests: no node has example.com/fpga\n"),
+    ],
+)
+def test_requests_take_short_names_or_say_what_may_be_meant(
+    bayplan: Bayplan, command: list[str], requests: str, code: int | None, said: str
+) -> None:
+    result = bayplan(*command, "--requests", requests, cluster=CLUSTER)
+    assert code is None or result.code == code
+    assert result.err.startswith(said)
+    if requests == "gpu=4":
+        assert "nvidia.com/gpu 4" in result.out

@@ -34,7 +34,7 @@ def small_cluster() -> ClusterState:
 
 def drawn_for(state: ClusterState, *levels: str) -> tuple[Tree, TopologyMap]:
     tree = build_tree(state, "net", levels)
-    return tree, topology_map(state, tree, default_resources(state, tree))
+    return tree, topology_map(state, tree, default_resources(state, tree.rows))
 
 
 def test_amounts_add_up_from_nodes_to_racks_to_blocks() -> None:
@@ -56,7 +56,7 @@ def test_only_devices_that_some_node_has_are_shown() -> None:
     state = small_cluster()
     state.columns.resource("example.com/unheard-of")
     tree = build_tree(state, "net", ["block"])
-    assert default_resources(state, tree) == ["cpu", "memory", GPU]
+    assert default_resources(state, tree.rows) == ["cpu", "memory", GPU]
 
 
 def test_slots_and_what_an_idle_node_would_hold() -> None:

@@ -1,0 +1,97 @@
+"""`bayplan nodes`: every node's NUMA zones in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.flags import output_option
+from bayplan.cli.options import ExampleCommand, Session, cluster_options
+from bayplan.cli.output import no_resources, print_answer, print_document, working
+from bayplan.cli.selecting import NODE_FIELDS, selected, selector_options
+
+if TYPE_CHECKING:
+    from bayplan.explain.overview.nodes import NodeList
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "nodes",
+        "nodes worker-1 worker-2 -o wide",
+        "nodes -l node.kubernetes.io/instance-type=c6i.metal -r cpu",
+        "nodes --cluster cluster.json -o json",
+    ),
+)
+@click.argument("names", metavar="[NODE]...", nargs=-1)
+@cluster_options
+@selector_options("nodes", NODE_FIELDS)
+@click.option(
+    "-r",
+    "--resource",
+    "resources",
+    multiple=True,
+    metavar="RESOURCE",
+    help="Show this resource; may be given several times [default: cpu, memory and devices].",
+)
+@output_option("text", "wide", "name", "json", "yaml")
+def nodes(
+    *,
+    names: tuple[str, ...],
+    cluster: tuple[Path, ...],
+    config: Path | None,
+    scheduler_name: str | None,
+    label_selector: str | None,
+    field_selector: str | None,
+    resources: tuple[str, ...],
+    output: str,
+) -> int:
+    """Show what is known of each node's NUMA zones, what is free, and the largest pod that still fits into one zone.
+
+    Fragmentation of a resource is the share by which the largest amount in one zone is smaller than it would be if all that is free lay together; the
+    table names the resource that is fragmented most. Refused pods are those that still exist as Failed.
+
+    Exit code: 0 shown, 2 the input cannot be used.
+    """
+    with working("reading the cluster"):
+        session = Session.open(cluster, config, scheduler_name)
+    listed = _listed(session, names, label_selector, field_selector, resources)
+    if not listed.nodes:
+        return no_resources()
+    if output == "name":
+        click.echo("\n".join(f"node/{node.node}" for node in listed.nodes))
+    elif output in ("text", "wide"):
+        from bayplan.explain.overview.nodes_text import nodes_text
+
+        print_answer(nodes_text(listed, wide=output == "wide"), good=True)
+    else:
+        from bayplan.explain.overview.nodes import nodes_document
+
+        print_document(nodes_document(listed), output)
+    return 0
+
+
+def _listed(
+    session: Session,
+    names: tuple[str, ...],
+    label_selector: str | None,
+    field_selector: str | None,
+    resources: tuple[str, ...],
+) -> NodeList:
+    import numpy as np
+
+    from bayplan.cli.shapes import by_last_part
+    from bayplan.explain.overview.nodes import node_list
+    from bayplan.explain.topology_map import default_resources
+
+    state = session.state
+    is_meant = selected(label_selector, field_selector, NODE_FIELDS)
+    asked = [session.row_of(name) for name in names] if names else list(state.rows.values())
+    found = [row for row in asked if (node := state.nodes[row]) is not None and is_meant(node)]
+    rows = np.array(found, dtype=np.intp)
+    known = list(state.columns.resource_index)
+    shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(state, rows)
+    return node_list(state, rows, shown, session.objects.pods, time())

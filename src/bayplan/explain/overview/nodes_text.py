@@ -1,0 +1,74 @@
+"""The NUMA summary of nodes as a table: the first line is the answer, then one line per node.
+
+    6 nodes: 5 with a NUMA report, 1 without a report; 2 fragmented
+
+      node     report  frag      largest aligned pod  policy            scope      zones  cpu free  mem free  refused
+      telco-1  12s     45 % cpu  cpu 22  mem 40Gi     single-numa-node  container      2        40      90Gi        -
+
+Comes from `nodes.py` and goes to a terminal.
+"""
+
+from __future__ import annotations
+
+from bayplan.explain.amounts import human, share_text
+from bayplan.explain.hostlist import common_domain, domain_lines
+from bayplan.explain.numa_labels import short_labels, short_listing
+from bayplan.explain.overview.nodes import FRESH, NodeList, NodeSummary
+from bayplan.explain.standing import duration
+from bayplan.explain.table import table
+
+NOTHING = "-"
+
+
+def nodes_text(listed: NodeList, *, wide: bool = False) -> str:
+    """The table; `wide` adds what there is of each resource in all, the reasons of refusals and the zone of the largest aligned pod."""
+    labels = short_labels(listed.resources)
+    domain = common_domain(node.node for node in listed.nodes)
+    free = [f"{labels[name]} free" for name in listed.resources]
+    header = ["node", "report", "frag", "largest aligned pod", "policy", "scope", "zones", *free, "refused"]
+    rows = [
+        [
+            node.node.removesuffix(domain) + (" (cordoned)" if node.cordoned else ""),
+            _report(node),
+            share_text(node.fragmentation, labels),
+            _largest(node, labels, wide=wide),
+            node.policy or NOTHING,
+            node.scope or NOTHING,
+            str(node.zones) if node.zones else NOTHING,
+            *(_free(node, name, wide=wide) for name in listed.resources),
+            _refused(node, wide=wide),
+        ]
+        for node in listed.nodes
+    ]
+    numbers = ["zones", *free, *([] if wide else ["refused"])]
+    lines = [listed.answer, "", *table(header, rows, indent="  ", numbers=numbers)]
+    return "\n".join([*lines, *domain_lines(domain)])
+
+
+def _report(node: NodeSummary) -> str:
+    age = "" if node.age is None else duration(int(node.age))
+    if node.report == FRESH:
+        return age or FRESH
+    return f"{node.report} {age}".rstrip()
+
+
+def _free(node: NodeSummary, name: str, *, wide: bool) -> str:
+    if name not in node.total:
+        return NOTHING
+    free = human(name, node.free[name])
+    return f"{free} of {human(name, node.total[name])}" if wide else free
+
+
+def _largest(node: NodeSummary, labels: dict[str, str], *, wide: bool) -> str:
+    if node.largest is None:
+        return NOTHING
+    listed = "  ".join(short_listing(node.largest, labels))
+    return f"{listed} (zone {node.zone})" if wide else listed
+
+
+def _refused(node: NodeSummary, *, wide: bool) -> str:
+    if not node.refused:
+        return NOTHING
+    if not wide:
+        return str(sum(node.refused.values()))
+    return ", ".join(f"{number} {reason}" for reason, number in sorted(node.refused.items()))

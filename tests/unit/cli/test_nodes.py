@@ -1,0 +1,153 @@
+"""`bayplan nodes`: what is known of every node's NUMA zones."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import EXAMPLES, Bayplan
+from tests.unit.cli.gang_files import CLUSTER
+
+MADE_AT = 1_700_000_000
+
+
+def items(bayplan: Bayplan, *arguments: str, cluster: object = EXAMPLES / "cluster") -> dict[str, dict[str, Any]]:
+    result = bayplan("nodes", "-o", "json", *arguments, cluster=cluster)
+    assert result.code == 0
+    return {item["node"]: item for item in json.loads(result.out)["items"]}
+
+
+def test_the_first_line_counts_nodes_by_what_is_known_of_them(bayplan: Bayplan) -> None:
+    assert bayplan("nodes").answer == "6 nodes: 6 with a NUMA report; 2 fragmented; 1 pod refused by kubelets"
+    answer = bayplan("nodes", cluster=CLUSTER).answer
+    assert answer.startswith("43 nodes: 15 with a NUMA report, 28 without a report; ")
+
+
+def test_a_node_has_its_policy_zones_and_the_largest_pod_that_one_zone_takes(bayplan: Bayplan) -> None:
+    telco = items(bayplan)["telco-1"]
+    assert (telco["policy"], telco["scope"], telco["zones"], telco["report"]) == ("single-numa-node", "pod", 2, "fresh")
+    assert telco["largestAligned"] == {
+        "zone": 0,
+        "amounts": {"cpu": "22", "memory": "78Gi", "example.com/sriov-vf": "6"},
+    }
+    # 39.9 CPUs are free on the node; a zone has 30, and one has 22 free.
+    assert telco["fragmentation"]["cpu"] == pytest.approx(1 - 22 / 30, abs=1e-4)
+
+
+def test_the_largest_aligned_pod_is_one_that_place_accepts_and_one_cpu_more_is_not(
+    bayplan: Bayplan, tmp_path: Path
+) -> None:
+    for name, more, code in (("fits", 0, 0), ("too-large", 1, 1)):
+        amounts = dict(items(bayplan)["telco-1"]["largestAligned"]["amounts"])
+        amounts["cpu"] = str(int(amounts["cpu"]) + more)
+        written = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/hostname": "telco-1"},
+                "containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}],
+            },
+        }
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(written))
+        assert bayplan("place", "-f", file).code == code
+
+
+def test_a_node_without_a_report_shows_nothing_of_zones(bayplan: Bayplan) -> None:
+    node = items(bayplan, cluster=CLUSTER)["b1-r1-n1"]
+    assert (node["report"], node["policy"], node["zones"]) == ("none", None, 0)
+    assert (node["largestAligned"], node["fragmentation"]) == (None, {})
+    line = next(line for line in bayplan("nodes", cluster=CLUSTER).out.splitlines() if line.startswith("  b1-r1-n1"))
+    assert line.split()[1:4] == ["none", "-", "-"]
+
+
+def test_refused_pods_are_counted_where_the_kubelet_refused_them(bayplan: Bayplan) -> None:
+    assert items(bayplan)["telco-2"]["refused"] == {"TopologyAffinityError": 1}
+    assert "1 TopologyAffinityError" in bayplan("nodes", "-o", "wide").out
+
+
+def written(name: str, **status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
+        "status": {"phase": "Failed", **status},
+    }
+
+
+@pytest.mark.parametrize(
+    "reason, refused", [("OutOfcpu", True), ("SMTAlignmentError", True), ("Evicted", False), ("", False)]
+)
+def test_pods_that_failed_for_another_reason_are_none_of_the_kubelets_refusals(
+    bayplan: Bayplan, tmp_path: Path, reason: str, refused: bool
+) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, written("p", reason=reason)]}))
+    assert items(bayplan, cluster=file)["n1"]["refused"] == ({reason: 1} if refused else {})
+
+
+def test_a_report_that_says_when_it_was_made_has_an_age(bayplan: Bayplan, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("bayplan.cli.nodes.time", lambda: MADE_AT + 240.0)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    report = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "n1"},
+        "attributes": [{"name": "bayplan.io/made-at", "value": str(MADE_AT)}],
+        "zones": [{"name": "node-0", "type": "Node", "resources": []}],
+    }
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, report]}))
+    assert items(bayplan, cluster=file)["n1"]["reportAgeSeconds"] == 240
+    assert "  n1    4m " in bayplan("nodes", cluster=file).out
+
+
+@pytest.mark.parametrize(
+    "arguments, names",
+    [
+        (["telco-1", "node/gpu-1"], ["telco-1", "gpu-1"]),
+        (["-l", "kubernetes.io/hostname in (amd-1,amd-2)"], ["amd-1", "amd-2"]),
+        (["-l", "kubernetes.io/hostname=amd-1"], ["amd-1"]),
+        (["-l=kubernetes.io/hostname!=amd-1", "amd-1", "amd-2"], ["amd-2"]),
+        (["-l", "!kubernetes.io/hostname"], []),
+        (["--field-selector", "spec.unschedulable=true"], ["telco-3"]),
+        (["--field-selector=metadata.name!=telco-3", "telco-3", "gpu-1"], ["gpu-1"]),
+    ],
+)
+def test_nodes_are_chosen_as_with_kubectl(bayplan: Bayplan, arguments: list[str], names: list[str]) -> None:
+    result = bayplan("nodes", "-o", "name", *arguments)
+    assert result.out.split() == [f"node/{name}" for name in names]
+    assert result.code == 0
+    assert ("No resources found." in result.err) is not bool(names)
+
+
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        (["-l", "a=b=c"], "-l: 'a=b=c' is not a label selector"),
+        (["-l", "a in b"], "-l: 'a in b' is not a label selector"),
+        (["--field-selector", "status.phase=Running"], "fields are metadata.name, spec.unschedulable"),
+        (["--field-selector", "metadata.name"], "is not of the form FIELD=VALUE"),
+        (["telco-9"], "there is no node 'telco-9' in the dump; did you mean telco-"),
+        (["-r", "gpuu"], "did you mean nvidia.com/gpu?"),
+    ],
+)
+def test_what_cannot_be_selected_by_is_told(bayplan: Bayplan, arguments: list[str], problem: str) -> None:
+    result = bayplan("nodes", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert problem in result.err
+
+
+def test_a_common_domain_is_said_once(bayplan: Bayplan, tmp_path: Path) -> None:
+    names = [f"ip-10-0-0-{number}.eu-west-1.compute.internal" for number in (7, 12)]
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in names]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": nodes}))
+    text = bayplan("nodes", cluster=file).out
+    assert "  ip-10-0-0-7   none" in text
+    assert text.count(".eu-west-1.compute.internal") == 1
+    assert set(items(bayplan, cluster=file)) == set(names)
