@@ -69,6 +69,14 @@ class ScriptedServer:
         """What to answer to this method and path, one after the other; forgets what was written down for it before."""
         self._script[method, path] = list(answers)
 
+    def serves(self, group: str, **plurals: str) -> None:
+        """What discovery says about an API group: a plural for each version, the preferred one first; nothing if none is given."""
+        versions = [{"groupVersion": f"{group}/{each}", "version": each} for each in plurals]
+        found = says({"versions": versions, "preferredVersion": versions[0]}) if versions else refusal(404)
+        self.answers("GET", f"/apis/{group}", found)
+        for version, plural in plurals.items():
+            self.answers("GET", f"/apis/{group}/{version}", says({"resources": [{"name": plural}]}))
+
     def queries(self) -> list[Mapping[str, str]]:
         """The queries of all requests so far."""
         return [asked.query for asked in self.asked]

@@ -45,10 +45,12 @@ class RunningScheduler:
         )
 
     def get(self, path: str) -> str:
-        """What the health server answers; empty if it does not, or says no."""
+        """What the health server answers, also if it says no; empty if it does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
                 return str(answer.read().decode())
+        except urllib.error.HTTPError as refused:
+            return str(refused.read().decode())
         except (urllib.error.URLError, OSError):
             return ""
 

@@ -247,6 +247,8 @@ def test_what_the_code_asks_for_is_what_the_definitions_name() -> None:
         for version in each["spec"]["versions"]
     }
     asked = {
-        each.api_version: (each.plural, "Namespaced" if each.namespaced else "Cluster") for each in known_resources()
+        version: (each.plural, "Namespaced" if each.namespaced else "Cluster")
+        for each in known_resources()
+        for version in each.api_versions
     }
     assert defined == {version: asked.get(version) for version in defined}

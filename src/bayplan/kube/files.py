@@ -230,7 +230,17 @@ def _collect_one(
     elif not kind:
         raise InvalidObject(_subject("object", header, file).child("kind"), "is missing; is this a Kubernetes object?")
     else:
-        found.ignored_kinds[kind] += 1
+        found.ignored_kinds[_unread(header.api_version, kind)] += 1
+
+
+def _unread(api_version: str, kind: str) -> str:
+    """The kind of an object that is left out; with versions if another version of it would be read."""
+    group = api_version.rpartition("/")[0]
+    of_group = [known for known, of_kind in _OTHER_KINDS if of_kind == kind and known.rpartition("/")[0] == group]
+    if not group or not of_group:
+        return kind
+    versions = [known.rpartition("/")[2] for known in of_group]
+    return f"{kind} of {api_version}, of which bayplan reads {', '.join(versions)}"
 
 
 def _header(document: bytes | msgspec.Raw, file: Path) -> _Header:

@@ -7,12 +7,10 @@ cluster too. Kinds that are not installed are simply not there; an object of a w
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
 from typing import Any
 
 from bayplan.kube.access import Access
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.decoding import Listed
+from bayplan.kube.client import KubeClient
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
@@ -27,6 +25,7 @@ from bayplan.kube.resources import (
     PODS,
     Resource,
 )
+from bayplan.kube.versions import cannot_read, list_served
 
 OTHER_POD_GROUPS = tuple(resource for resource in ALL_POD_GROUPS.values() if resource is not POD_GROUPS)
 READ: tuple[Resource[Any], ...] = (
@@ -38,7 +37,7 @@ READ: tuple[Resource[Any], ...] = (
     POD_GROUPS,
     *OTHER_POD_GROUPS,
     KAI_TOPOLOGIES,
-    *KUEUE_TOPOLOGIES,
+    KUEUE_TOPOLOGIES,
     HYPER_NODES,
 )
 
@@ -46,9 +45,9 @@ READ: tuple[Resource[Any], ...] = (
 async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     """Everything that decisions depend on, and sentences about what could not be read."""
     async with KubeClient(access) as client:
-        listed = dict(zip(READ, await asyncio.gather(*(_listed(client, each) for each in READ)), strict=True))
-    # Kueue's Topologies are the same ones in every version that is served.
-    kueue = next((listed[each].items for each in KUEUE_TOPOLOGIES if listed[each].items), [])
+        answers = await asyncio.gather(*(list_served(client, each) for each in READ))
+    listed = {resource: answer for resource, (answer, _) in zip(READ, answers, strict=True)}
+    unreadable = {resource: found.unreadable for resource, (_, found) in zip(READ, answers, strict=True)}
     found = ObjectSet(
         nodes=listed[NODES].items,
         pods=listed[PODS].items,
@@ -56,7 +55,7 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         topologies=listed[NODE_RESOURCE_TOPOLOGIES].items,
         numatopologies=listed[NUMATOPOLOGIES].items,
         unreadable_topologies=[broken.name for broken in listed[NODE_RESOURCE_TOPOLOGIES].broken],
-        levels=[*kueue, *listed[KAI_TOPOLOGIES].items],
+        levels=[*listed[KUEUE_TOPOLOGIES].items, *listed[KAI_TOPOLOGIES].items],
         hyper_nodes=listed[HYPER_NODES].items,
         gangs=listed[POD_GROUPS].items,
         other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
@@ -66,13 +65,5 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         for resource, each in listed.items()
         for broken in each.broken
     ]
+    problems += [cannot_read(resource, versions) for resource, versions in unreadable.items() if versions]
     return found, problems
-
-
-async def _listed(client: KubeClient, resource: Resource[Any]) -> Listed[Any]:
-    try:
-        return await client.list(resource)
-    except ApiError as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return Listed([], "", [])
-        raise

@@ -1,12 +1,12 @@
 """What can be asked of an API server: each resource with its path and the wire struct that its objects decode into.
 
-`client.list(PODS)` and `follow(client, NODES)` know from here where to ask and what comes back. A resource that several API
-versions serve is a tuple, the newest first; which of them is installed is for the caller to find out.
+`client.list(PODS)` and `follow(client, NODES)` know from here where to ask and what comes back. A resource that bayplan reads in several API
+versions names the newest and the others; `kube/versions.py` finds out which of them an API server has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 from urllib.parse import quote
 
@@ -32,7 +32,10 @@ from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """A kind of object: where the API server keeps it and what it decodes into. `metadata_only`: nothing else of it is sent."""
+    """A kind of object: where the API server keeps it and what it decodes into. `metadata_only`: nothing else of it is sent.
+
+    `other_versions` of the same group decode into the same struct; they are read where `api_version` is not served.
+    """
 
     api_version: str
     plural: str
@@ -40,6 +43,16 @@ class Resource(Generic[T]):
     type: type[T]
     namespaced: bool = True
     metadata_only: bool = False
+    other_versions: tuple[str, ...] = ()
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """All versions that can be read, the newest first."""
+        return self.api_version, *self.other_versions
+
+    def at(self, api_version: str) -> Resource[T]:
+        """The same resource in another version."""
+        return replace(self, api_version=api_version, other_versions=())
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The path below the server's address: of all objects, of a namespace's, of one, or of a part of one.
@@ -108,13 +121,7 @@ NODE_RESOURCE_TOPOLOGIES = Resource(
     "NodeResourceTopology",
     NodeResourceTopology,
     namespaced=False,
-)
-NODE_RESOURCE_TOPOLOGIES_V1ALPHA1 = Resource(
-    f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[1]}",
-    "noderesourcetopologies",
-    "NodeResourceTopology",
-    NodeResourceTopology,
-    namespaced=False,
+    other_versions=tuple(f"{topology_v1alpha2.GROUP}/{version}" for version in topology_v1alpha2.VERSIONS[1:]),
 )
 NUMATOPOLOGIES = Resource(
     numatopology_v1alpha1.API_VERSION,
@@ -130,9 +137,13 @@ HYPER_NODES = Resource(
     hypernode_v1alpha1.HyperNode,
     namespaced=False,
 )
-KUEUE_TOPOLOGIES = tuple(
-    Resource(api_version, "topologies", topology_levels.KIND, topology_levels.Topology, namespaced=False)
-    for api_version in ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1")
+KUEUE_TOPOLOGIES = Resource(
+    "kueue.x-k8s.io/v1beta2",
+    "topologies",
+    topology_levels.KIND,
+    topology_levels.Topology,
+    namespaced=False,
+    other_versions=("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1"),
 )
 KAI_TOPOLOGIES = Resource(
     "kai.scheduler/v1alpha1", "topologies", topology_levels.KIND, topology_levels.Topology, namespaced=False

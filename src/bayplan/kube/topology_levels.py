@@ -15,9 +15,9 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 
 KIND = "Topology"
 API_VERSIONS = (
-    "kueue.x-k8s.io/v1alpha1",
-    "kueue.x-k8s.io/v1beta1",
     "kueue.x-k8s.io/v1beta2",
+    "kueue.x-k8s.io/v1beta1",
+    "kueue.x-k8s.io/v1alpha1",
     "kai.scheduler/v1alpha1",
 )
 HOSTNAME = "kubernetes.io/hostname"

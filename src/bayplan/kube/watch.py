@@ -3,7 +3,8 @@
 An API server ends watches as it likes, forgets old versions (410), restarts, or falls silent while the connection looks alive.
 `follow` lists, watches from the list's version, remembers the version of every line and of the bookmarks, and goes on from there
 when a watch ends; only where the server no longer knows that version does it list again. The receiver replaces all it knows by
-each `Listed`: whoever is not in it is gone. A resource that is not installed is `Absent` until it is.
+each `Listed`: whoever is not in it is gone. A resource that is not installed is `Absent` until it is. Where only another version of it is served that
+bayplan reads (`Resource.other_versions`), that one is followed, until a better one is served.
 
     async for news in follow(client, NODES):
         match news:
@@ -19,15 +20,17 @@ import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Generic
 
 from msgspec import Struct
 
 from bayplan.kube.backoff import Backoff
 from bayplan.kube.client import ApiError, KubeClient, Unreachable, selectors
-from bayplan.kube.decoding import Broken, Changes, Listed, ResourceDecoder, WatchLines, decoder_of
+from bayplan.kube.decoding import NOT_JSON, Broken, Changes, Listed, ResourceDecoder, WatchLines, decoder_of
 from bayplan.kube.meta_v1 import Change, T
 from bayplan.kube.resources import Resource
+from bayplan.kube.versions import Served, cannot_read, served
 
 # Whoever follows finds here all that `follow` gives.
 __all__ = ["Absent", "Broken", "Change", "Changes", "Listed", "WatchSettings", "follow"]
@@ -52,9 +55,10 @@ class WatchSettings:
 
 
 class Absent(Struct, frozen=True):
-    """The resource is not installed (any more). Said once; it is asked for again every `absent_retry` seconds."""
+    """The resource is not installed (any more), or only in `unreadable` versions. Said once; it is asked for again every `absent_retry` seconds."""
 
     resource: Resource[Any]
+    unreadable: tuple[str, ...] = ()
 
 
 class _Ended(Exception):
@@ -80,40 +84,40 @@ async def follow(
 
     With `forbidden_is_absent` a resource that may not be listed (any more) counts as one that is not installed: for what somebody can do without.
     """
-    path = resource.path(namespace)
     query = selectors(label_selector, field_selector)
     backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
+    reading = _Reading(client, resource, on_trouble)
     version: str | None = None  # None: unknown, list first
-    absent = False
     while True:
         asked_to_wait = 0.0
         try:
             if version is None:
                 listed = await client.list(
-                    resource,
+                    reading.served,
                     namespace,
                     label_selector=label_selector,
                     field_selector=field_selector,
                     page=settings.page,
                 )
-                version, absent = listed.resource_version, False
+                version, reading.told = listed.resource_version, None
                 yield listed
-            async with aclosing(_watch(client, resource, path, query, version, settings)) as watch:
+            path = reading.served.path(namespace)
+            async with aclosing(_watch(client, reading.served, path, query, version, settings)) as watch:
                 async for said in watch:
                     version = said.resource_version or version
                     if said.changes or said.broken:
                         yield Changes(said.changes, list(said.broken.values()))
                     _check(said)
                     backoff.reset()
-            continue  # ended as watches do: go on from the last version
+            version = await reading.resumes_from(version)
+            continue  # ended as watches do
         except ApiError as error:
             if error.status in ((404, 403) if forbidden_is_absent else (404,)) and version is None:
-                if not absent:
-                    absent = True
-                    if error.status == 403:
-                        on_trouble(str(error))
-                    yield Absent(resource)
-                await asyncio.sleep(settings.absent_retry)
+                absent = await reading.missing(error)
+                if absent is not None:
+                    if reading.is_news(absent):
+                        yield absent
+                    await asyncio.sleep(settings.absent_retry)
                 continue
             if error.status in (404, 410) or (error.status == 403 and forbidden_is_absent):
                 version = None  # it is listed next, if that may be
@@ -124,6 +128,53 @@ async def follow(
             trouble = str(error)
         on_trouble(trouble)
         await asyncio.sleep(max(backoff.after_failure(), asked_to_wait))
+
+
+class _Reading(Generic[T]):
+    """A resource in the version that the API server has, as far as that is known."""
+
+    def __init__(self, client: KubeClient, resource: Resource[T], on_trouble: Callable[[str], None]) -> None:
+        self.served = resource
+        self.told: Absent | None = None
+        self._client = client
+        self._resource = resource
+        self._on_trouble = on_trouble
+
+    async def resumes_from(self, version: str) -> str | None:
+        """The last version; None if an older API version was read and a better one is served by now: that is to be listed."""
+        better = self.served is not self._resource and self._takes(await self._look())
+        return None if better else version
+
+    async def missing(self, error: ApiError) -> Absent | None:
+        """A list was refused: None if another version is to be listed."""
+        found = await self._look() if error.status == HTTPStatus.NOT_FOUND else Served()
+        if self._takes(found):
+            return None
+        absent = Absent(self._resource, found.unreadable)
+        if absent.unreadable or error.status == HTTPStatus.FORBIDDEN:
+            problem = cannot_read(self._resource, absent.unreadable) if absent.unreadable else str(error)
+            if absent != self.told:
+                self._on_trouble(problem)
+        return absent
+
+    def is_news(self, absent: Absent) -> bool:
+        """True the first time that this is to be told."""
+        before, self.told = self.told, absent
+        return before != absent
+
+    def _takes(self, found: Served) -> bool:
+        if found.readable is None or found.readable == self.served:
+            return False
+        self.served = found.readable
+        return True
+
+    async def _look(self) -> Served:
+        """What discovery says; nothing if it does not answer now."""
+        try:
+            return await served(self._client, self._resource)
+        except (ApiError, Unreachable, *NOT_JSON) as error:
+            self._on_trouble(f"discovery of {self._resource}: {error}")
+            return Served()
 
 
 async def _watch(

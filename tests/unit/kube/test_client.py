@@ -68,7 +68,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             None,
             "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/worker-3",
         ),
-        (KUEUE_TOPOLOGIES[0], None, "a/../b", None, "/apis/kueue.x-k8s.io/v1beta2/topologies/a%2F..%2Fb"),
+        (KUEUE_TOPOLOGIES, None, "a/../b", None, "/apis/kueue.x-k8s.io/v1beta2/topologies/a%2F..%2Fb"),
         (POD_GROUPS, "ml", "pretrain", "status", "/apis/bayplan.io/v1alpha1/namespaces/ml/podgroups/pretrain/status"),
     ],
 )

@@ -85,6 +85,21 @@ def test_kinds_of_no_interest_are_counted(tmp_path: Path) -> None:
     assert found.ignored_kinds == {"Service": 2, "Node": 1}
 
 
+def test_a_kind_in_a_version_that_cannot_be_read_is_told_from_one_of_no_interest(tmp_path: Path) -> None:
+    topology = {"apiVersion": "kueue.x-k8s.io/v9", "kind": "Topology", "metadata": {"name": "network"}}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(as_list([NODE, topology])))
+    told = "Topology of kueue.x-k8s.io/v9, of which bayplan reads v1beta2, v1beta1, v1alpha1"
+    assert read_objects(file).ignored_kinds == {told: 1}
+
+
+def test_one_file_may_hold_both_versions_of_topology(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    reports = [{**TOPOLOGY, "apiVersion": f"topology.node.k8s.io/{version}"} for version in ("v1alpha1", "v1alpha2")]
+    file.write_text(json.dumps(as_list(reports)))
+    assert names(read_objects(file))[2] == ["n1", "n1"]
+
+
 def test_namespaces_are_read_with_their_labels(tmp_path: Path) -> None:
     labels = {"kubernetes.io/metadata.name": "shop", "team": "blue"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": labels}}

@@ -58,7 +58,7 @@ def in_words(news: Listed[Any] | Changes[Any] | Absent) -> str:
         case Changes():
             words = [f"{change.kind} {change.object.metadata.name}" for change in news.changes]
         case _:
-            return "absent"
+            return ", unreadable ".join(["absent", *news.unreadable])
     return ", ".join([*words, *(_broken_in_words(broken) for broken in news.broken)])
 
 
@@ -274,6 +274,69 @@ async def test_a_resource_that_vanishes_is_absent_and_listed_when_it_is_back() -
     async with pod_server(lists, watches, TOPOLOGIES) as server:
         told = await first_news(5, server, NODE_RESOURCE_TOPOLOGIES)
     assert told == ["listed, worker-1", "DELETED worker-1", "absent", "listed, worker-2", "ADDED c"]
+
+
+GROUP, PLURAL = "topology.node.k8s.io", "noderesourcetopologies"
+OLDER = f"/apis/{GROUP}/v1alpha1/{PLURAL}"
+
+
+@asynchronous
+async def test_an_older_version_is_followed_where_only_that_is_served() -> None:
+    async with pod_server(
+        [listing(["worker-1"], version="5")], [watch(event("ADDED", named("b", "6")))], OLDER
+    ) as server:
+        server.serves(GROUP, v1alpha1=PLURAL)
+        troubles: list[str] = []
+        told = await first_news(2, server, NODE_RESOURCE_TOPOLOGIES, troubles=troubles)
+    assert (told, troubles) == (["listed, worker-1", "ADDED b"], [])
+
+
+@asynchronous
+async def test_a_better_version_that_comes_later_is_listed_and_followed() -> None:
+    watches = [watch(event("ADDED", named("b", "6"))), watch(then="silence")]
+    async with pod_server([listing(["worker-1"], version="5")], watches, OLDER) as server:
+        server.serves(GROUP, v1alpha1=PLURAL)
+        troubles: list[str] = []
+        async with (
+            server.client() as client,
+            aclosing(follow(client, NODE_RESOURCE_TOPOLOGIES, settings=QUICK, on_trouble=troubles.append)) as all_news,
+        ):
+            told = [in_words(await anext(all_news)), in_words(await anext(all_news))]
+            server.answers("GET", TOPOLOGIES, listing(["worker-2"], version="9"))
+            server.serves(GROUP, v1alpha2=PLURAL, v1alpha1=PLURAL)
+            told.append(in_words(await anext(all_news)))
+    assert (told, troubles) == (["listed, worker-1", "ADDED b", "listed, worker-2"], [])
+
+
+@asynchronous
+async def test_a_version_that_goes_is_replaced_by_another_one() -> None:
+    async with pod_server([listing(["a"], version="5"), refusal(404)], [refusal(404)], TOPOLOGIES) as server:
+        server.serves(GROUP, v1alpha1=PLURAL)
+        server.answers("GET", OLDER, listing(["b"], version="9"))
+        assert await first_news(2, server, NODE_RESOURCE_TOPOLOGIES) == ["listed, a", "listed, b"]
+
+
+@asynchronous
+async def test_versions_that_cannot_be_read_are_told_once_and_left_when_one_can_be() -> None:
+    lists = [refusal(404), refusal(404), refusal(404), listing(["worker-1"], version="5")]
+    troubles: list[str] = []
+    async with pod_server(lists, [watch(then="silence")], TOPOLOGIES) as server:
+        server.serves(GROUP, v1beta9=PLURAL)
+        told = await first_news(2, server, NODE_RESOURCE_TOPOLOGIES, troubles=troubles)
+    assert told == ["absent, unreadable v1beta9", "listed, worker-1"]
+    (trouble,) = troubles
+    assert trouble == (
+        "noderesourcetopologies.topology.node.k8s.io: the API server serves v1beta9; bayplan reads v1alpha2, v1alpha1,"
+        " so it sees no NodeResourceTopology"
+    )
+
+
+@asynchronous
+async def test_a_group_that_has_the_resource_in_no_version_does_not_have_it() -> None:
+    """`scheduling.k8s.io` is always there, for PriorityClasses."""
+    async with pod_server([refusal(404), listing(["a"])], [watch(then="silence")], TOPOLOGIES) as server:
+        server.serves(GROUP, v1="priorityclasses")
+        assert await first_news(2, server, NODE_RESOURCE_TOPOLOGIES) == ["absent", "listed, a"]
 
 
 @pytest.mark.parametrize("status, reason", [(401, "Unauthorized"), (403, "Forbidden")])

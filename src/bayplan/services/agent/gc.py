@@ -27,6 +27,7 @@ from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 from bayplan.kube.topology_v1alpha2 import Attribute
+from bayplan.kube.versions import cannot_read, list_served
 from bayplan.kube.watch import Changes, follow
 from bayplan.services.agent.heads import NODE_HEADS
 from bayplan.services.agent.publisher import INSTALL
@@ -53,6 +54,7 @@ REPORTS: Resource[_ReportHead] = Resource(
     NODE_RESOURCE_TOPOLOGIES.kind,
     _ReportHead,
     namespaced=False,
+    other_versions=NODE_RESOURCE_TOPOLOGIES.other_versions,
 )
 
 
@@ -103,6 +105,15 @@ def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_
     return Plan(tuple(delete), tuple(mark), tuple(unmark), stale)
 
 
+class NotServed(Exception):
+    """The API server has no reports in a version that bayplan reads."""
+
+    def __init__(self, unreadable: tuple[str, ...]) -> None:
+        group, _, _ = REPORTS.api_version.partition("/")
+        missing = f"the API server does not know {REPORTS.kind}: {INSTALL[group]}"
+        super().__init__(cannot_read(REPORTS, unreadable) if unreadable else missing)
+
+
 class Collector:
     """Goes its rounds. `now` counts from 1970, in seconds."""
 
@@ -127,6 +138,7 @@ class Collector:
         self._on_round = on_round
         self._troubles = troubles or Troubles()
         self._has_made_a_round = False
+        self._reports = REPORTS  # in the version that is served
 
     @property
     def problem(self) -> str | None:
@@ -144,10 +156,13 @@ class Collector:
                 await asyncio.sleep(self._interval)
 
     async def round(self) -> Round:
-        """One round; raises ApiError or Unreachable if nodes or reports cannot be listed."""
+        """One round; raises ApiError, Unreachable or NotServed if nodes or reports cannot be listed."""
         nodes = await self._client.list(NODE_HEADS, page=self._page)
         names = frozenset([each.metadata.name for each in nodes.items] + [each.name for each in nodes.broken])
-        listed = await self._client.list(REPORTS, page=self._page)
+        listed, found = await list_served(self._client, REPORTS, page=self._page)
+        if found.readable is None:
+            raise NotServed(found.unreadable)
+        self._reports = found.readable
         planned = plan([_report(each) for each in listed.items], names, now=self._now(), stale_after=self._stale_after)
         failures: list[str] = []
         deleted = [each.name for each in planned.delete if await self._tried(self._delete(each), failures)]
@@ -160,7 +175,7 @@ class Collector:
     async def _round_or_trouble(self) -> None:
         try:
             done = await self.round()
-        except (ApiError, Unreachable) as error:
+        except (ApiError, Unreachable, NotServed) as error:
             self._troubles.note(ROUND, *what_is_wrong(error))
             return
         self._has_made_a_round = True
@@ -184,7 +199,7 @@ class Collector:
         """Remove the report of one node, once it had time to be registered anew or to take its report with it."""
         await asyncio.sleep(self._grace)
         try:
-            if await self._delete(_report(await self._client.get(REPORTS, name))):
+            if await self._delete(_report(await self._client.get(self._reports, name))):
                 self._on_round(Round((name,), (), (), None, ()))
                 logger.info("deleted the report of a node that is gone", extra={"node": name})
         except ApiError as error:
@@ -210,7 +225,7 @@ class Collector:
         else:
             return False
         try:
-            await self._client.delete(REPORTS, report.name, uid=report.uid)
+            await self._client.delete(self._reports, report.name, uid=report.uid)
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
@@ -226,7 +241,7 @@ class Collector:
     async def _annotate(self, report: Report, value: str | None) -> bool:
         body = {"metadata": {"uid": report.uid, "annotations": {inventory.STALE_SINCE: value}}}
         try:
-            await self._client.patch(REPORTS, report.name, body, kind="merge", field_manager=FIELD_MANAGER)
+            await self._client.patch(self._reports, report.name, body, kind="merge", field_manager=FIELD_MANAGER)
         except ApiError as error:
             if error.status not in (404, 409):
                 raise
@@ -245,15 +260,14 @@ def _report(head: _ReportHead) -> Report:
     return Report(metadata.name, metadata.uid, made_at, inventory.STALE_SINCE in annotations)
 
 
-def what_is_wrong(error: ApiError | Unreachable) -> tuple[str, str]:
+def what_is_wrong(error: ApiError | Unreachable | NotServed) -> tuple[str, str]:
     """Cause and sentence for a round that could not be made."""
     if isinstance(error, Unreachable):
         return "unreachable", f"the API server does not answer: {error}"
+    if isinstance(error, NotServed):
+        return "kind-missing", str(error)
     match error.status:
         case 403:
             return "forbidden", f"the collector may not read nodes or reports (deploy/agent/gc-role.yaml): {error}"
-        case 404:
-            group, _, _ = REPORTS.api_version.partition("/")
-            return "kind-missing", f"the API server does not know {REPORTS.kind}: {INSTALL[group]}"
         case _:
             return "error", f"the API server does not tell nodes or reports: {error}"

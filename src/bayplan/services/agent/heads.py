@@ -9,7 +9,6 @@ import msgspec
 from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
-    NODE_RESOURCE_TOPOLOGIES_V1ALPHA1,
     NODES,
     NUMATOPOLOGIES,
     Resource,
@@ -64,7 +63,8 @@ def heads_of(resource: Resource[Any]) -> Resource[Head]:
 
 NODE_HEADS = heads_of(NODES)
 REPORT_HEADS: dict[str, Resource[Head]] = {
-    each.api_version: heads_of(each)
-    for each in (NODE_RESOURCE_TOPOLOGIES, NODE_RESOURCE_TOPOLOGIES_V1ALPHA1, NUMATOPOLOGIES)
+    version: heads_of(each.at(version))
+    for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES)
+    for version in each.api_versions
 }
 """By `apiVersion`."""

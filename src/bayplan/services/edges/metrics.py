@@ -133,6 +133,12 @@ class SchedulerMetrics:
         self._broken = Gauge(
             "bayplan_broken_objects", "Objects that could not be read, by resource.", ["resource"], registry=registry
         )
+        self._unreadable_versions = Gauge(
+            "bayplan_unreadable_api_versions",
+            "Always 1: the API server serves the resource only in versions that bayplan cannot read, this one among them.",
+            ["resource", "version"],
+            registry=registry,
+        )
 
     # What the scheduler tells -------------------------------------------------------------------------------------
 
@@ -195,6 +201,12 @@ class SchedulerMetrics:
     def broken_objects(self, resource: str, count: int) -> None:
         """How many objects of a resource cannot be read now."""
         self._broken.labels(resource).set(count)
+
+    def unreadable_versions(self, versions: Iterable[tuple[str, str]]) -> None:
+        """Which versions of which resources are served and cannot be read."""
+        self._unreadable_versions.clear()
+        for resource, version in versions:
+            self._unreadable_versions.labels(resource, version).set(1)
 
     # What others count --------------------------------------------------------------------------------------------
 

@@ -8,28 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 from urllib.parse import quote
 
-import msgspec
-
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import WireStruct
+from bayplan.kube.client import KubeClient
+from bayplan.kube.versions import resources_of
 
 # Seconds after which a kind that was not there is asked for again.
 ABSENT_FOR = 30.0
-
-
-class _Served(WireStruct, frozen=True):
-    """One resource of an API version; a `/` in the name makes it a part of another one."""
-
-    name: str = ""
-    kind: str = ""
-    namespaced: bool = False
-
-
-class _ServedList(WireStruct, frozen=True):
-    resources: list[_Served] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +53,5 @@ class Discovery:
         self._versions.pop(api_version, None)
 
     async def _ask(self, api_version: str) -> dict[str, Place]:
-        root = "apis" if "/" in api_version else "api"
-        path = "/".join(quote(part, safe="") for part in api_version.split("/"))
-        try:
-            answer = await self._client.request("GET", f"/{root}/{path}")
-        except ApiError as error:
-            if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
-                return {}
-            raise
-        served = msgspec.json.decode(answer, type=_ServedList).resources or ()
+        served = await resources_of(self._client, api_version)
         return {each.kind: Place(api_version, each.name, each.namespaced) for each in served if "/" not in each.name}

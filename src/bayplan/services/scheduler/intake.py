@@ -75,6 +75,8 @@ class Intake:
         self._dispatcher = dispatcher
         self._now = 0.0
         self.problems: dict[str, str] = {}
+        # Resources that the API server has only in versions that bayplan cannot read, and these versions.
+        self.unreadable: dict[Resource[Any], tuple[str, ...]] = {}
         # Of every object its uid and version.
         self._known: dict[Resource[Any], dict[str, tuple[str, int]]] = {}
         self.volcano_queue = VolcanoQueue(dispatcher.profiles)
@@ -108,6 +110,9 @@ class Intake:
                     self._put(entry, change.object)
             self._note_broken(entry, news.broken)
             return
+        self.unreadable.pop(resource, None)
+        if isinstance(news, Absent) and news.unreadable:
+            self.unreadable[resource] = news.unreadable
         items = news.items if isinstance(news, Listed) else []
         broken = news.broken if isinstance(news, Listed) else []
         here = {_key(item.metadata) for item in items} | {_key_of(each) for each in broken}
@@ -199,7 +204,7 @@ class Intake:
             Entry(VOLCANO_JOBS, self.volcano_queue.set_job, self.volcano_queue.remove_job, foreign=True),
             *(
                 Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
-                for resource in (*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
+                for resource in (KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
             ),
             Entry(HYPER_NODES, self._dispatcher.set_hyper_node, self._dispatcher.remove_hyper_node, foreign=True),
         )
@@ -248,7 +253,7 @@ class Intake:
 
     def _drop_levels(self, resource: Resource[Any], name: str) -> None:
         self._levels.pop((resource, name), None)
-        # The same Topology may be served in several versions, or under one name by Kueue and by KAI.
+        # Kueue and KAI may each have a Topology of this name.
         left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
         self._dispatcher.set_levels(name, left)
 

@@ -25,6 +25,7 @@ from bayplan.kube.access import Access
 from bayplan.kube.client import KubeClient
 from bayplan.kube.lease import unique_identity
 from bayplan.kube.resources import PODS
+from bayplan.kube.versions import cannot_read
 from bayplan.scheduling.configuration import Configuration
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
@@ -108,7 +109,7 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
             serve_health(
                 options.health_address,
                 live={"turns": service.why_stuck},
-                ready={"lists": lambda: _not_listed(service)},
+                ready={"lists": lambda: _not_listed(service), "api-versions": lambda: _not_readable(service)},
                 metrics=metrics.text,
                 certificate=options.certificate,
             )
@@ -167,6 +168,11 @@ def _not_listed(service: SchedulerService) -> str | None:
     return f"waiting for {', '.join(waiting)}" if waiting else None
 
 
+def _not_readable(service: SchedulerService) -> str | None:
+    unreadable = service.intake.unreadable.items()
+    return "; ".join(cannot_read(resource, versions) for resource, versions in unreadable) or None
+
+
 def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     """What costs something to know is looked up when somebody asks."""
     dispatcher = service.dispatcher
@@ -191,3 +197,6 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
     for entry in service.intake.entries:
         metrics.broken_objects(str(entry.resource), broken[str(entry.resource)])
+    metrics.unreadable_versions(
+        (str(resource), version) for resource, versions in service.intake.unreadable.items() for version in versions
+    )

@@ -263,8 +263,6 @@ class TestReportsThatMakeNoSense:
             pytest.param(topology(zone(0, {"cpu": (8, 8, "99999999999Ei")})), id="more than there is in the world"),
             pytest.param(topology(zone(0, {"cpu": 8}), zone(0, {"cpu": 8})), id="a zone twice"),
             pytest.param(topology(), id="no zones under single-numa-node"),
-            pytest.param(topology(zone(0, {"cpu": 8}), policy="strictest"), id="a policy that no kubelet has"),
-            pytest.param(topology(zone(0, {"cpu": 8}), scope="machine"), id="a scope that no kubelet has"),
             pytest.param(Broken("", "n1", "zones: expected an array"), id="a wrong shape"),
         ],
     )
@@ -372,19 +370,27 @@ def fail_for(monkeypatch: pytest.MonkeyPatch, dispatcher: Dispatcher, method: st
     monkeypatch.setattr(dispatcher, method, fails)
 
 
+class TestVersions:
+    def test_a_resource_in_unreadable_versions_is_known_as_such_until_it_is_listed(self) -> None:
+        intake, _ = new_intake()
+        intake.take(NODE_RESOURCE_TOPOLOGIES, Absent(NODE_RESOURCE_TOPOLOGIES, ("v1beta9",)), 1)
+        assert intake.unreadable == {NODE_RESOURCE_TOPOLOGIES: ("v1beta9",)}
+        intake.take(NODE_RESOURCE_TOPOLOGIES, listed(), 2)
+        assert intake.unreadable == {}
+
+
 class TestTopologies:
-    def test_the_same_one_in_several_versions_is_there_until_the_last_is_gone(self) -> None:
+    def test_the_same_one_of_two_systems_is_there_until_the_last_is_gone(self) -> None:
         intake, dispatcher = new_intake()
-        newest, older = KUEUE_TOPOLOGIES[0], KUEUE_TOPOLOGIES[1]
         written = network("example.com/block", "example.com/rack")
-        intake.take(newest, listed(written), 1)
-        intake.take(older, listed(written), 1)
-        intake.take(newest, Absent(newest), 2)
+        intake.take(KUEUE_TOPOLOGIES, listed(written), 1)
+        intake.take(KAI_TOPOLOGIES, listed(written), 1)
+        intake.take(KUEUE_TOPOLOGIES, Absent(KUEUE_TOPOLOGIES), 2)
         assert dispatcher.trees.names == ["network"]
-        intake.take(older, listed(), 3)
+        intake.take(KAI_TOPOLOGIES, listed(), 3)
         assert dispatcher.trees.names == []
 
-    @pytest.mark.parametrize("resource", [*KUEUE_TOPOLOGIES, KAI_TOPOLOGIES], ids=str)
+    @pytest.mark.parametrize("resource", [KUEUE_TOPOLOGIES, KAI_TOPOLOGIES], ids=str)
     def test_every_kind_of_it_is_read(self, resource: Resource[Any]) -> None:
         intake, dispatcher = new_intake()
         intake.take(resource, added(network("example.com/rack")), 1)
