@@ -79,6 +79,22 @@ class PodTopologySpread(RelationPlugin):
         return scores
 
 
+@dataclass(frozen=True, slots=True)
+class SpreadCounts:
+    """By the code of a place: how many pods a constraint counts there, and whether it looks at the place at all."""
+
+    before: NDArray[np.float64]
+    exists: Mask
+
+
+def spread_counts(state: ClusterState, newcomer: Newcomer, rule: SpreadRule) -> SpreadCounts:
+    """What a constraint of a newcomer counts now."""
+    included = _included(
+        state, newcomer, rule, _has_labels(state, [each for each in newcomer.terms.spread if each.required])
+    )
+    return SpreadCounts(_counts(state, rule, included), _places(state, rule, np.flatnonzero(included)))
+
+
 def _has_labels(state: ClusterState, rules: list[SpreadRule]) -> Mask:
     """Nodes with the labels of all constraints; the others are counted for none of them."""
     has = np.ones(state.columns.size, dtype=np.bool_)

@@ -10,6 +10,7 @@ beyond the minimum. What is required is never given up. Of the places that are l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
@@ -21,7 +22,7 @@ from bayplan.cluster.recent import Recent
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.budget import SECONDS, Budget
-from bayplan.engine.gangs.problem import Counts, Problem, Status, domains_used, infeasible
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, domains_used, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.mixes import NodeMixes, needs_mixes
 from bayplan.plugins.node_resource_topology_match import demand
@@ -30,13 +31,13 @@ from bayplan.scheduling.class_slots import ClassSlots
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_checks import problem_of
+from bayplan.scheduling.gang_fellows import MOST_LAYOUTS, Classes, FellowRules, Member, layouts
 from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried, node_sums, outline_of, resources_of
 from bayplan.scheduling.gang_patience import patience_left
 from bayplan.scheduling.gang_plans import Outcome, best_part
 from bayplan.scheduling.gang_relations import (
     NO_RELATIONS,
     GangRelations,
-    Member,
     gang_relations,
     may_concern,
     members_of,
@@ -45,6 +46,7 @@ from bayplan.scheduling.gang_room import with_room
 from bayplan.scheduling.gang_seats import Seats
 from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.gang_taking import SeatTaker
+from bayplan.scheduling.gang_wishes import FOUND
 from bayplan.scheduling.late_segments import by_segments
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.trees import Trees
@@ -103,15 +105,68 @@ class GangScheduler:
             return Tried(outline, Problem(tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
         most = max(outline.pods, TELLS_NODES_APART)
         slots = tuple(relations.limit(pod, tree, self.slots(pod, tree, most)) for pod in outline.classes)
+        if relations.fellows.rules:
+            return self._beside_fellows(gang, tree, outline, slots, budget, relations.fellows)
         known = self._settled.get(gang)
         if known is not None and known.answers(outline, tree, slots):
             return known
+        tried = self._search(gang, tree, outline, slots, budget)
+        if whole is gang.whole and len(slots) == 1 and tried.status in PROVEN:
+            self._settled[gang] = tried
+        return tried
+
+    def _beside_fellows(
+        self,
+        gang: Gang,
+        tree: Tree,
+        outline: Outline,
+        slots: tuple[Counts, ...],
+        budget: Budget,
+        fellows: FellowRules,
+    ) -> Tried:
+        """Search inside layouts that satisfy what members ask of each other, and take the best of what is found."""
+        totals = Problem(tree, outline.parts, slots, *NO_SUMS).totals[0]
+        by_class = dict(zip(outline.classes, slots, strict=True))
+        required = WHOLE_TREE if outline.parts[0].required is None else outline.parts[0].required
+        tries: list[Tried] = []
+        wanted = dict(zip(outline.classes, totals, strict=True))
+        for layout in layouts(self.state, tree, fellows.rules, wanted, by_class, required):
+            if tries and budget.is_spent:
+                break
+            limited = tuple(layout.limit(pod, each) for pod, each in by_class.items())
+            tries.append(self._search(gang, tree, outline, limited, budget, layout.caps))
+        found = [tried for tried in tries if tried.status in FOUND]
+        settled = len(tries) < MOST_LAYOUTS and all(tried.status in PROVEN for tried in tries)
+        if found:
+            best = min(found, key=lambda tried: tried.domains)
+            if settled and fellows.leave_the_best:
+                return best
+            bound = f"{best.solution.bound}; searched where {fellows} among its pods can hold"
+            return replace(best, solution=replace(best.solution, status=Status.FEASIBLE, bound=bound))
+        status = Status.INFEASIBLE if settled and fellows.covered else Status.LIMIT_REACHED
+        problem = Problem(tree, outline.parts, slots, *NO_SUMS)
+        return Tried(outline, problem, Solution(status, bound=f"no place satisfies {fellows} among its pods"))
+
+    def _search(
+        self,
+        gang: Gang,
+        tree: Tree,
+        outline: Outline,
+        slots: tuple[Counts, ...],
+        budget: Budget,
+        caps: Sequence[tuple[Classes, Counts]] = (),
+    ) -> Tried:
         mixes: NodeMixes | None = None
         amounts, free = NO_SUMS
         resources: tuple[str, ...] = ()
         if len(outline.classes) > 1:
             resources = resources_of(outline.classes)
             amounts, free = node_sums(self.state, tree, outline.classes, resources)
+            for classes, cap in caps:
+                # A cap on several shapes together is one more thing that a node has so much of.
+                resources = (*resources, "pods that its members allow")
+                amounts = np.column_stack((amounts, [float(pod in classes) for pod in outline.classes]))
+                free = np.vstack((free, cap.astype(np.float64)))
             if needs_mixes(self.state, outline.classes):
                 mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions)
         wishes = (gang.spread, mixes, gang.objective, gang.roomiest)
@@ -119,10 +174,7 @@ class GangScheduler:
         solution = search(problem, budget, outline.layers)
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
-        tried = Tried(outline, problem, solution, mixes)
-        if whole is gang.whole and len(slots) == 1 and solution.status in PROVEN:
-            self._settled[gang] = tried
-        return tried
+        return Tried(outline, problem, solution, mixes)
 
     @property
     def _assumptions(self) -> Assumptions:
@@ -174,6 +226,9 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
     if relations.problem:
         return GangDecision(gang.name, Status.INFEASIBLE, relations.problem, problem=relations.problem)
     if gang.style != BAYPLAN:
+        if relations.fellows.rules:
+            problem = f"its pods ask for {relations.fellows} among themselves, which style {gang.style} cannot judge"
+            return GangDecision(gang.name, Status.INFEASIBLE, problem, problem=problem)
         return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
 
     whole = by_segments(gang)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group
@@ -72,23 +74,59 @@ def test_seats_are_seen_by_those_who_come_after() -> None:
     assert nodes(other) == ["n2"]
 
 
-@pytest.mark.parametrize(
-    "pods, asked",
-    [
-        (members(2, **together("train", RACK)), "spec.affinity.podAffinity"),
-        (members(2, **spread("train")), "spec.topologySpreadConstraints"),
-        (members(2, **apart("train", RACK)), "spec.affinity.podAntiAffinity by rack"),
-        (
-            (*members(2, **apart("chief")), *members(1, "chief", cpu=2)),
-            "spec.affinity.podAntiAffinity between some of them",
-        ),
-    ],
-    ids=["together", "evenly", "apart by rack", "apart from different pods"],
-)
-def test_what_members_ask_of_each_other_is_held_back(pods: tuple[Pod, ...], asked: str) -> None:
-    decision = decide(scheduler_of("ab"), *pods)
-    words = f"pod default/train-0 asks for {asked} among the pods of its own gang, which this version of bayplan cannot judge yet"
-    assert (decision.placed, decision.problem) == (False, words)
+def test_members_that_ask_for_affinity_to_each_other_start_together_in_any_place_that_holds_them() -> None:
+    """Eight CPUs a node: rack a holds 8 of them, racks b and c 16 each."""
+    scheduler = scheduler_of("abbcc", on("n2", somebody("other", cpu=2)))
+    assert set(nodes(decide(scheduler, *members(12, **together("train", RACK))))) == {"n2", "n3"}
+    refused = decide(scheduler, *members(17, **together("train", RACK)))
+    assert (refused.status, refused.bound) == (
+        Status.INFEASIBLE,
+        "no place satisfies podAffinity by rack among its pods",
+    )
+
+
+def test_members_join_a_pod_outside_that_they_ask_for() -> None:
+    scheduler = scheduler_of("aab", on("n3", somebody("first", "train")))
+    assert nodes(decide(scheduler, *members(3, **together("train", RACK)))) == ["n3"] * 3
+
+
+def test_workers_that_ask_for_their_chief_go_where_it_goes() -> None:
+    decision = decide(
+        scheduler_of("abb"), *members(1, "chief", cpu=2), *members(10, "worker", **together("chief", RACK))
+    )
+    assert set(nodes(decision)) == {"n2", "n3"}
+
+
+def test_members_stand_evenly_over_racks() -> None:
+    scheduler = scheduler_of("aabbcc")
+    decision = decide(scheduler, *members(7, **spread("train")))
+    assert sorted(Counter("aabbcc"[int(node[1]) - 1] for node in nodes(decision)).values()) == [2, 2, 3]
+
+
+def test_members_fill_up_what_pods_outside_left_uneven() -> None:
+    scheduler = scheduler_of("ab", *(on("n1", somebody(f"old-{number}", "train")) for number in range(3)))
+    assert nodes(decide(scheduler, *members(2, **spread("train")))) == ["n2", "n2"]
+
+
+def test_one_member_per_rack() -> None:
+    scheduler = scheduler_of("aabbc")
+    assert len(set(nodes(decide(scheduler, *members(3, **apart("train", RACK)))))) == 3
+    assert decide(scheduler, *members(4, **apart("train", RACK))).status is Status.INFEASIBLE
+
+
+def test_workers_keep_away_from_their_chief() -> None:
+    decision = decide(scheduler_of("aab"), *members(12, "worker", **apart("chief")), *members(1, "chief", cpu=2))
+    by_app = {app: {seat.node for seat in decision.seats if app in seat.pod} for app in ("worker", "chief")}
+    assert decision.placed
+    assert not by_app["worker"] & by_app["chief"]
+
+
+def test_a_spread_over_some_pods_of_equal_shape_is_refused_with_the_reason() -> None:
+    pods = (*members(2, **spread("train")), *members(2, "other", **spread("train")))
+    assert decide(scheduler_of("ab"), *pods).problem == (
+        "pod default/train-0 asks for spec.topologySpreadConstraints over some pods of its own gang, "
+        "which bayplan can judge only if it counts all pods of equal shape"
+    )
 
 
 @pytest.mark.parametrize("spec", [together("train", RACK), spread("train"), apart("train", RACK)])
