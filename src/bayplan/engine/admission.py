@@ -64,7 +64,7 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     if plain and not demand.scope_matters:
         # Most pods have one container, and most nodes a zone for it: then no policy has to be looked at.
         wants = wants_of(columns, demand.pod_step.wants, rows, assumptions)
-        if not wants or np.logical_and.reduce(_ZoneWalk(columns, rows).in_one_zone(wants)):
+        if not wants or np.logical_and.reduce(ZoneWalk(columns, rows).in_one_zone(wants)):
             return None
     codes = np.zeros(count(rows), dtype=np.uint8)
     topology = columns.topology[rows]
@@ -131,7 +131,7 @@ def smallest_set_on(columns: Columns, demand: Demand, row: int, assumptions: Ass
     rows = slice(row, row + 1)
     wants = wants_of(columns, demand.pod_step.wants, rows, assumptions)
     found = _try_larger_sets(
-        columns, _ZoneWalk(columns, rows), wants, np.ones(1, dtype=np.bool_), assumptions, np.zeros(1, dtype=np.uint8)
+        columns, ZoneWalk(columns, rows), wants, np.ones(1, dtype=np.bool_), assumptions, np.zeros(1, dtype=np.uint8)
     )
     return int(found[1][0]) if found is not None and len(found[1]) else 0
 
@@ -209,7 +209,7 @@ def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumpti
     policy = columns.policy[rows]
     if not (policy >= Policy.RESTRICTED).any():
         return
-    walk = _ZoneWalk(columns, rows, steps)
+    walk = ZoneWalk(columns, rows, steps)
     for number, step in enumerate(steps, start=1):
         wants = wants_of(columns, step.wants, rows, assumptions)
         if not wants:
@@ -225,7 +225,7 @@ def _judge_steps(columns: Columns, steps: tuple[Step, ...], rows: Rows, assumpti
                 walk.take_from_sets(step, wants, *widened)
 
 
-class _ZoneWalk:
+class ZoneWalk:
     """What is left in the zones while containers take their share one after another.
 
     With a single step nothing is taken, so the columns are read in place; only sequences pay for a copy.
@@ -246,6 +246,18 @@ class _ZoneWalk:
         """What is left plus what the pod's finished init containers hold and later ones take over."""
         held = self._reusable.get(index)
         return self.left(index) if held is None else self.left(index) + held
+
+    def zones_held(self, wants: list[Want]) -> NDArray[np.uint64] | None:
+        """Per node the bits of zones with CPUs and devices of finished init containers, which a mask must include; None if there are none."""
+        found: NDArray[np.uint64] | None = None
+        for index, _, relevant in wants:
+            held = self._reusable.get(index)
+            if held is None or is_memory(self._columns.resource_names[index]):
+                continue
+            bits = (held > 0).T.astype(np.uint64) @ (np.uint64(1) << np.arange(len(held), dtype=np.uint64))
+            bits = bits if relevant is None else np.where(relevant, bits, np.uint64(0))
+            found = bits if found is None else found | bits
+        return found
 
     def in_one_zone(self, wants: list[Want]) -> Mask:
         """Per node: some zone alone holds every amount that matters there."""
@@ -304,7 +316,7 @@ class _ZoneWalk:
 
 
 def _try_larger_sets(
-    columns: Columns, walk: _ZoneWalk, wants: list[Want], candidates: Mask, assumptions: Assumptions, codes: Codes
+    columns: Columns, walk: ZoneWalk, wants: list[Want], candidates: Mask, assumptions: Assumptions, codes: Codes
 ) -> tuple[NDArray[np.intp], NDArray[np.uint64]] | None:
     """`restricted` nodes without a single zone that fits: is there a larger set that is minimal for every resource?
 

@@ -47,6 +47,17 @@ def sets_by_distance(distances: tuple[tuple[int, ...], ...], size: int) -> Subse
     return _table(zones, [chosen[index] for index in order], [bool(averages[index] == shortest) for index in order])
 
 
+@lru_cache(maxsize=1024)
+def sets_as_kubelet_prefers(distances: tuple[tuple[int, ...], ...], size: int, *, closest_first: bool) -> SubsetTable:
+    """Sets of `size` in the kubelet's order: by number, or under `prefer-closest-numa-nodes` by distance and then by number."""
+    table = sets_of_size(len(distances), size)
+    averages = [average_distance(distances, tuple(np.nonzero(row)[0].tolist())) for row in table.members]
+    shortest = min(np.float32(255), *averages)
+    order = sorted(range(len(averages)), key=lambda index: averages[index] if closest_first else 0)
+    closest = np.array([bool(averages[index] == shortest) for index in order], dtype=np.bool_)
+    return SubsetTable(table.members[order], table.bits[order], closest)
+
+
 def average_distance(distances: tuple[tuple[int, ...], ...], zones: tuple[int, ...]) -> np.float32:
     """Mean distance over all ordered pairs of `zones`, each zone with itself included."""
     total = sum(distances[here][there] for here in zones for there in zones)

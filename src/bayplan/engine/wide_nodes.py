@@ -8,7 +8,9 @@ which is the safe direction: a node is refused, never a pod lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,8 @@ from bayplan.engine.subsets import average_distance
 MOST_BRANCHES = 20_000
 # Distances looked at while sets are compared, over all sizes.
 MOST_PAIRS = 4_000_000
+
+Distances = tuple[tuple[int, ...], ...]
 
 
 def find_feasible_set(size: int, left: Sequence[NDArray[np.float64]], amounts: Sequence[float]) -> int:
@@ -62,15 +66,42 @@ def _best_below(grid: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     return table
 
 
+def lowest_feasible_set(
+    distances: Distances, left: Sequence[NDArray[np.float64]], amounts: Sequence[float]
+) -> tuple[int, int, bool]:
+    """Narrowest, then lowest-numbered set: (bits, size, whether it is the closest of its size).
+
+    Where a size has too many sets to compare, the set is not called the closest.
+    """
+    zones = range(len(distances))
+    for size in range(_smallest_size(left, amounts, list(zones)), len(distances) + 1):
+        bits = find_feasible_set(size, left, amounts)
+        if bits:
+            chosen = tuple(zone for zone in zones if bits >> zone & 1)
+            return bits, size, average_distance(distances, chosen) == _shortest_average(distances, size)
+    return 0, 0, False
+
+
+@lru_cache(maxsize=1024)
+def _shortest_average(distances: Distances, size: int) -> np.float32 | None:
+    """The shortest average distance of any set of `size` zones; None if there are too many to compare."""
+    if comb(len(distances), size) * size * size > MOST_PAIRS:
+        return None
+    averages = (average_distance(distances, chosen) for chosen in combinations(range(len(distances)), size))
+    return min(np.float32(255), *averages)
+
+
 def closest_feasible_set(
-    distances: tuple[tuple[int, ...], ...],
+    distances: Distances,
     usable: int,
     left: Sequence[NDArray[np.float64]],
     amounts: Sequence[float],
+    *,
+    by_number: bool = False,
 ) -> tuple[int, int, bool]:
     """Narrowest, then closest set within the `usable` zones: (bits, size, whether it is the closest of its size).
 
-    Sizes below the bound that the largest amounts allow are skipped. Sets are compared until
+    Of equally close sets scheduler-plugins takes the first in lexical order, the kubelet the lowest `by_number`. Sizes below the bound that the largest amounts allow are skipped. Sets are compared until
     `MOST_PAIRS` distances were looked at; after that the closest found is taken, or any that fits, and not called the closest.
     """
     zones = range(len(distances))
@@ -87,7 +118,9 @@ def closest_feasible_set(
                 break
             average = average_distance(distances, chosen)
             shortest = min(shortest, average)
-            if best is not None and average >= best[0]:
+            if best is not None and (
+                average > best[0] or (average == best[0] and not (by_number and chosen[::-1] < best[1][::-1]))
+            ):
                 continue
             inside = all(usable >> zone & 1 for zone in chosen)
             if inside and all(

@@ -2,13 +2,19 @@
 
 Takes scheduler-plugins' arguments unchanged. In mode `Kubelet` the verdict is that of the node's own Topology Manager for
 every policy (`engine/admission.py`); in mode `Upstream` it is what scheduler-plugins answers (`engine/upstream_filter.py`). The
-four scores are the same in both modes.
+allocation scores are the same in both modes. LeastNUMANodes goes by the zones that the kubelet would pick (`engine/zones_needed.py`), in
+mode `Upstream` by those of scheduler-plugins (`engine/least_numa.py`).
+
+A plugin whose arguments name no strategy scores twice in mode `Kubelet`: fewer and closer zones first, then LeastAllocated (`scores_of`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+
+import msgspec
 
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
@@ -22,15 +28,20 @@ from bayplan.engine.placement import Placement, place_by_amounts, place_on
 from bayplan.engine.rows import Codes, Rows
 from bayplan.engine.scores import Scores
 from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
-from bayplan.plugins.base import of_one_node
+from bayplan.engine.zones_needed import kubelet_least_numa_score, kubelet_least_numa_scores
+from bayplan.plugins.base import ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import (
     LEAST_NUMA_NODES,
     FilterMode,
     NodeResourceTopologyMatchArgs,
+    ScoringStrategy,
     read_arguments,
 )
 
 NAME = "NodeResourceTopologyMatch"
+# How much more fewer and closer zones count than LeastAllocated. With the default weights a zone more costs 120 points and zones that are not the
+# closest cost 60: more than NodeResourcesFit can make up for (100), less than a preferred node affinity (200).
+FEWER_ZONES_FIRST = 5
 
 _KUBELET_CAUSES = {
     Verdict.DATA_INVALID: "invalid node topology data",
@@ -56,14 +67,16 @@ class NodeResourceTopologyMatch:
     arguments: NodeResourceTopologyMatchArgs = field(default_factory=lambda: read_arguments(None))
     name: str = NAME
     reads_usage: bool = True
+    names_strategy: bool = True
+    """False if the arguments leave the scoring strategy to bayplan."""
 
     def applies(self, pod: PodClass) -> bool:
         """Not for pods that no manager would look at."""
         return self._upstream or not demand(pod).nothing_to_align
 
     def applies_score(self, pod: PodClass) -> bool:
-        """Pods that are not Guaranteed get the same score everywhere."""
-        return pod.request.guaranteed
+        """Pods get the same score everywhere if they are not Guaranteed, or, where zones are counted, if no manager would look at them."""
+        return not demand(pod).nothing_to_align if self._counts_zones else pod.request.guaranteed
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """One verdict per node."""
@@ -92,6 +105,10 @@ class NodeResourceTopologyMatch:
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """The configured strategy."""
+        if self._counts_zones:
+            return kubelet_least_numa_scores(
+                state.columns, state.hardware_classes, demand(pod), rows, self._assumptions
+            )
         if self._strategy == LEAST_NUMA_NODES:
             return least_numa_scores(state.columns, state.hardware_classes, pod.request, rows)
         strategy = STRATEGIES[self._strategy]
@@ -99,6 +116,8 @@ class NodeResourceTopologyMatch:
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""
+        if self._counts_zones:
+            return kubelet_least_numa_score(state.columns, state.hardware_classes, demand(pod), row, self._assumptions)
         if self._strategy in ONE_NODE_STRATEGIES:
             return allocation_score(
                 state.columns, pod.request, row, self._strategy, self._weights, as_upstream=self._upstream
@@ -114,6 +133,11 @@ class NodeResourceTopologyMatch:
             return place_by_amounts(state, row, demand(pod), self._assumptions) or Placement()
         return place_on(state, row, pod.request, demand(pod), self._assumptions)
 
+    @property
+    def leaves_strategy_open(self) -> bool:
+        """Whether fewer and closer zones come first, because nothing else is configured."""
+        return not self.names_strategy and not self._upstream
+
     # Read once: a placement in a known class has no time to read arguments again.
 
     @cached_property
@@ -125,12 +149,24 @@ class NodeResourceTopologyMatch:
         return self.arguments.assumptions
 
     @cached_property
+    def _counts_zones(self) -> bool:
+        return self._strategy == LEAST_NUMA_NODES and not self._upstream
+
+    @cached_property
     def _strategy(self) -> str:
         return self.arguments.strategy.type
 
     @cached_property
     def _weights(self) -> dict[str, int]:
         return {entry.name: entry.weight for entry in self.arguments.strategy.resources}
+
+
+def scores_of(plugin: ScorePlugin, weight: int) -> Iterator[tuple[ScorePlugin, int]]:
+    """The scores that a plugin of a profile stands for, with their weights."""
+    if isinstance(plugin, NodeResourceTopologyMatch) and plugin.leaves_strategy_open:
+        fewer_zones = msgspec.structs.replace(plugin.arguments, scoring_strategy=ScoringStrategy(type=LEAST_NUMA_NODES))
+        yield NodeResourceTopologyMatch(fewer_zones, name=LEAST_NUMA_NODES), weight * FEWER_ZONES_FIRST
+    yield plugin, weight
 
 
 @lru_cache(maxsize=4096)

@@ -24,7 +24,9 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeAffinity": lambda arguments: _without_arguments(NodeAffinity(), arguments),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
     "NodeResourcesFit": lambda arguments: _resources_fit(arguments or {}),
-    "NodeResourceTopologyMatch": lambda arguments: NodeResourceTopologyMatch(read_arguments(arguments)),
+    "NodeResourceTopologyMatch": lambda arguments: NodeResourceTopologyMatch(
+        read_arguments(arguments), names_strategy="scoringStrategy" in (arguments or {})
+    ),
     "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
     "InterPodAffinity": lambda arguments: _inter_pod_affinity(arguments or {}),
 }

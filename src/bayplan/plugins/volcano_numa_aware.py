@@ -159,13 +159,13 @@ class NumaAware(NodeResourceTopologyMatch):
     def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
         """`weight * (100 - 100 * zones needed / most zones needed)`, in Volcano's whole numbers.
 
-        A node of which nobody can say how many zones it needs counts as one more than the worst.
+        A node whose zones are unknown needs as many as the worst of the others: it gets the formula's lowest score and does not change theirs.
         """
         if self.as_volcano:
             needed = np.array([_needed_by_volcano(state, pod, row) for row in rows.tolist()], dtype=np.int64)
         else:
             needed = zones_needed(state.columns, state.hardware_classes, demand(pod), rows, self._assumptions)
-            needed = np.where(needed == NOT_KNOWN, max(int(needed.max()), 0) + 1, needed)
+            needed = np.where(needed == NOT_KNOWN, max(int(needed.max()), 1), needed)
         return relative_width_scores(needed, self.settings.weight).astype(np.int32)
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:

@@ -20,6 +20,7 @@ from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
+from bayplan.plugins.node_resource_topology_match import scores_of
 from bayplan.plugins.registry import (
     DEFAULT_WEIGHTS,
     FILTER_ORDER,
@@ -220,7 +221,11 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
         for kept, here in ((filters, written.plugins.filter), (scores, written.plugins.score)):
             if all(entry.name != TOPOLOGY_MATCH for entry in (*written.plugins.multi_point.enabled, *here.enabled)):
                 kept.pop(TOPOLOGY_MATCH, None)
-    scoring = tuple((_scoring(plugins[name]), weight or usual[name]) for name, weight in scores.items())
+    scoring = tuple(
+        scored
+        for name, weight in scores.items()
+        for scored in scores_of(_scoring(plugins[name]), weight or usual[name])
+    )
     _refuse_multiplied_weights(scoring, where)
     return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
 

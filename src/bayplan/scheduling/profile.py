@@ -17,7 +17,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Rows, count
 from bayplan.engine.scores import Scores
 from bayplan.plugins.base import ComparingPlugin, FilterPlugin, RelationPlugin, ScorePlugin
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
 
 Blocked = NDArray[np.int16]
@@ -114,7 +114,10 @@ def default_profile(topology: NodeResourceTopologyMatch | None = None) -> Profil
     if topology is not None:
         plugins[topology.name] = topology
     scoring = tuple(
-        (plugin, DEFAULT_WEIGHTS[plugin.name]) for plugin in plugins.values() if isinstance(plugin, ScorePlugin)
+        scored
+        for plugin in plugins.values()
+        if isinstance(plugin, ScorePlugin)
+        for scored in scores_of(plugin, DEFAULT_WEIGHTS[plugin.name])
     )
     return Profile("bayplan", tuple(plugins.values()), scoring)
 

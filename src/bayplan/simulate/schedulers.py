@@ -82,5 +82,7 @@ def _without_topology(profile: Profile) -> Profile:
     return Profile(
         BLIND,
         tuple(plugin for plugin in profile.filters if plugin.name != TOPOLOGY_MATCH),
-        tuple((plugin, weight) for plugin, weight in profile.scores if plugin.name != TOPOLOGY_MATCH),
+        tuple(
+            (plugin, weight) for plugin, weight in profile.scores if not isinstance(plugin, NodeResourceTopologyMatch)
+        ),
     )

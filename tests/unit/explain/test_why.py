@@ -184,8 +184,8 @@ def test_a_wide_table_stays_within_a_hundred_columns() -> None:
     )
     lines = outcome_text(outcome_of(state, guaranteed("p", 8)), wide=True).splitlines()[2:]
     assert max(len(line) for line in lines) <= 100
-    assert lines[0].split() == ["Taint", "NodeResources", "NodeResource"]
-    assert lines[1].split()[-4:] == ["Fit", "x1", "TopologyMatch", "x2"]
+    assert lines[0].split() == ["Taint", "NodeResources", "LeastNUMA", "NodeResource"]
+    assert lines[1].split()[-4:] == ["Nodes", "x10", "TopologyMatch", "x2"]
     assert lines[2].startswith("  ip-10-0-0-17.")
 
 

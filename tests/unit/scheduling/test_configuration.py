@@ -32,7 +32,23 @@ def names(*plugins: str) -> list[Json]:
 
 def test_an_empty_file_is_the_default_profile() -> None:
     (profile,) = profiles_of(HEADER).values()
-    assert (profile.name, filters(profile), weights(profile)) == ("bayplan", list(FILTER_ORDER), DEFAULT_WEIGHTS)
+    expected = {**DEFAULT_WEIGHTS, "LeastNUMANodes": 10}
+    assert (profile.name, filters(profile), weights(profile)) == ("bayplan", list(FILTER_ORDER), expected)
+
+
+@pytest.mark.parametrize(
+    "arguments, fewer_zones_first",
+    [
+        ({}, True),
+        ({"filterMode": "Kubelet"}, True),
+        ({"filterMode": "Upstream"}, False),
+        ({"scoringStrategy": {"type": "LeastAllocated"}}, False),
+        ({"scoringStrategy": {"type": "LeastNUMANodes"}}, False),
+    ],
+)
+def test_fewer_zones_come_first_unless_a_strategy_is_chosen(arguments: Json, *, fewer_zones_first: bool) -> None:
+    profile = profile_with(config=[{"name": "NodeResourceTopologyMatch", "args": arguments}])
+    assert ("LeastNUMANodes" in weights(profile)) is fewer_zones_first
 
 
 def test_each_scheduler_name_has_its_profile() -> None:
@@ -79,6 +95,7 @@ def test_weights_are_those_written_or_the_defaults() -> None:
         "TaintToleration": DEFAULT_WEIGHTS["TaintToleration"],
         "NodeResourcesFit": 1,
         "NodeResourceTopologyMatch": 7,
+        "LeastNUMANodes": 35,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
     }

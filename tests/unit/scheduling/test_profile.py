@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
-from tests.helpers import cluster, node, pod, simple_pod
+from tests.helpers import cluster, decide, node, pod, simple_pod, topology, zone
 
 DEFAULT = default_profile()
 PLUGINS = {plugin.name: plugin for plugin in DEFAULT.filters}
@@ -14,7 +16,35 @@ SCORES = {plugin.name: plugin for plugin, _ in DEFAULT.scores}
 
 def test_the_default_has_every_plugin_in_order() -> None:
     assert tuple(plugin.name for plugin in DEFAULT.filters) == FILTER_ORDER
-    assert {plugin.name: weight for plugin, weight in DEFAULT.scores} == DEFAULT_WEIGHTS
+    assert {plugin.name: weight for plugin, weight in DEFAULT.scores} == {**DEFAULT_WEIGHTS, "LeastNUMANodes": 10}
+
+
+TWO_ZONES = [zone(0, {"cpu": 6, "memory": "8Gi"}, {0: 10, 1: 20}), zone(1, {"cpu": 6, "memory": "8Gi"}, {0: 20, 1: 10})]
+ONE_ZONE = [zone(0, {"cpu": 8, "memory": "8Gi"}, {0: 10, 1: 20}), zone(1, {"cpu": 1, "memory": "8Gi"}, {0: 20, 1: 10})]
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
+def test_the_default_prefers_fewer_zones_to_an_emptier_node(policy: str) -> None:
+    state = cluster(
+        topology(*TWO_ZONES, name="two-zones", policy=policy),
+        topology(*ONE_ZONE, name="one-zone", policy=policy),
+        nodes=[node("two-zones", {"cpu": 96, "memory": "96Gi"}), node("one-zone", {"cpu": 9, "memory": "16Gi"})],
+    )
+    assert decide(state, simple_pod({"cpu": 8, "memory": "1Gi"})).node == "one-zone"
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
+def test_the_default_prefers_closer_zones(policy: str) -> None:
+    """Both nodes need two zones; those of the first are far from each other, and no pair of the second is closer than any other."""
+    far = {0: {0: 10, 1: 40, 2: 12}, 1: {0: 40, 1: 10, 2: 40}, 2: {0: 12, 1: 40, 2: 10}}
+    near = {here: {there: 10 if here == there else 12 for there in range(3)} for here in range(3)}
+    state = cluster(
+        *(
+            topology(*(zone(i, {"cpu": 4, "memory": "8Gi"}, distances[i]) for i in range(3)), name=name, policy=policy)
+            for name, distances in (("far", far), ("near", near))
+        )
+    )
+    assert decide(state, simple_pod({"cpu": 6, "memory": "10Gi"})).node == "near"
 
 
 def test_the_first_filter_that_refuses_is_named() -> None:

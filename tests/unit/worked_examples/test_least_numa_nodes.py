@@ -17,10 +17,10 @@ EVERYTHING: Amounts = {"cpu": 64, "memory": "64Gi"}
 
 
 def example_node(name: str, cpus_in_node_0: int, cpus_in_node_1: int) -> NodeResourceTopology:
-    """A table row and the distance table of the document."""
+    """A table row and the distance table of the document: zones report nothing but CPUs."""
     return topology(
-        zone(0, {"cpu": cpus_in_node_0, "memory": "32Gi"}, distances={0: 10, 1: 20}),
-        zone(1, {"cpu": cpus_in_node_1, "memory": "32Gi"}, distances={0: 20, 1: 10}),
+        zone(0, {"cpu": cpus_in_node_0}, distances={0: 10, 1: 20}),
+        zone(1, {"cpu": cpus_in_node_1}, distances={0: 20, 1: 10}),
         name=name,
         policy="best-effort",
     )
