@@ -239,6 +239,7 @@ class ZoneWalk:
         self._reuses = any(step.role is Role.INIT for step in steps) and len(steps) > 1
 
     def left(self, index: int) -> ZoneGrid:
+        """What is free of a resource [zone, node]."""
         grid = self._left.get(index)
         return self._columns.zone_available[index][:, self.rows] if grid is None else grid
 

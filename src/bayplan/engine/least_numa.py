@@ -203,7 +203,7 @@ def _first_of_many(
 
 
 def _nodes_in(left: Grids) -> int:
-    return next(iter(left.values())).shape[1]
+    return int(next(iter(left.values())).shape[1])
 
 
 def _in_order(grid: NDArray[np.float64], zones: NDArray[np.intp]) -> NDArray[np.float64]:

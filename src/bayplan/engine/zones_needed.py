@@ -169,7 +169,9 @@ def _scores_of_class(
         for name in names:
             in_zones |= columns.zone_aligned[columns.resource_index[name]][rows]
         afloat = normalized_score(
-            np.full(len(scores), hardware.zone_count), np.False_, columns.max_numa_nodes[rows].astype(np.int64)
+            np.full(len(scores), hardware.zone_count),
+            np.zeros_like(in_zones),
+            columns.max_numa_nodes[rows].astype(np.int64),
         )
         scores = np.where(picked.aligned, scores, np.where(in_zones, afloat, MOST_SCORE))
     scores[picked.short] = 0
