@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,17 +20,21 @@ PICTURES = {
     "numa.svg": ("numa", "telco-1", "--cluster", CLUSTER, "-f", "examples/pods", "-o", "svg"),
     "gang.svg": ("place", "-f", f"{GANGS}/pretrain.yaml", "--cluster", f"{GANGS}/cluster.yaml", "-o", "svg"),
 }
+THEMES = ("light", "dark")
 BEGIN, END = "<!-- figures: begin (make figures) -->\n", "<!-- figures: end -->\n"
 
 
 def main(arguments: list[str]) -> int:
     """Write or check; 1 if the README is not what the commands say."""
-    with tempfile.TemporaryDirectory() as folder:
-        picture = Path(folder) / "simulation.svg"
-        text = simulated(picture)
-        drawn = {IMAGES / "simulation.svg": picture.read_text()}
-    for name, arguments_of_picture in PICTURES.items():
-        drawn[IMAGES / name] = printed(*arguments_of_picture)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        simulations = [pool.submit(simulated, theme) for theme in THEMES]
+        others = {
+            image(name, theme): (*command, "--theme", theme) for name, command in PICTURES.items() for theme in THEMES
+        }
+        drawn = dict(zip(others, pool.map(lambda command: printed(*command), others.values()), strict=True))
+    for theme, simulation in zip(THEMES, simulations, strict=True):
+        drawn[image("simulation.svg", theme)] = simulation.result()[1]
+    text = simulations[0].result()[0]
     before = README.read_text()
     head, _, rest = before.partition(BEGIN)
     _, _, tail = rest.partition(END)
@@ -44,10 +49,17 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def simulated(picture: Path) -> str:
-    """The comparison as text; the parts about single workloads are left to those who run it."""
-    sections = printed("simulate", SCENARIO, "--picture", str(picture)).split("\n\n")
-    return "\n\n".join(sections[:3]).rstrip() + "\n"
+def image(name: str, theme: str) -> Path:
+    """Where a picture is kept: `numa.svg`, and `numa-dark.svg` for readers of dark pages."""
+    return IMAGES / (name if theme == "light" else name.replace(".svg", f"-{theme}.svg"))
+
+
+def simulated(theme: str) -> tuple[str, str]:
+    """The comparison as text, without the parts about single workloads, and its picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        picture = Path(folder) / "simulation.svg"
+        sections = printed("simulate", SCENARIO, "--picture", str(picture), "--theme", theme).split("\n\n")
+        return "\n\n".join(sections[:3]).rstrip() + "\n", picture.read_text()
 
 
 def printed(*arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Flags that several commands share: the output format, levels by labels, and where a service answers probes.
+"""Flags that several commands share: the output format, the colours of pictures, levels by labels, and where a service answers probes.
 
 Every port is clear of those that Kubernetes itself listens on (10248 to 10260), so that bayplan starts on a control-plane node without any flag.
 """
@@ -6,9 +6,12 @@ Every port is clear of those that Kubernetes itself listens on (10248 to 10260),
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from bayplan.explain.theme import Theme
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -23,6 +26,22 @@ def output_option(*formats: str) -> Callable[[_Function], _Function]:
     return click.option(
         "-o", "--output", type=click.Choice(list(formats)), default=formats[0], show_default=True, help="How to print."
     )
+
+
+def theme_option(function: _Function) -> _Function:
+    """`--theme`: the colours of a picture."""
+    return click.option("--theme", type=click.Choice(["light", "dark"]), help="Colours of the SVG. [default: light]")(
+        function
+    )
+
+
+def theme_for(name: str | None, *, drawn: bool, drawn_by: str) -> Theme:
+    """The theme of `--theme`, which is refused where nothing is `drawn`."""
+    from bayplan.explain.theme import LIGHT, THEMES
+
+    if name is not None and not drawn:
+        raise click.UsageError(f"--theme is for pictures: needs {drawn_by}")
+    return LIGHT if name is None else THEMES[name]
 
 
 def health_option(port: int) -> Callable[[_Function], _Function]:

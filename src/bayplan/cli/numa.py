@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import output_option
+from bayplan.cli.flags import output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_document, print_styled, terminal_width, warn, working
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @pods_option(required=False, help_text="Place these pods first, and show those that come to this node.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods of -f that do not name theirs.")
 @output_option("text", "svg", "json", "yaml")
+@theme_option
 def numa(
     *,
     node: str,
@@ -38,6 +39,7 @@ def numa(
     files: tuple[Path, ...],
     namespace: str | None,
     output: str,
+    theme: str | None,
 ) -> int:
     """Draw a node: its packages and NUMA zones, what is free in each, the pods that are there, the distances.
 
@@ -46,13 +48,14 @@ def numa(
 
     Exit code: 0 drawn, 2 the node is unknown or reports no zones, or the input cannot be used.
     """
+    colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
     drawn = _drawn(session, node, files, namespace)
     if output == "svg":
         from bayplan.explain.numa_svg import numa_svg
 
-        click.echo(numa_svg(drawn))
+        click.echo(numa_svg(drawn, colours))
     elif output == "text":
         from bayplan.explain.numa_text import numa_text
 

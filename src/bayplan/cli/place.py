@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import output_option
+from bayplan.cli.flags import output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
 if TYPE_CHECKING:
     from bayplan.engine.gangs.objective import Objective
+    from bayplan.explain.theme import Theme
     from bayplan.kube.files import ObjectSet
 
 RANKED = 5
@@ -45,6 +46,7 @@ RANKED_WIDE = 20
     "commas. Counts instead of what PodGroups name.",
 )
 @output_option("text", "wide", "svg", "json", "yaml")
+@theme_option
 def place(
     *,
     files: tuple[Path, ...],
@@ -54,6 +56,7 @@ def place(
     namespace: str | None,
     objective: str | None,
     output: str,
+    theme: str | None,
 ) -> int:
     """Place pods and gangs on a cluster dump, one after another, each seeing what the earlier ones took.
 
@@ -73,11 +76,12 @@ def place(
     from bayplan.scheduling.answers import ClassAnswers
 
     goals = _objective(objective)
+    colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
     work = read_work(files, namespace)
     if output == "svg":
-        return _draw(session, work, namespace, goals)
+        return _draw(session, work, namespace, goals, colours)
     answers = ClassAnswers(session.state)
     gangs, pods = place_gangs(session, work, namespace, answers, datetime.now(UTC), goals)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
@@ -103,7 +107,7 @@ def _objective(written: str | None) -> Objective | None:
         raise click.BadParameter(str(wrong), param_hint="--objective") from None
 
 
-def _draw(session: Session, work: ObjectSet, namespace: str | None, goals: Objective | None) -> int:
+def _draw(session: Session, work: ObjectSet, namespace: str | None, goals: Objective | None, colours: Theme) -> int:
     """One gang as a map of its topology."""
     from bayplan.cli.placing import place_gangs
     from bayplan.cli.topology import map_of_gang
@@ -113,5 +117,5 @@ def _draw(session: Session, work: ObjectSet, namespace: str | None, goals: Objec
     gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), datetime.now(UTC), goals)
     if len(gangs) != 1:
         raise click.UsageError(f"-o svg draws one gang, and -f holds {len(gangs)} PodGroups; 'numa' draws a node")
-    click.echo(topology_svg(map_of_gang(session, gangs[0])))
+    click.echo(topology_svg(map_of_gang(session, gangs[0]), colours))
     return 0 if gangs[0].good else 1

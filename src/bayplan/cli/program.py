@@ -8,6 +8,7 @@ is one line on stderr, never a traceback; so is a bug of ours, unless BAYPLAN_DE
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -121,7 +122,8 @@ def run(argv: list[str]) -> int:
     name = "kubectl bayplan" if program == "kubectl-bayplan" else "bayplan"
     try:
         # click's own `main` would end with 1 on a closed pipe, which is an answer here.
-        with bayplan.make_context(name, argv[1:] or ["--help"]) as context:
+        command_line = f"{name} {shlex.join(argv[1:])}"
+        with bayplan.make_context(name, argv[1:] or ["--help"], obj=command_line) as context:
             result = bayplan.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import output_option
+from bayplan import __version__
+from bayplan.cli.flags import output_option, theme_for, theme_option
 from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.output import print_answer, print_document, show_progress, warn, working
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from bayplan.simulate.scenario.model import Scenario, Seconds
 
 OUTPUT_FILE = click.Path(path_type=Path)
+# As reproducible builds name it, https://reproducible-builds.org/specs/source-date-epoch/
+FIXED_DATE = "SOURCE_DATE_EPOCH"
 SECONDS_BETWEEN_NEWS = 0.1
 BAR_WIDTH = 24
 
@@ -56,6 +61,7 @@ BAR_WIDTH = 24
 )
 @click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write one self-contained HTML page.")
 @click.option("--picture", type=OUTPUT_FILE, metavar="FILE", help="Write one SVG with the time lines.")
+@theme_option
 @output_option("text", "json", "yaml")
 def simulate(
     *,
@@ -65,6 +71,7 @@ def simulate(
     report_delay: str | None,
     report: Path | None,
     picture: Path | None,
+    theme: str | None,
     output: str,
 ) -> int:
     """Let a scenario happen in memory, once for each scheduler: the same nodes, the same pods at the same moments.
@@ -77,22 +84,25 @@ def simulate(
     2 the input cannot be used, 130 interrupted.
     """
     schedulers = _schedulers(compare)
+    colours = theme_for(theme, drawn=picture is not None, drawn_by="--picture")
     if report and picture and _are_one_file(report, picture):
         raise click.UsageError(f"--report and --picture both name {report}: must be two files")
+    written = _moment_of_writing()
     delay = None if report_delay is None else _duration("--report-delay", report_delay)
     with ExitStack() as files:
         report_file = files.enter_context(ReservedFile(report, "--report")) if report else None
         picture_file = files.enter_context(ReservedFile(picture, "--picture")) if picture else None
         comparison = _compared(_scenario(scenario, seed, delay), schedulers)
         if report_file:
-            from bayplan.simulate.page import page
+            from bayplan.simulate.page import Origin, page
             from bayplan.simulate.schedulers import ON_REQUEST, SCHEDULERS
 
-            report_file.write(page(comparison, {**SCHEDULERS, **ON_REQUEST}))
+            origin = Origin(__version__, written, click.get_current_context().find_root().obj)
+            report_file.write(page(comparison, {**SCHEDULERS, **ON_REQUEST}, origin))
         if picture_file:
             from bayplan.simulate.picture import simulation_svg
 
-            picture_file.write(simulation_svg(comparison.runs))
+            picture_file.write(simulation_svg(comparison.runs, colours))
     warn(comparison.remarks)
     _show(comparison, output)
     if comparison.interrupted:
@@ -114,6 +124,19 @@ def _schedulers(compare: str | None) -> list[str]:
         if names.count(name) > 1:
             raise click.UsageError(f"--compare: '{name}' appears twice")
     return names
+
+
+def _moment_of_writing() -> datetime:
+    """Now, or what SOURCE_DATE_EPOCH says: with it the same scenario gives the same page, byte for byte."""
+    fixed = os.environ.get(FIXED_DATE)
+    if not fixed:
+        return datetime.now(UTC)
+    try:
+        return datetime.fromtimestamp(int(fixed), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise click.ClickException(
+            f'{FIXED_DATE}: "{fixed}" is not a moment: must be whole seconds since 1970'
+        ) from None
 
 
 def _are_one_file(one: Path, other: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import levels_option, output_option
+from bayplan.cli.flags import levels_option, output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 )
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
 @output_option("text", "svg", "json", "yaml")
+@theme_option
 def topology(
     *,
     name: str | None,
@@ -68,6 +69,7 @@ def topology(
     origin: str | None,
     files: tuple[Path, ...],
     output: str,
+    theme: str | None,
 ) -> int:
     """Show a Topology of the dump as a tree: the nodes of every domain, what is free there, and how large a gang fits.
 
@@ -81,6 +83,7 @@ def topology(
     from bayplan.explain.topology_svg import topology_svg
     from bayplan.explain.topology_text import topology_text
 
+    colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
     tree = tree_named(session, name, levels)
@@ -98,7 +101,7 @@ def topology(
         drawn = topology_map(session.state, tree, shown, pod_class, slots, with_zones=with_zones)
     drawn = replace(drawn, origin=place, named=named is not None)
     if output == "svg":
-        click.echo(topology_svg(drawn))
+        click.echo(topology_svg(drawn, colours))
     elif output == "text":
         print_answer(topology_text(drawn, depth), good=bool(drawn.nodes))
     else:

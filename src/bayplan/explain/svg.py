@@ -1,13 +1,20 @@
-"""The few shapes that pictures are made of, as SVG text: boxes, words, a small cross."""
+"""The few shapes that pictures are made of, as SVG text: boxes and words.
+
+Every colour and size is a presentation attribute. There is no style sheet, so viewers, editors and converters that know little CSS draw the same picture.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-INK = "#1d2433"
+from bayplan.explain.theme import Theme
+
 FONTS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 FONT_SIZE = 12
+# No text of any picture is smaller.
+SMALL = 11
 
 # The widest common font needs about this much of its size for a character, and this much if it is bold.
 _CHARACTER, _BOLD_CHARACTER = 0.6, 0.67
@@ -16,7 +23,8 @@ _CHARACTER, _BOLD_CHARACTER = 0.6, 0.67
 class Canvas:
     """Collects elements from the back to the front."""
 
-    def __init__(self) -> None:
+    def __init__(self, theme: Theme) -> None:
+        self.theme = theme
         self._elements: list[str] = []
 
     def text(
@@ -25,14 +33,14 @@ class Canvas:
         y: float,
         content: str,
         *,
-        fill: str = INK,
+        fill: str = "",
         size: int = FONT_SIZE,
         bold: bool = False,
         anchor: str = "",
     ) -> None:
-        """Words whose baseline starts (or, with anchor `end` or `middle`, ends or has its middle) at a point."""
+        """Words whose baseline starts (or, with anchor `end` or `middle`, ends or has its middle) at a point; in plain ink unless told."""
         attributes = f'x="{x:g}" y="{y:g}"'
-        attributes += f' fill="{fill}"' if fill != INK else ""
+        attributes += f' fill="{fill}"' if fill else ""
         attributes += f' font-size="{size}"' if size != FONT_SIZE else ""
         attributes += ' font-weight="600"' if bold else ""
         attributes += f' text-anchor="{anchor}"' if anchor else ""
@@ -49,7 +57,7 @@ class Canvas:
         radius: int = 4,
         hint: str = "",
     ) -> None:
-        """A rectangle with rounded corners; a browser shows the hint to whoever points at it."""
+        """A rectangle with rounded corners; browsers show the hint on hover."""
         attributes = f'x="{corner[0]:g}" y="{corner[1]:g}" width="{size[0]:g}" height="{size[1]:g}" rx="{radius}"'
         attributes += f' fill="{fill}"'
         attributes += f' stroke="{stroke}" stroke-width="{line:g}"' if stroke else ""
@@ -57,19 +65,14 @@ class Canvas:
             f"<rect {attributes}><title>{escape(hint)}</title></rect>" if hint else f"<rect {attributes}/>"
         )
 
-    def cross(self, x: float, y: float, size: float, stroke: str) -> None:
-        """Two strokes inside a square."""
-        near, far = 3, size - 3
-        path = f"M{x + near:g} {y + near:g}L{x + far:g} {y + far:g}M{x + far:g} {y + near:g}L{x + near:g} {y + far:g}"
-        self._elements.append(f'<path d="{path}" stroke="{stroke}" stroke-width="1.6" stroke-linecap="round"/>')
-
-    def document(self, title: str, width: float, height: float, background: str) -> str:
+    def document(self, title: str, width: float, height: float) -> str:
         """The finished picture; the title is what screen readers say."""
         opening = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-            f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="{FONTS}" font-size="{FONT_SIZE}" fill="{INK}">'
+            f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="{FONTS}" font-size="{FONT_SIZE}" '
+            f'fill="{self.theme.ink}">'
         )
-        paper = f'<rect width="{width:g}" height="{height:g}" fill="{background}"/>'
+        paper = f'<rect width="{width:g}" height="{height:g}" fill="{self.theme.paper}"/>'
         return "\n".join((opening, f"<title>{escape(title)}</title>", paper, *self._elements, "</svg>"))
 
 
@@ -82,6 +85,18 @@ def cut(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) ->
     """A text that fits into so many pixels, with an ellipsis where it had to be cut."""
     most = max(4, int(room / width_of("x", size, bold=bold)))
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def listed(items: Sequence[str], room: float, size: int = FONT_SIZE) -> list[str]:
+    """Items with dots between them, in as many lines of so many pixels as they need; no item is broken, too long ones are cut."""
+    lines: list[str] = []
+    for item in items:
+        longer = f"{lines[-1]} · {item}" if lines else ""
+        if longer and width_of(longer, size) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(cut(item, room, size))
+    return lines
 
 
 def in_lines(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) -> list[str]:

@@ -20,30 +20,16 @@ from bayplan.explain.gang_outcome import missing_labels
 from bayplan.explain.hostlist import hostlist
 from bayplan.explain.levels import counted, domain_name, short_levels
 from bayplan.explain.numa_labels import short_labels, short_listing
-from bayplan.explain.svg import INK, Canvas, cut, in_lines, width_of
+from bayplan.explain.svg import SMALL, Canvas, cut, in_lines, listed, width_of
+from bayplan.explain.theme import LIGHT, Shade, Theme
 from bayplan.explain.topology_map import Domain, TopologyMap, leading_resource
 
-DIM, LINE, FRAME = "#5b6477", "#d9dee8", "#aab3c5"
-PAPER, BLOCK, RACK = "#ffffff", "#f3f5f9", "#ffffff"
-ALL_FREE, SOME_FREE, NONE_FREE, NEVER = "#bfe5d6", "#f6e4b8", "#f5d2c4", "#eceff4"
-# The same for the bars of NUMA zones, which lie on them.
-ZONE_SHADES = {ALL_FREE: "#3f9c7c", SOME_FREE: "#c99a2e", NONE_FREE: "#c9694a", NEVER: "#b3bac8"}
-GANG = "#0b5cad"
-# Line and fill of a gang's parties, in turn; none is like the colours above.
-PARTIES = (
-    (GANG, "#d5e6f8"),
-    ("#6b3fa0", "#e4d8f5"),
-    ("#a3246e", "#f7d3e8"),
-    ("#0f6b78", "#c4e9f1"),
-    ("#3b4252", "#cdd3e0"),
-    ("#6d4c2f", "#e6d8c8"),
-)
-TITLE, SMALL, TINY = 16, 11, 10
+TITLE = 16
 
 WIDEST, WIDEST_OF_MANY, NARROWEST = 1080, 530, 640
 MARGIN, GAP, PADDING = 20, 10, 10
-CELL_WIDTH, CELL_HEIGHT, CELL_GAP, ZONE_HEIGHT = 24, 19, 3, 3
-RACK_PADDING, RACK_CAPTION, NARROWEST_RACK, WIDEST_RACK_CAPTION = 7, 22, 118, 200
+NARROWEST_CELL, CELL_HEIGHT, CELL_GAP, ZONE_STRIP = 24, 19, 3, 6
+RACK_PADDING, RACK_CAPTION, NARROWEST_RACK, WIDEST_RACK_CAPTION = 7, 23, 118, 220
 CAPTION_LINE, BLOCK_CAPTION, WIDEST_BLOCK_CAPTION = 16, 28, 300
 LINE_HEIGHT, HEADING = 20, 22
 PARTY_LINE, PARTY_TEXT, MOST_PARTIES = 14, 11, 4
@@ -52,9 +38,9 @@ GIB = 2**30
 _Thing = TypeVar("_Thing")
 
 
-def topology_svg(drawn: TopologyMap) -> str:
+def topology_svg(drawn: TopologyMap, theme: Theme = LIGHT) -> str:
     """The whole picture."""
-    return _Picture(drawn).drawing()
+    return _Picture(drawn, theme).drawing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +82,15 @@ class _Words:
         here = sum(self.pods_on(node) for node in rack.nodes)
         if here:
             return counted(here, "pod")
-        return f"{self.figure(rack)[0]} {'fit' if rack.slots is not None else 'free'}"
+        value, most = self.figure(rack)
+        return f"{value} {'fit' if rack.slots is not None else 'free'} of {most}"
 
     def room(self, domain: Domain) -> str:
-        free = f"{human(self.resource, domain.free.get(self.resource, 0))} {self.labels[self.resource]} free"
+        """`94 gpu free of 160 · 20 more fit`."""
+        free, total = (human(self.resource, each.get(self.resource, 0)) for each in (domain.free, domain.total))
+        words = f"{free} {self.labels[self.resource]} free of {total}"
         more = " more" if self.drawn.parties else ""
-        return free if domain.slots is None else f"{free} · {domain.slots}{more} fit"
+        return words if domain.slots is None else f"{words} · {domain.slots}{more} fit"
 
     def pods_on(self, node: str) -> int:
         return sum(len(ranks) for _, ranks in self._on_node.get(node, ()))
@@ -114,8 +103,14 @@ class _Words:
                 found.setdefault(number, []).extend(ranks)
         return [(number, self.drawn.parties[number].words(found[number])) for number in sorted(found)]
 
+    def number(self, node: Domain) -> str:
+        """The number in a cell: pods of the gang, else what is left; a dash where there never was anything."""
+        value, most = self.figure(node)
+        pods = self.pods_on(node.path[-1])
+        return str(pods) if pods else str(value) if most else "-"
+
     def in_cell(self, node: Domain) -> str:
-        """What pointing at a cell tells."""
+        """What hovering over a cell tells."""
         name = node.path[-1]
         pods = self.pods_on(name)
         words = f"{name}: {self.room(node)}"
@@ -133,9 +128,13 @@ class _Sizes:
         racks = [rack for block in blocks for rack in block.racks]
         most_nodes = max((len(rack.inside) for rack in racks), default=1)
         self.cells_per_row = most_nodes if most_nodes <= 5 else min(12, max(4, ceil(sqrt(most_nodes))))
-        cells = self.cells_per_row * (CELL_WIDTH + CELL_GAP) - CELL_GAP
-        captions = [width_of(words.rack_name(each), SMALL) + width_of(words.in_rack(each), TINY) + 8 for each in racks]
-        captions += [width_of(ranks, TINY) + PARTY_TEXT for each in racks for _, ranks in words.parties_on(each.nodes)]
+        numbers = [width_of(words.number(node), SMALL, bold=True) for rack in racks for node in rack.inside]
+        self.cell = max(NARROWEST_CELL, ceil(max(numbers, default=0)) + 4)
+        with_zones = any(node.inside for rack in racks for node in rack.inside)
+        self.cell_height = CELL_HEIGHT + (ZONE_STRIP if with_zones else 0)
+        cells = self.cells_per_row * (self.cell + CELL_GAP) - CELL_GAP
+        captions = [width_of(words.rack_name(each), SMALL) + width_of(words.in_rack(each), SMALL) + 8 for each in racks]
+        captions += [width_of(ranks, SMALL) + PARTY_TEXT for each in racks for _, ranks in words.parties_on(each.nodes)]
         caption = min(max(captions, default=0), WIDEST_RACK_CAPTION)
         self.rack = max(NARROWEST_RACK, cells + 2 * RACK_PADDING, ceil(caption) + 2 * RACK_PADDING)
         named = [
@@ -158,9 +157,10 @@ class _Sizes:
 class _Picture:
     """Blocks from left to right in rows, under the name of the domain around them."""
 
-    def __init__(self, drawn: TopologyMap) -> None:
+    def __init__(self, drawn: TopologyMap, theme: Theme) -> None:
         self.drawn = drawn
-        self.canvas = Canvas()
+        self.theme = theme
+        self.canvas = Canvas(theme)
         self.words = _Words(drawn)
         self.blocks = _blocks(drawn)
         self.sizes = _Sizes(self.words, self.blocks)
@@ -177,7 +177,7 @@ class _Picture:
                 y += height + GAP
         y = self._outside(self._legend(y + 4))
         title = self.drawn.title or self.drawn.answer
-        return self.canvas.document(title, self.sizes.width + 2 * MARGIN, y + MARGIN - 8, PAPER)
+        return self.canvas.document(title, self.sizes.width + 2 * MARGIN, y + MARGIN - 8)
 
     def _header(self) -> float:
         drawn = self.drawn
@@ -188,8 +188,8 @@ class _Picture:
         for line in in_lines(drawn.title or drawn.answer, self.sizes.width, TITLE, bold=True):
             self.canvas.text(MARGIN, y, line, size=TITLE, bold=True)
             y += LINE_HEIGHT
-        for line in in_lines(" · ".join(facts), self.sizes.width):
-            self.canvas.text(MARGIN, y + 1, line, fill=DIM)
+        for line in listed(facts, self.sizes.width):
+            self.canvas.text(MARGIN, y + 1, line, fill=self.theme.dim)
             y += CAPTION_LINE
         return y - 2
 
@@ -201,7 +201,7 @@ class _Picture:
         name = " / ".join(domain_name(level, value) for level, value in zip(levels, around, strict=False))
         room = next(self.words.room(each) for each in self.drawn.at(len(around)) if each.path == around)
         for line in in_lines(f"{name} · {room}", self.sizes.width):
-            self.canvas.text(MARGIN, y + 13, line, fill=DIM)
+            self.canvas.text(MARGIN, y + 13, line, fill=self.theme.dim)
             y += CAPTION_LINE
         return y + HEADING - CAPTION_LINE
 
@@ -214,20 +214,22 @@ class _Picture:
         rows = max(ceil(len(rack.inside) / self.sizes.cells_per_row) for rack in racks)
         lines = max(min(len(self.words.parties_on(rack.nodes)), MOST_PARTIES + 1) for rack in racks)
         listed = lines * PARTY_LINE + 2 if lines else 0
-        return RACK_CAPTION + rows * (CELL_HEIGHT + CELL_GAP) - CELL_GAP + RACK_PADDING + listed
+        return RACK_CAPTION + rows * (self.sizes.cell_height + CELL_GAP) - CELL_GAP + RACK_PADDING + listed
 
     def _block(self, block: _Block, x: float, y: float, height: float) -> None:
         sizes = self.sizes
-        self.canvas.box((x, y), (sizes.block, height), BLOCK, stroke=FRAME, radius=6)
+        self.canvas.box((x, y), (sizes.block, height), self.theme.panel, stroke=self.theme.frame, radius=6)
         top = y + PADDING
         if block.domain is not None:
             room = self.words.room(block.domain)
             inner = sizes.block - 2 * PADDING
             self.canvas.text(x + PADDING, y + 19, cut(block.name, inner, bold=True), bold=True)
             if sizes.in_one_line:
-                self.canvas.text(x + sizes.block - PADDING, y + 19, room, fill=DIM, size=SMALL, anchor="end")
+                self.canvas.text(x + sizes.block - PADDING, y + 19, room, fill=self.theme.dim, size=SMALL, anchor="end")
             else:
-                self.canvas.text(x + PADDING, y + 19 + CAPTION_LINE, cut(room, inner, SMALL), fill=DIM, size=SMALL)
+                self.canvas.text(
+                    x + PADDING, y + 19 + CAPTION_LINE, cut(room, inner, SMALL), fill=self.theme.dim, size=SMALL
+                )
             top = y + sizes.block_caption
         for racks in _in_rows(block.racks, sizes.racks_per_row):
             rack_height = self._rack_height(racks)
@@ -238,82 +240,101 @@ class _Picture:
     def _rack(self, rack: Domain, x: float, y: float, height: float) -> None:
         parties = self.words.parties_on(rack.nodes)
         canvas, width = self.canvas, self.sizes.rack
-        canvas.box((x, y), (width, height), RACK, stroke=GANG if parties else LINE)
+        theme = self.theme
+        canvas.box((x, y), (width, height), theme.paper, stroke=theme.new if parties else theme.line)
         figure = self.words.in_rack(rack)
-        ink = GANG if parties else DIM
-        canvas.text(x + width - RACK_PADDING, y + 15, figure, fill=ink, size=TINY, anchor="end")
-        room = width - 2 * RACK_PADDING - width_of(figure, TINY) - 6
+        ink = theme.new if parties else theme.dim
+        canvas.text(x + width - RACK_PADDING, y + 15, figure, fill=ink, size=SMALL, anchor="end")
+        room = width - 2 * RACK_PADDING - width_of(figure, SMALL) - 6
         canvas.text(x + RACK_PADDING, y + 15, cut(self.words.rack_name(rack), room, SMALL), size=SMALL)
         for number, node in enumerate(rack.inside):
             row, column = divmod(number, self.sizes.cells_per_row)
-            left = x + RACK_PADDING + column * (CELL_WIDTH + CELL_GAP)
-            self._cell(node, left, y + RACK_CAPTION + row * (CELL_HEIGHT + CELL_GAP))
+            left = x + RACK_PADDING + column * (self.sizes.cell + CELL_GAP)
+            self._cell(node, left, y + RACK_CAPTION + row * (self.sizes.cell_height + CELL_GAP))
         rows = ceil(len(rack.inside) / self.sizes.cells_per_row)
-        self._rack_parties(parties, x + RACK_PADDING, y + RACK_CAPTION + rows * (CELL_HEIGHT + CELL_GAP))
+        self._rack_parties(parties, x + RACK_PADDING, y + RACK_CAPTION + rows * (self.sizes.cell_height + CELL_GAP))
 
     def _rack_parties(self, parties: Sequence[tuple[int, str]], x: float, y: float) -> None:
         """Which ranks are in a rack, a line for each party."""
         room = self.sizes.rack - 2 * RACK_PADDING - PARTY_TEXT
         for number, words in parties[:MOST_PARTIES]:
-            line, fill = PARTIES[number % len(PARTIES)]
-            self.canvas.box((x + 0.5, y + 4), (7, 7), fill, stroke=line, radius=2, hint=words)
-            self.canvas.text(x + PARTY_TEXT, y + 11, cut(words, room, TINY), fill=line, size=TINY)
+            colour = self._party(number)
+            self.canvas.box((x, y + 3), (8, 8), colour, radius=2, hint=words)
+            self.canvas.text(x + PARTY_TEXT, y + 11, cut(words, room, SMALL), fill=colour, size=SMALL)
             y += PARTY_LINE
         if len(parties) > MOST_PARTIES:
-            self.canvas.text(x + PARTY_TEXT, y + 11, f"and {len(parties) - MOST_PARTIES} more", fill=DIM, size=TINY)
+            self.canvas.text(
+                x + PARTY_TEXT, y + 11, f"and {len(parties) - MOST_PARTIES} more", fill=self.theme.dim, size=SMALL
+            )
 
     def _cell(self, node: Domain, x: float, y: float) -> None:
         pods = self.words.pods_on(node.path[-1])
-        value, most = self.words.figure(node)
         hint = self.words.in_cell(node)
-        ink = INK if value else DIM
         if pods:
-            numbers = [number for number, _ in self.words.parties_on([node.path[-1]])]
-            ink = PARTIES[numbers[0] % len(PARTIES)][0]
-            stripe = (CELL_WIDTH - 1) / len(numbers)
-            for place, number in enumerate(numbers if len(numbers) > 1 else ()):
-                fill = PARTIES[number % len(PARTIES)][1]
-                self.canvas.box((x + 0.5 + place * stripe, y + 0.5), (stripe, CELL_HEIGHT - 1), fill, radius=2)
-            fill = PARTIES[numbers[0] % len(PARTIES)][1] if len(numbers) == 1 else "none"
-            self.canvas.box(
-                (x + 0.5, y + 0.5), (CELL_WIDTH - 1, CELL_HEIGHT - 1), fill, stroke=ink, radius=3, hint=hint
-            )
+            self._gang_cell([number for number, _ in self.words.parties_on([node.path[-1]])], x, y, hint)
+            ink = self.theme.paper
         else:
-            self.canvas.box((x, y), (CELL_WIDTH, CELL_HEIGHT), _shade(value, most), radius=3, hint=hint)
-            self._zones(node, x, y + CELL_HEIGHT - ZONE_HEIGHT)
-        text = str(pods) if pods else str(value) if most else "-"
-        self.canvas.text(x + CELL_WIDTH / 2, y + 13.5, text, fill=ink, size=TINY, bold=bool(pods), anchor="middle")
+            shade = self._shade(*self.words.figure(node))
+            self.canvas.box((x, y), (self.sizes.cell, CELL_HEIGHT), shade.fill, radius=3, hint=hint)
+            ink = shade.ink
+        middle = x + self.sizes.cell / 2
+        self.canvas.text(
+            middle, y + 13.5, self.words.number(node), fill=ink, size=SMALL, bold=bool(pods), anchor="middle"
+        )
+        self._zones(node, x, y + CELL_HEIGHT + 1)
+
+    def _gang_cell(self, numbers: Sequence[int], x: float, y: float, hint: str) -> None:
+        """A cell with pods of the gang: in the colour of their party, in stripes if there are several."""
+        stripe, radius = self.sizes.cell / len(numbers), 3 if len(numbers) == 1 else 0
+        for place, number in enumerate(numbers):
+            self.canvas.box(
+                (x + place * stripe, y), (stripe, CELL_HEIGHT), self._party(number), radius=radius, hint=hint
+            )
+
+    def _party(self, number: int) -> str:
+        return self.theme.parties[number % len(self.theme.parties)]
+
+    def _shade(self, value: int, most: int) -> Shade:
+        """The colours of something that has so much left, of so much. Beside a gang they are pale."""
+        if not most:
+            return Shade(self.theme.panel, self.theme.dim)
+        none, less, more, everything = self.theme.free
+        if not value or self.drawn.parties:
+            return less if value else none
+        return everything if value >= most else more if 2 * value >= most else less
 
     def _zones(self, node: Domain, x: float, y: float) -> None:
-        """A bar at the foot of a cell for each NUMA zone."""
+        """A box below a cell for each NUMA zone."""
         if node.inside:
-            width = (CELL_WIDTH - 2) / len(node.inside)
+            width = self.sizes.cell / len(node.inside)
+            self.canvas.box((x, y), (self.sizes.cell, ZONE_STRIP - 1), self.theme.frame, radius=0)
             for place, zone in enumerate(node.inside):
-                fill = ZONE_SHADES[_shade(*self.words.figure(zone))]
-                self.canvas.box((x + 1 + place * width + 0.5, y - 1), (width - 1, ZONE_HEIGHT), fill, radius=1)
+                corner, size = (x + place * width + 0.5, y + 0.5), (width - 1, ZONE_STRIP - 2)
+                self.canvas.box(corner, size, self._shade(*self.words.figure(zone)).fill, radius=0)
 
     def _legend(self, y: float) -> float:
         drawn, labels = self.drawn, self.words.labels
         asked = ", ".join(short_listing(drawn.asks_for, labels))
         what = f"pods of {asked} that fit" if drawn.asks_for else f"free {labels[self.words.resource]}"
-        entries = [(ALL_FREE, "", "all free"), (SOME_FREE, "", "some left"), (NONE_FREE, "", "none left")]
+        none, less, more, everything = (shade.fill for shade in self.theme.free)
+        shades = [(everything, "all free"), (more, "half or more"), (less, "less than half"), (none, "none left")]
         if drawn.parties:
-            gang = "pods of the gang" if len(drawn.parties) == 1 else "pods of the gang; colours tell its parts apart"
-            entries.insert(0, (PARTIES[0][1], GANG, gang))
+            gang = "pods of the gang" if len(drawn.parties) == 1 else "pods of the gang, parts by colour"
+            shades = [(self._party(0), gang), (less, "room left"), (none, "none left")]
         x = float(MARGIN)
-        for fill, line, words in entries:
-            self.canvas.box((x, y + 2), (14, 12), fill, stroke=line, radius=2)
-            self.canvas.text(x + 20, y + 12, words, fill=DIM, size=SMALL)
+        for fill, words in shades:
+            self.canvas.box((x, y + 2), (14, 12), fill, stroke=self.theme.line, radius=2)
+            self.canvas.text(x + 20, y + 12, words, fill=self.theme.dim, size=SMALL)
             x += 34 + width_of(words, SMALL)
         where = "Numbers in other cells" if drawn.parties else "Numbers"
-        told = f"{where}: {what}." + (f" Bars: {labels[self.words.resource]} of NUMA zones." if drawn.zones else "")
-        self.canvas.text(MARGIN, y + 32, cut(told, self.sizes.width, SMALL), fill=DIM, size=SMALL)
+        told = f"{where}: {what}." + (f" Strips: {labels[self.words.resource]} of NUMA zones." if drawn.zones else "")
+        self.canvas.text(MARGIN, y + 32, cut(told, self.sizes.width, SMALL), fill=self.theme.dim, size=SMALL)
         return y + 38
 
     def _outside(self, y: float) -> float:
         for lacked, nodes in missing_labels(self.drawn.outside):
             words = f"Outside, {self.drawn.lead}{lacked}: {hostlist(nodes, 80)}"
-            self.canvas.text(MARGIN, y + 12, cut(words, self.sizes.width, SMALL), fill=DIM, size=SMALL)
+            self.canvas.text(MARGIN, y + 12, cut(words, self.sizes.width, SMALL), fill=self.theme.dim, size=SMALL)
             y += 18
         return y
 
@@ -328,11 +349,6 @@ def _blocks(drawn: TopologyMap) -> list[_Block]:
         _Block(block.path[:-1], domain_name(level, block.path[-1]), block, block.inside)
         for block in drawn.at(depth - 1)
     ]
-
-
-def _shade(value: int, most: int) -> str:
-    """The colour of what has so much left, of so much."""
-    return NEVER if not most else NONE_FREE if not value else ALL_FREE if value >= most else SOME_FREE
 
 
 def _around(block: _Block) -> Path:

@@ -1,7 +1,7 @@
 """Time lines as SVG: what ran and waited above, what kubelets refused so far below, on the same scales for every run.
 
-In come runs, out go shapes that name what they are (`class="running"`) and leave colours to the style of whoever shows them:
-the page, light or dark, or the picture with a background of its own (`picture.py`).
+In come runs and a theme, out go shapes whose colours are attributes, so that they look the same in a page and in a picture (`picture.py`). Waiting pods are a
+broken line: it is told from the others without colours.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from bayplan.explain.svg import SMALL, width_of
+from bayplan.explain.theme import Theme
 from bayplan.simulate.markup import Markup, element, joined
 from bayplan.simulate.numbers import clock, number
 from bayplan.simulate.run import Moment, Run
@@ -26,21 +28,6 @@ TICK_LENGTH = 3
 Value = Callable[[Moment], int]
 
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
-
-# Colours are variables, so that one drawing serves light, dark and print.
-CHART_STYLE = """
-.chart text{font-size:11px;fill:var(--dim)}
-.chart .caption{font-weight:600}
-.chart .grid{stroke:var(--line);stroke-width:1}
-.chart .axis{stroke:var(--frame);stroke-width:1}
-.chart .wanted{stroke:var(--frame);stroke-width:1;stroke-dasharray:3 3}
-.chart path{fill:none;stroke-width:1.8;stroke-linejoin:round}
-.chart path.running{stroke:var(--good)} .chart path.running.area{fill:var(--good-soft);stroke:none}
-.chart path.waiting{stroke:var(--middling)}
-.chart path.refused{stroke:var(--bad)} .chart path.refused.area{fill:var(--bad-soft);stroke:none}
-.chart tspan.running{fill:var(--good-ink)} .chart tspan.waiting{fill:var(--middling-ink)}
-.chart tspan.refused{fill:var(--bad-ink)}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +80,28 @@ class Plot:
         return round(2 * (self.bottom - self.height * min(value / self.most, 1.0))) / 2
 
 
-def timeline(run: Run, scales: Scales, at: tuple[float, float], size: tuple[float, float]) -> Markup:
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How one count is drawn: what it is called, how it is read from a moment, its line, the area below it, its words."""
+
+    name: str
+    value: Value
+    line: str
+    area: str
+    ink: str
+    dashes: str = ""
+
+
+def curves(theme: Theme) -> tuple[Curve, Curve, Curve]:
+    """Running and waiting pods, and refusals."""
+    return (
+        Curve("running", attrgetter("running"), theme.good, theme.good_soft, theme.good_ink),
+        Curve("waiting", attrgetter("waiting"), theme.middling, "", theme.middling_ink, dashes="4 2"),
+        Curve("refusals so far", attrgetter("refused"), theme.bad, theme.bad_soft, theme.bad_ink),
+    )
+
+
+def timeline(run: Run, scales: Scales, at: tuple[float, float], size: tuple[float, float], theme: Theme) -> Markup:
     """Both plots of one run inside a rectangle: running and waiting pods above, refusals so far below."""
     heights = size[1] - 2 * CAPTION - TIMES
     pod_ticks, refusal_ticks = count_ticks(scales.pods), count_ticks(scales.refusals)
@@ -102,20 +110,22 @@ def timeline(run: Run, scales: Scales, at: tuple[float, float], size: tuple[floa
     lower_top = upper.bottom + CAPTION
     lower_height = at[1] + size[1] - TIMES - lower_top
     lower = Plot(left, lower_top, width, lower_height, scales.until, max(scales.refusals, refusal_ticks[-1]))
-    running, waiting, refused = attrgetter("running"), attrgetter("waiting"), attrgetter("refused")
-    return joined(
-        _caption(upper, ("running", "running"), ("waiting", "waiting")),
-        _frame(upper, pod_ticks),
-        Markup() if scales.wanted is None else _level(upper, scales.wanted, "wanted"),
-        _shade(upper, run, "running", running),
-        _line(upper, run, "waiting", waiting),
-        _line(upper, run, "running", running),
-        _caption(lower, ("refused", "refusals so far")),
-        _frame(lower, refusal_ticks[-1:]),
-        _shade(lower, run, "refused", refused),
-        _line(lower, run, "refused", refused),
-        _times(lower),
+    running, waiting, refused = curves(theme)
+    wanted = Markup() if scales.wanted is None else _level(upper, scales.wanted, theme.frame, dashes="3 3")
+    shapes = (
+        _caption(upper, running, waiting),
+        _frame(upper, pod_ticks, theme),
+        wanted,
+        _area(upper, run, running),
+        _line(upper, run, waiting),
+        _line(upper, run, running),
+        _caption(lower, refused),
+        _frame(lower, refusal_ticks[-1:], theme),
+        _area(lower, run, refused),
+        _line(lower, run, refused),
+        _times(lower, theme),
     )
+    return element("g", *shapes, font_size=SMALL, fill=theme.dim, stroke_linejoin="round")
 
 
 def count_ticks(most: int) -> list[int]:
@@ -132,16 +142,17 @@ def time_ticks(until: Seconds) -> list[int]:
     return list(range(0, int(until) + 1, step))
 
 
-def _line(plot: Plot, run: Run, name: str, value: Value) -> Markup:
-    return element("path", d=_stairs(plot, run, value), class_=name)
+def _line(plot: Plot, run: Run, curve: Curve) -> Markup:
+    path = _stairs(plot, run, curve.value)
+    return element("path", d=path, fill="none", stroke=curve.line, stroke_width=1.8, **_dashed(curve.dashes))
 
 
-def _shade(plot: Plot, run: Run, name: str, value: Value) -> Markup:
+def _area(plot: Plot, run: Run, curve: Curve) -> Markup:
     """The area below a line."""
     if not run.timeline:
         return Markup()
-    outline = f"{_stairs(plot, run, value)}V{plot.bottom:g}H{plot.x(run.timeline[0].at):g}Z"
-    return element("path", d=outline, class_=f"{name} area")
+    outline = f"{_stairs(plot, run, curve.value)}V{plot.bottom:g}H{plot.x(run.timeline[0].at):g}Z"
+    return element("path", d=outline, fill=curve.area)
 
 
 def _stairs(plot: Plot, run: Run, value: Value) -> str:
@@ -166,38 +177,46 @@ def _stairs(plot: Plot, run: Run, value: Value) -> str:
     return f"{path}H{plot.x(end):g}" if path else ""
 
 
-def _caption(plot: Plot, *entries: tuple[str, str]) -> Markup:
-    """A legend in the colours of the curves: (class, words)."""
-    words = [
-        element("tspan", text, class_=name, dx=0 if position == 0 else 10)
-        for position, (name, text) in enumerate(entries)
-    ]
-    return element("text", *words, x=plot.left, y=plot.top - 7, class_="caption")
+def _caption(plot: Plot, *shown: Curve) -> Markup:
+    """A legend in the colours of the curves: a piece of the line, then its name."""
+    parts = []
+    x, y = plot.left, plot.top - 7
+    for curve in shown:
+        piece = {"x1": x, "x2": x + 16, "y1": y - 4, "y2": y - 4, "stroke_width": 2}
+        parts += [element("line", **piece, stroke=curve.line, **_dashed(curve.dashes))]
+        parts += [element("text", curve.name, x=x + 21, y=y, fill=curve.ink, font_weight=600)]
+        x += 21 + width_of(curve.name, SMALL, bold=True) + 12
+    return joined(*parts)
 
 
-def _frame(plot: Plot, ticks: Sequence[int]) -> Markup:
+def _frame(plot: Plot, ticks: Sequence[int], theme: Theme) -> Markup:
     """Lines at round counts, their numbers to the left, and the base line."""
     parts = [
-        joined(_level(plot, tick, "grid"), _tick_label(plot.left - 6, plot.y(tick) + 4, number(tick)))
+        joined(_level(plot, tick, theme.line), _tick_label(plot.left - 6, plot.y(tick) + 4, number(tick)))
         for tick in ticks
         if tick
     ]
-    return joined(*parts, _level(plot, 0, "axis"), _tick_label(plot.left - 6, plot.bottom + 4, "0"))
+    return joined(*parts, _level(plot, 0, theme.frame), _tick_label(plot.left - 6, plot.bottom + 4, "0"))
 
 
-def _level(plot: Plot, value: float, name: str) -> Markup:
+def _level(plot: Plot, value: float, stroke: str, dashes: str = "") -> Markup:
     y = plot.y(value)
-    return element("line", x1=plot.left, x2=plot.left + plot.width, y1=y, y2=y, class_=name)
+    return element("line", x1=plot.left, x2=plot.left + plot.width, y1=y, y2=y, stroke=stroke, **_dashed(dashes))
 
 
-def _times(plot: Plot) -> Markup:
+def _dashed(dashes: str) -> dict[str, str]:
+    """The attribute of a broken line; nothing for a whole one."""
+    return {"stroke_dasharray": dashes} if dashes else {}
+
+
+def _times(plot: Plot, theme: Theme) -> Markup:
     """Moments below the base line; the first and last labels stay inside the picture."""
     parts = []
     for tick in time_ticks(plot.until):
         x = plot.x(tick)
         near_end = x > plot.left + plot.width - 16
         anchor = "start" if tick == 0 else "end" if near_end else "middle"
-        parts.append(element("line", x1=x, x2=x, y1=plot.bottom, y2=plot.bottom + TICK_LENGTH, class_="axis"))
+        parts.append(element("line", x1=x, x2=x, y1=plot.bottom, y2=plot.bottom + TICK_LENGTH, stroke=theme.frame))
         parts.append(element("text", clock(tick), x=x, y=plot.bottom + 16, text_anchor=anchor))
     return joined(*parts)
 

@@ -1,13 +1,16 @@
 """A comparison as one HTML page: the answer, big figures, time lines, who was refused where and why, what waits.
 
 In comes a `Comparison`, out goes a self-contained file: style and pictures are inside, nothing is fetched, there is no script.
-Whatever comes from users' files goes through `markup.py`, which escapes it. The same runs give the same page, byte for byte.
+Whatever comes from users' files goes through `markup.py`, which escapes it. The same runs and the same `Origin` give the same page, byte for byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
+from bayplan.explain.theme import PAGE
 from bayplan.simulate.charts import Scales, timeline
 from bayplan.simulate.comparison import (
     Comparison,
@@ -26,14 +29,25 @@ from bayplan.simulate.page_style import PAGE_STYLE
 from bayplan.simulate.run import Run, WorkloadOutcome
 
 # Charts are drawn for the room they have beside each other, so that their words are as large as those around them.
-CHART_WIDTHS, CHART_HEIGHT = {1: 900, 2: 580, 3: 400}, 250
+CHART_WIDTHS, CHART_HEIGHT = {1: 720, 2: 560, 3: 380}, 250
+# What a card needs beside its chart.
+CARD_FRAME = 38
 MOST_WORKLOADS = 100
 MOST_REFUSALS = 10
 # The browser itself refuses to fetch or run anything, should something ever slip through.
 ONLY_THIS_FILE = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a page comes from, for its footer: the version of bayplan, the moment, and the command line."""
+
+    version: str
+    written: datetime
+    command: str
+
+
+def page(comparison: Comparison, descriptions: Mapping[str, str], origin: Origin) -> str:
     """The whole page. `descriptions` tell in one line what each scheduler is."""
     scenario = comparison.scenario
     body = [
@@ -52,7 +66,7 @@ def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
     if comparison.remarks:
         remarks = element("ul", *(element("li", remark) for remark in comparison.remarks))
         body.append(_card("Remarks on the scenario", "", remarks))
-    body.append(element("footer", "Written by bayplan simulate."))
+    body.append(_footer(origin))
     head = joined(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -62,6 +76,12 @@ def page(comparison: Comparison, descriptions: Mapping[str, str]) -> str:
     )
     document = element("html", element("head", head), element("body", *body), lang="en")
     return f"<!doctype html>\n{document}\n"
+
+
+def _footer(origin: Origin) -> Markup:
+    written = origin.written.strftime("%Y-%m-%d %H:%M UTC")
+    command = element("p", element("code", origin.command))
+    return element("footer", element("p", f"Written by bayplan {origin.version} on {written}:"), command)
 
 
 def _headline(comparison: Comparison) -> Markup:
@@ -95,7 +115,7 @@ def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Mark
     width = CHART_WIDTHS.get(len(comparison.runs), CHART_WIDTHS[3])
     articles = []
     for run in comparison.runs:
-        drawing = timeline(run, scales, (0, 0), (width, CHART_HEIGHT))
+        drawing = timeline(run, scales, (0, 0), (width, CHART_HEIGHT), PAGE)
         chart = element(
             "svg",
             element("title", f"Time line of {run.scheduler}: pods running, waiting and refused so far"),
@@ -103,7 +123,7 @@ def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Mark
             viewBox=f"0 0 {width} {CHART_HEIGHT}",
             role="img",
             class_="chart",
-            style=f"max-width:{width * 1.2:g}px",
+            style=f"min-width:{width}px;max-width:{width * 1.3:g}px",
         )
         articles.append(
             element(
@@ -111,11 +131,12 @@ def _schedulers(comparison: Comparison, descriptions: Mapping[str, str]) -> Mark
                 element("div", run.scheduler, class_="scheduler"),
                 element("p", descriptions.get(run.scheduler, ""), class_="about"),
                 _big_figures(run),
-                chart,
+                element("div", chart, class_="scroll"),
                 class_=f"judged-{_tone(comparison)}" if run is comparison.judged else "",
             )
         )
-    return element("section", element("div", *articles, class_="columns"), class_="plain")
+    columns = f"grid-template-columns:repeat(auto-fit,minmax(min(100%,{width + CARD_FRAME}px),1fr))"
+    return element("section", element("div", *articles, class_="columns", style=columns), class_="plain")
 
 
 def _big_figures(run: Run) -> Markup:

@@ -13,6 +13,7 @@ from bayplan.cluster.pod_request import CPU
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.numa_map import numa_map
 from bayplan.explain.numa_svg import numa_svg
+from bayplan.explain.theme import PAGE
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.simulate.comparison import Comparison
 from bayplan.simulate.markup import Markup, element, joined
@@ -21,7 +22,7 @@ from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode
 
 MOST_MAPS = 3
-# From here on cells are small and hold no numbers; more than the second would only make the page large.
+# From here on cells are small and hold no numbers; more nodes than the second would only make the page large.
 MANY_NODES = 300
 MOST_NODES = 5000
 # A node with more than this share of its CPUs in use gets the first shade, the second, ...
@@ -29,16 +30,22 @@ SHADES = (0.0, 0.25, 0.5, 0.75)
 
 
 def overview(comparison: Comparison) -> Markup:
-    """Every node under every scheduler: shaded by the CPUs in use, marked where kubelets refused pods."""
-    nodes = comparison.scenario.nodes
-    groups = grouped(comparison.scenario)
-    small = "small" if len(nodes) > MANY_NODES else ""
-    articles = [
-        element("article", element("h3", run.scheduler), _groups(run, groups), class_=small) for run in comparison.runs
+    """Every node under every scheduler: shaded by the CPUs in use, marked where kubelets refused pods.
+
+    One line is one rack or group of nodes, so that it stands beside itself under the other schedulers.
+    """
+    nodes, runs = comparison.scenario.nodes, comparison.runs
+    small = len(nodes) > MANY_NODES
+    lines = [
+        element("tr", element("th", name, scope="row"), *(_nodes(run, members, small=small) for run in runs))
+        for name, members in grouped(comparison.scenario).items()
     ]
+    names = [element("th", run.scheduler, scope="col") for run in runs]
+    table = joined(element("thead", element("tr", element("td"), *names)), element("tbody", *lines))
     shown = f"; these are the first {number(MOST_NODES)} of {number(len(nodes))}" if len(nodes) > MOST_NODES else ""
     explained = element("p", f"One cell is one node{shown}.", class_="dim")
-    return joined(explained, element("div", *articles, class_="columns"), _legend())
+    scrolling = element("div", element("table", table, class_="nodes small" if small else "nodes"), class_="scroll")
+    return joined(explained, scrolling, _legend(small=small))
 
 
 def grouped(scenario: Scenario) -> dict[str, list[SimulatedNode]]:
@@ -85,33 +92,31 @@ def cpu_share(state: ClusterState, node: str) -> float:
     return 1.0 - float(state.columns.free[cpu, row]) / allocatable if allocatable else 0.0
 
 
-def _groups(run: Run, groups: dict[str, list[SimulatedNode]]) -> Markup:
-    boxes = []
-    for name, nodes in groups.items():
-        refused = {node.name: run.refused_by_node.get(node.name, 0) for node in nodes}
-        lost = sum(refused.values())
-        news = element("span", f"{number(lost)} refused", class_="bad") if lost else element("span", class_="dim")
-        cells = [_cell(node.name, cpu_share(run.state, node.name), refused[node.name]) for node in nodes]
-        caption = element("p", element("span", name), news)
-        boxes.append(element("div", caption, element("div", *cells, class_="cells"), class_="group"))
-    return element("div", *boxes, class_="groups")
+def _nodes(run: Run, nodes: Sequence[SimulatedNode], *, small: bool) -> Markup:
+    """The nodes of one rack or group under one scheduler, and how many pods their kubelets refused."""
+    refused = {node.name: run.refused_by_node.get(node.name, 0) for node in nodes}
+    lost = sum(refused.values())
+    cells = [_cell(node.name, cpu_share(run.state, node.name), refused[node.name], small=small) for node in nodes]
+    told = element("span", f"{number(lost)} refused", class_="bad") if lost else Markup()
+    return element("td", element("div", element("span", *cells, class_="cells"), told))
 
 
-def _cell(node: str, share: float, refused: int) -> Markup:
+def _cell(node: str, share: float, refused: int, *, small: bool) -> Markup:
     told = f"{node}: cpu {percent(share)}" + (f", {counted(refused, 'refusal')}" if refused else "")
     shade = f"u{sum(share > least for least in SHADES)}"
-    text = "" if not refused else number(refused) if refused < 1000 else f"{refused // 1000}k"
+    text = "" if small or not refused else number(refused) if refused < 1000 else f"{refused // 1000}k"
     return element("i", text, class_=f"{shade} r" if refused else shade, title=told)
 
 
-def _legend() -> Markup:
+def _legend(*, small: bool) -> Markup:
     words = ("idle", "up to 25 %", "up to 50 %", "up to 75 %", "more of its CPUs in use")
     entries = [
         element("span", element("span", element("i", class_=f"u{shade}"), class_="cells"), text)
         for shade, text in enumerate(words)
     ]
-    mark = element("span", element("i", "3", class_="u2 r"), class_="cells")
-    return element("p", *entries, element("span", mark, "pods refused by its kubelet"), class_="legend")
+    mark = element("span", element("i", "" if small else "3", class_="u2 r"), class_="cells")
+    told = "pods refused by its kubelet" if small else "so many pods refused by its kubelet"
+    return element("p", *entries, element("span", mark, told), class_="legend small" if small else "legend")
 
 
 def _map(run: Run, node: str) -> Markup:
@@ -122,4 +127,4 @@ def _map(run: Run, node: str) -> Markup:
     refused = run.refused_by_node.get(node, 0)
     told = f", {counted(refused, 'refusal')}" if refused else ", no refusal"
     caption = element("figcaption", element("b", f"{node} under {run.scheduler}"), told)
-    return element("figure", caption, element("div", Markup(numa_svg(drawn)), class_="picture"))
+    return element("figure", caption, element("div", Markup(numa_svg(drawn, PAGE)), class_="picture"))

@@ -1,19 +1,19 @@
 """One compact picture of a comparison, for a README: each scheduler's final figures over its time line.
 
-In come runs, out goes a self-contained SVG of about 900 x 360 pixels with its own background, so that it looks the same on
-light and dark pages. The page (`page.py`) shows the same time lines at more length.
+In come runs and a theme, out goes a self-contained SVG of about 900 x 360 pixels with its own background and without a style sheet. The page (`page.py`)
+shows the same time lines at more length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayplan.explain.svg import FONTS
-from bayplan.simulate.charts import CHART_STYLE, Scales, timeline
+from bayplan.explain.svg import FONT_SIZE, FONTS
+from bayplan.explain.theme import LIGHT, Theme
+from bayplan.simulate.charts import Scales, timeline
 from bayplan.simulate.comparison import ran
 from bayplan.simulate.markup import Markup, element, joined
 from bayplan.simulate.numbers import counted, number
-from bayplan.simulate.page_style import LIGHT
 from bayplan.simulate.run import Run
 
 WIDTH, HEIGHT = 900, 360
@@ -22,15 +22,8 @@ HEAD = 44
 # Per scheduler: name, three figures, then the time line down to the edge of its card.
 NAME_AT, FIGURES_AT, WORDS_AT, TIMELINE_AT = 24, 58, 75, 82
 
-_STYLE = """
-.paper{fill:var(--paper)} .card{fill:var(--card);stroke:var(--line)}
-.title,.name,.figure{fill:var(--ink);font-weight:600} .title{font-size:15px} .name{font-size:14px} .figure{font-size:23px}
-.word,.facts{fill:var(--dim);font-size:12px}
-.good{fill:var(--good-ink)} .bad{fill:var(--bad-ink)} .middling{fill:var(--middling-ink)}
-"""
 
-
-def simulation_svg(runs: Sequence[Run]) -> str:
+def simulation_svg(runs: Sequence[Run], theme: Theme = LIGHT) -> str:
     """The picture. At least one run."""
     scales = Scales.of(runs)
     width = (WIDTH - 2 * MARGIN - GAP * (len(runs) - 1)) / len(runs)
@@ -39,38 +32,41 @@ def simulation_svg(runs: Sequence[Run]) -> str:
     return element(
         "svg",
         element("title", f"{title}: {facts}"),
-        element("style", Markup(f":root{{{LIGHT}}}{_STYLE}{CHART_STYLE}")),
-        element("rect", width=WIDTH, height=HEIGHT, rx=10, class_="paper"),
-        element("text", title, x=MARGIN, y=28, class_="title"),
-        element("text", facts, x=WIDTH - MARGIN, y=28, text_anchor="end", class_="facts"),
-        *(_scheduler(run, scales, MARGIN + (width + GAP) * column, width) for column, run in enumerate(runs)),
+        element("rect", width=WIDTH, height=HEIGHT, rx=10, fill=theme.desk),
+        element("text", title, x=MARGIN, y=28, font_size=15, font_weight=600),
+        element("text", facts, x=WIDTH - MARGIN, y=28, text_anchor="end", fill=theme.dim),
+        *(_scheduler(run, scales, MARGIN + (width + GAP) * column, width, theme) for column, run in enumerate(runs)),
         xmlns="http://www.w3.org/2000/svg",
         width=WIDTH,
         height=HEIGHT,
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         font_family=FONTS,
-        font_size=12,
+        font_size=FONT_SIZE,
+        fill=theme.ink,
     )
 
 
-def _scheduler(run: Run, scales: Scales, left: float, width: float) -> Markup:
+def _scheduler(run: Run, scales: Scales, left: float, width: float, theme: Theme) -> Markup:
     height = HEIGHT - HEAD - MARGIN
     inner = width - 2 * PADDING
     words = (
-        (number(ran(run)), f"of {number(run.wanted)} ran", "good" if ran(run) == run.wanted else "middling"),
-        (number(run.refusals_in_all), "refused", "bad" if run.refusals_in_all else "good"),
-        (number(run.waiting), "waiting", "middling" if run.waiting else "good"),
+        (
+            number(ran(run)),
+            f"of {number(run.wanted)} ran",
+            theme.good_ink if ran(run) == run.wanted else theme.middling_ink,
+        ),
+        (number(run.refusals_in_all), "refused", theme.bad_ink if run.refusals_in_all else theme.good_ink),
+        (number(run.waiting), "waiting", theme.middling_ink if run.waiting else theme.good_ink),
     )
     name = run.scheduler + (" (interrupted)" if run.interrupted else "")
     parts = [
-        element("rect", x=left, y=HEAD, width=width, height=height, rx=6, class_="card"),
-        element("text", name, x=left + PADDING, y=HEAD + NAME_AT, class_="name"),
+        element("rect", x=left, y=HEAD, width=width, height=height, rx=6, fill=theme.paper, stroke=theme.line),
+        element("text", name, x=left + PADDING, y=HEAD + NAME_AT, font_size=14, font_weight=600),
     ]
-    for column, (figure, word, tone) in enumerate(words):
+    for column, (figure, word, ink) in enumerate(words):
         x = left + PADDING + column * inner * 0.37
-        parts.append(element("text", figure, x=x, y=HEAD + FIGURES_AT, class_=f"figure {tone}"))
-        parts.append(element("text", word, x=x, y=HEAD + WORDS_AT, class_="word"))
+        parts.append(element("text", figure, x=x, y=HEAD + FIGURES_AT, fill=ink, font_size=23, font_weight=600))
+        parts.append(element("text", word, x=x, y=HEAD + WORDS_AT, fill=theme.dim))
     size = (inner, height - TIMELINE_AT - PADDING / 2)
-    drawing = timeline(run, scales, (left + PADDING, HEAD + TIMELINE_AT), size)
-    return joined(*parts, element("g", drawing, class_="chart"))
+    return joined(*parts, timeline(run, scales, (left + PADDING, HEAD + TIMELINE_AT), size, theme))

@@ -108,7 +108,7 @@ def test_pods_that_wait_are_named_with_the_reason_and_the_answer_is_no(bayplan: 
 def test_the_same_scenario_gives_the_same_bytes_in_any_process(scenario: Path, tmp_path: Path) -> None:
     outputs = []
     for hash_seed in ("1", "2"):
-        page, picture = tmp_path / f"{hash_seed}.html", tmp_path / f"{hash_seed}.svg"
+        page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
         command: list[str | Path] = [
             *PROGRAM,
             "simulate",
@@ -120,10 +120,26 @@ def test_the_same_scenario_gives_the_same_bytes_in_any_process(scenario: Path, t
             "-o",
             "json",
         ]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "SOURCE_DATE_EPOCH": "1700000000"}
         done = subprocess.run(command, env=environment, capture_output=True, check=True)
         outputs.append((done.stdout, page.read_bytes(), picture.read_bytes()))
     assert outputs[0] == outputs[1]
+    assert b"on 2023-11-14 22:13 UTC:" in outputs[0][1]
+
+
+def test_a_date_that_is_none_is_refused(
+    bayplan: Bayplan, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    result = bayplan("simulate", scenario, "--report", tmp_path / "a.html", cluster=None)
+    assert result.code == 2
+    assert result.err == 'error: SOURCE_DATE_EPOCH: "yesterday" is not a moment: must be whole seconds since 1970\n'
+
+
+def test_the_page_names_the_command_that_wrote_it(bayplan: Bayplan, scenario: Path, tmp_path: Path) -> None:
+    page = tmp_path / "out file.html"
+    bayplan("simulate", scenario, "--report", page, cluster=None)
+    assert f"<code>bayplan simulate {scenario} --report &#x27;{page}&#x27;</code>" in page.read_text()
 
 
 @pytest.mark.parametrize("output, load", [("json", json.loads), ("yaml", yaml.safe_load)])
@@ -165,6 +181,7 @@ def test_report_delay_takes_the_place_of_the_scenarios(
         (["--report-delay", "soon"], '--report-delay: "soon" is no duration: must be like 90s, 1h30m or 250ms'),
         (["--seed", str(2**63)], f"--seed: {2**63} is not allowed: must be 0 to {2**63 - 1}"),
         (["--report", "a.html", "--picture", "./a.html"], "--report and --picture both name a.html: must be two files"),
+        (["--theme", "dark"], "--theme is for pictures: needs --picture"),
         (["--report-delay", "-1s"], '--report-delay: "-1s" is negative: must be 0s or more'),
     ],
 )

@@ -84,8 +84,8 @@ class TestNumaZones:
         assert (zone["level"], zone["path"][-1], zone["slots"]) == ("numa", "0", None)
         assert (zone["free"]["nvidia.com/gpu"], zone["allocatable"]["nvidia.com/gpu"]) == ("2", "4")
         picture = bayplan("topology", "--level", "numa", "-o", "svg", cluster=CLUSTER).out
-        hint = "b1-r2-n2: 4 gpu free · 4 fit, NUMA zone 0 2 gpu free, NUMA zone 1 2 gpu free"
-        assert (hint in picture, "Bars: gpu of NUMA zones" in picture) == (True, True)
+        hint = "b1-r2-n2: 4 gpu free of 8 · 4 fit, NUMA zone 0 2 gpu free of 4, NUMA zone 1 2 gpu free of 4"
+        assert (hint in picture, "Strips: gpu of NUMA zones" in picture) == (True, True)
 
 
 class TestDistance:
@@ -118,7 +118,7 @@ def test_as_a_picture(bayplan: Bayplan) -> None:
     picture = ET.fromstring(bayplan("topology", "-o", "svg", cluster=CLUSTER).out)
     hints = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}title")][1:]
     assert len(hints) == 40
-    assert hints[3] == "b1-r1-n4: 4 gpu free · 4 fit"
+    assert hints[3] == "b1-r1-n4: 4 gpu free of 8 · 4 fit"
 
 
 def test_labels_that_no_node_carries(bayplan: Bayplan, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from bayplan.engine.placement import ContainerZones
 from bayplan.explain.numa_labels import short_amount, short_labels
 from bayplan.explain.numa_map import NumaMap, numa_document, numa_map
 from bayplan.explain.numa_packages import packages_of
-from bayplan.explain.numa_svg import FREE, numa_svg
+from bayplan.explain.numa_svg import numa_svg
 from bayplan.explain.numa_text import numa_text
+from bayplan.explain.theme import LIGHT
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec
 from bayplan.kube.topology_v1alpha2 import ZoneResource
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, zones
@@ -107,9 +108,15 @@ def test_the_svg_is_well_formed_and_shows_every_number() -> None:
     root = ET.fromstring(numa_svg(drawn(state)))
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert root.findtext("{http://www.w3.org/2000/svg}title") == "NUMA map of node n<1>"
-    assert {"package 0", "package 1", "NUMA 3", "3 / 16", "7 / 16", "telco/amf&co", "distance 10 12 | 32 32"} <= set(
-        words
-    )
+    assert {
+        "package 0",
+        "package 1",
+        "NUMA 3",
+        "3 free of 16",
+        "7 free of 16",
+        "telco/amf&co",
+        "distance 10 12 | 32 32",
+    } <= set(words)
 
 
 def test_a_node_without_zones_has_no_map() -> None:
@@ -176,4 +183,4 @@ def test_what_is_free_has_one_colour_whatever_it_is() -> None:
     svg = ET.fromstring(numa_svg(drawn(cluster(node("n1", 16), report))))
     bars = [box.get("fill") for box in svg.iter("{http://www.w3.org/2000/svg}rect") if box.get("height") == "8"]
     assert len(bars) == 6
-    assert set(bars[1::2]) == {FREE}
+    assert set(bars[1::2]) == {LIGHT.good}

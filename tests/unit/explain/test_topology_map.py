@@ -11,8 +11,9 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree, build_tree
 from bayplan.explain.parties import Party, parties_of
+from bayplan.explain.theme import LIGHT
 from bayplan.explain.topology_map import TopologyMap, default_resources, topology_map
-from bayplan.explain.topology_svg import PARTIES, topology_svg
+from bayplan.explain.topology_svg import topology_svg
 from bayplan.explain.topology_text import topology_text
 from bayplan.scheduling.gang import Seat
 from tests.helpers import GPU, cluster, node, simple_pod
@@ -113,7 +114,7 @@ def test_groups_and_segments_are_told_apart_by_words_and_by_colours() -> None:
         "rank 0 · leader",
         "ranks 1-2 · workers, segment 0",
     ]
-    assert all(fill in picture for _, fill in PARTIES[:3])
+    assert all(colour in picture for colour in LIGHT.parties[:3])
 
 
 def long_names(depth: int) -> ClusterState:

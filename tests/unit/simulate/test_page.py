@@ -1,20 +1,23 @@
 """The page and the picture: self-contained, escaped, the same for the same runs, with everything that was promised on them."""
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from bayplan.simulate.charts import Scales, count_ticks, time_ticks, timeline
+from bayplan.explain.theme import LIGHT
+from bayplan.simulate.charts import Scales, count_ticks, curves, time_ticks, timeline
 from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.page import page
+from bayplan.simulate.page import Origin, page
 from bayplan.simulate.page_nodes import grouped, nodes_that_differ
 from bayplan.simulate.picture import simulation_svg
 from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
 from tests.unit.simulate.small_runs import a_comparison, a_run, a_scenario, blind_run, line, state_of
 
 DESCRIPTIONS = {"blind": "sees sums only", "bayplan": "asks for the kubelet's verdict"}
+ORIGIN = Origin("0.1.0", datetime(2026, 11, 16, 19, 30, tzinfo=UTC), "bayplan simulate 'a b.yaml' --report out.html")
 EVIL = '<script>alert("x")</script>&'
 
 
@@ -53,7 +56,9 @@ class Outline(HTMLParser):
 
 
 def test_the_page_has_every_part_and_begins_with_the_answer() -> None:
-    outline = Outline(page(a_comparison(scenario=a_scenario(remarks=("s.yaml:3: lasts: is short",))), DESCRIPTIONS))
+    outline = Outline(
+        page(a_comparison(scenario=a_scenario(remarks=("s.yaml:3: lasts: is short",))), DESCRIPTIONS, ORIGIN)
+    )
     assert outline.headings == [
         "Figures",
         "Refusals by reason",
@@ -77,13 +82,13 @@ def test_the_page_has_every_part_and_begins_with_the_answer() -> None:
 
 
 def test_parts_without_content_are_left_out() -> None:
-    outline = Outline(page(a_comparison(a_run()), DESCRIPTIONS))
+    outline = Outline(page(a_comparison(a_run()), DESCRIPTIONS, ORIGIN))
     assert outline.headings == ["Figures", "Refusals by reason", "Nodes at the end", "Inside the nodes", "Workloads"]
     assert "No kubelet refused a pod." in outline.words
 
 
 def test_nothing_is_fetched_and_nothing_runs() -> None:
-    text = page(a_comparison(), DESCRIPTIONS)
+    text = page(a_comparison(), DESCRIPTIONS, ORIGIN)
     outline = Outline(text)
     assert not outline.tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", "use"}
     assert not outline.attributes & {"src", "href", "xlink:href", "srcset", "action", "data"}
@@ -101,18 +106,38 @@ def test_names_and_messages_from_files_are_text_whatever_they_hold() -> None:
     )
     nodes = tuple(a_scenario().nodes)
     scenario = a_scenario(name=EVIL, nodes=nodes, remarks=(EVIL,))
-    outline = Outline(page(a_comparison(run, a_run(), scenario=scenario), {"blind": EVIL}))
+    outline = Outline(page(a_comparison(run, a_run(), scenario=scenario), {"blind": EVIL}, ORIGIN))
     assert "script" not in outline.tags
     assert sum(EVIL in word for word in outline.words) >= 10
 
 
 def test_the_same_runs_give_the_same_bytes() -> None:
-    assert page(a_comparison(), DESCRIPTIONS) == page(a_comparison(), DESCRIPTIONS)
+    assert page(a_comparison(), DESCRIPTIONS, ORIGIN) == page(a_comparison(), DESCRIPTIONS, ORIGIN)
     assert simulation_svg([blind_run(), a_run()]) == simulation_svg([blind_run(), a_run()])
 
 
+def test_the_footer_tells_version_date_and_command() -> None:
+    words = [word for word in Outline(page(a_comparison(), DESCRIPTIONS, ORIGIN)).words if word.strip()]
+    assert words[-2:] == [
+        "Written by bayplan 0.1.0 on 2026-11-16 19:30 UTC:",
+        "bayplan simulate 'a b.yaml' --report out.html",
+    ]
+
+
+def test_a_rack_stands_beside_itself_under_every_scheduler() -> None:
+    """One line of the table is one rack, and its cells are the same nodes in the same order, whatever was refused there."""
+    text = page(a_comparison(), DESCRIPTIONS, ORIGIN)
+    table = text[text.index('<table class="nodes') :].partition("</table>")[0]
+    lines = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', table)
+    assert [name for name, _ in lines] == ["telco", "amd"]
+    for _, cells in lines:
+        nodes = [re.findall(r'title="([^:]*):', cell) for cell in cells.split("</td>")[:-1]]
+        assert len(nodes) == len(a_comparison().runs)
+        assert all(each == nodes[0] for each in nodes)
+
+
 def test_an_interrupted_run_is_marked() -> None:
-    words = Outline(page(a_comparison(blind_run(interrupted=True), not_run=["bayplan"]), DESCRIPTIONS)).words
+    words = Outline(page(a_comparison(blind_run(interrupted=True), not_run=["bayplan"]), DESCRIPTIONS, ORIGIN)).words
     assert "interrupted at 2m10s: blind: 4 of 6 pods ran, 40 refusals, 2 waiting." in words
     assert "Interrupted; not run: bayplan." in words
 
@@ -127,7 +152,7 @@ def test_an_interrupted_run_is_marked() -> None:
     ],
 )
 def test_the_headline_is_green_only_if_all_is_well_and_red_only_if_pods_were_refused(run: Run, tone: str) -> None:
-    text = page(a_comparison(run), DESCRIPTIONS)
+    text = page(a_comparison(run), DESCRIPTIONS, ORIGIN)
     assert f'<h1 class="{tone}">' in text
     assert f'<article class="judged-{tone}">' in text
 
@@ -168,8 +193,9 @@ def test_the_picture_is_a_well_formed_svg_with_the_final_figures() -> None:
 
 
 def curve(run: Run, name: str, scales: Scales) -> str:
-    drawn = timeline(run, scales, (0, 0), (400, 250))
-    found = re.search(rf'<path d="([^"]*)" class="{name}">', drawn)
+    drawn = timeline(run, scales, (0, 0), (400, 250), LIGHT)
+    colour = {curve.name: curve.line for curve in curves(LIGHT)}[name]
+    found = re.search(rf'<path d="([^"]*)" fill="none" stroke="{colour}"', drawn)
     assert found
     return found[1]
 
