@@ -76,7 +76,7 @@ def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str 
     name = state.names[row]
     placed = {}
     if files:
-        for outcome in place_in_turn(session, read_pods(files, namespace), 1):
+        for outcome in place_in_turn(session, read_pods(session, files, namespace), 1):
             placed[outcome.decision.pod] = outcome.decision.containers
     problems: list[Problem] = []
     parents = _parents(session, name)

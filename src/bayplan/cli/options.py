@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bayplan.cluster.kubelet_settings import Assumptions
     from bayplan.kube.core_v1 import Pod
     from bayplan.kube.files import ObjectSet
+    from bayplan.scheduling.grouping.group import GroupingSettings
     from bayplan.scheduling.profile import Profile
     from bayplan.scheduling.trees import Trees
 
@@ -135,6 +136,14 @@ def cluster_options(function: _Function) -> _Function:
                 metavar="NAME",
                 help="Which profile of --config to use. Without it: the one a pod names, else the first.",
             ),
+            click.option(
+                "--grouping-rules",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                metavar="FILE",
+                expose_value=False,
+                callback=_keep,
+                help="Rules for further kinds of workloads, or others for known ones.",
+            ),
         )
     ):
         function = option(function)
@@ -157,7 +166,9 @@ class Session:
         self.configuration = configuration
         self._profiles = profiles
         self.state = load_state(self.objects, live_at=time() if self._runs else None, assumptions=self.assumptions)
-        ignored = ", ".join(f"{kind} ({number})" for kind, number in sorted(self.objects.ignored_kinds.items()))
+        from bayplan.cli.workloads import unused_kinds
+
+        ignored = ", ".join(unused_kinds(self.objects, self.grouping)[0])
         problems = [str(problem) for problem in self.state.problems]
         warn(problems + ([f"not used: {ignored}"] if ignored else []))
 
@@ -177,6 +188,20 @@ class Session:
                 f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}"
             )
         return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]}, source)
+
+    @cached_property
+    def grouping(self) -> GroupingSettings:
+        """How workloads become gangs: bayplan's kinds, and those of `--grouping-rules` and of rule files in the dump."""
+        from bayplan.cli.grouping_options import grouping_settings
+        from bayplan.scheduling.grouping.group import with_rules
+        from bayplan.scheduling.grouping.rules import rules_of
+
+        context = click.get_current_context(silent=True)
+        file = None if context is None else context.meta.get(f"{__name__}.grouping_rules")
+        settings = grouping_settings("bayplan", file)
+        for source, document in self.objects.rule_documents:
+            settings = with_rules(settings, rules_of(document, str(source)))
+        return settings
 
     @property
     def _runs(self) -> bool:

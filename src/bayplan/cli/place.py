@@ -28,6 +28,7 @@ RANKED_WIDE = 20
         "place -f pods/ --cluster nodes.yaml --cluster topology.yaml",
         "place -f pod.yaml --cluster cluster.json -o wide         # scores of every plugin",
         "place -f pod.yaml --cluster cluster.json --config scheduler-config.yaml",
+        "place -f deployment.yaml --cluster cluster.json         # every replica; also Jobs, JobSets, PyTorchJobs, ...",
         "place -f podgroup.yaml --cluster cluster.json           # a gang: all of it or nothing",
         "place -f podgroup.yaml --cluster cluster.json --objective closest",
         "place -f podgroup.yaml --cluster cluster.json -o svg > gang.svg",
@@ -35,7 +36,7 @@ RANKED_WIDE = 20
 )
 @pods_option(
     required=True,
-    help_text="File or folder with the pods and PodGroups to place; '-' for standard input. May be given several times.",
+    help_text="File or folder with the pods, workloads and PodGroups to place; '-' for standard input. May be given several times.",
 )
 @cluster_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
@@ -58,40 +59,43 @@ def place(
     output: str,
     theme: str | None,
 ) -> int:
-    """Place pods and gangs on a cluster dump, one after another, each seeing what the earlier ones took.
+    """Place pods, workloads and gangs on a cluster, one after another, each seeing what the earlier ones took.
 
-    Nothing is created: the cluster is read from files. A pod that fits gets its node, its NUMA zones and the best
+    Nothing is created. A pod that fits gets its node, its NUMA zones and the best
     alternatives; one that does not gets the reasons, the nearest misses and the smallest change that would help.
 
     A PodGroup (bayplan's own, or that of Kubernetes, KAI, Volcano or coscheduling with its pods), a Volcano Job and a Kueue
     pod group are placed as a whole, before the pods that belong to none: the answer says where its pods sit, whether a
     better place exists, and what room is left; or proves that there is none.
 
+    Of a Deployment, StatefulSet, Job, JobSet, PyTorchJob or another workload the pods are made as its controller would make them, and the
+    gangs as the pod grouper would; pods that exist already are not made again. docs/commands.md lists the kinds.
+
     Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.
     """
-    from bayplan.cli.placing import place_gangs, place_in_turn, read_work
+    from bayplan.cli.placing import by_workload, place_gangs, place_in_turn, read_work
     from bayplan.explain.gang_document import placement_list_with_gangs
-    from bayplan.explain.gang_text import gangs_text
-    from bayplan.explain.placement import outcomes_text
+    from bayplan.explain.workload_text import work_text, workload_document
     from bayplan.scheduling.answers import ClassAnswers
 
     goals = _objective(objective)
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
-    work = read_work(files, namespace)
+    read = read_work(session, files, namespace)
+    work = read.objects
     if output == "svg":
         return _draw(session, work, namespace, goals, colours)
     answers = ClassAnswers(session.state)
     gangs, pods = place_gangs(session, work, namespace, answers, datetime.now(UTC), goals)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
     all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
+    workloads, others = by_workload(read.plans, outcomes)
     if output in ("json", "yaml"):
-        print_document(placement_list_with_gangs(gangs, outcomes), output)
-    elif gangs:
-        print_answer(gangs_text(gangs, outcomes, wide=output == "wide"), good=all_fit)
+        document = placement_list_with_gangs(gangs, outcomes)
+        print_document({**document, "workloads": [workload_document(each) for each in workloads]}, output)
     else:
-        print_answer(outcomes_text(outcomes, wide=output == "wide"), good=all_fit)
+        print_answer(work_text(gangs, workloads, others, wide=output == "wide"), good=all_fit)
     return 0 if all_fit else 1
 
 

@@ -5,8 +5,8 @@ Shared by the commands: `place` prints the outcomes, `why` asks about one pod, `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Sequence, Sized
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -27,6 +27,14 @@ from bayplan.cli.gangs import (
 )
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
+from bayplan.cli.workloads import (
+    HOW_TO_RULE,
+    grouping_with,
+    no_pods_text,
+    running_members,
+    take_workloads,
+    unused_kinds,
+)
 from bayplan.cluster.numa_policy import policy_problems
 from bayplan.cluster.pod_request import effective_request
 from bayplan.cluster.state import pod_key
@@ -35,6 +43,7 @@ from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.placement import Outcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
+from bayplan.explain.workload_text import WorkloadOutcome
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
@@ -45,41 +54,55 @@ from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
 from bayplan.scheduling.remedies import remedies
+from bayplan.scheduling.workloads.plan import Plan
 
 SECONDS_BETWEEN_NEWS = 0.5
 
 
-def read_pods(paths: Sequence[Path], namespace: str | None) -> list[Pod]:
-    """The pods of `-f`; other kinds are named once, and are an error if there is no pod at all."""
-    objects = read_all(paths)
-    gangs = ["PodGroup"] if pod_groups(objects) else []
-    _name_other_kinds(objects, gangs, usable=bool(objects.pods), paths=paths)
-    return _with_namespace(objects.pods, namespace)
+@dataclass(frozen=True)
+class FilesWork:
+    """What `-f` holds: pods and PodGroups, those of workloads among them, and the plan of each workload."""
+
+    objects: ObjectSet
+    plans: list[Plan]
 
 
-def read_work(paths: Sequence[Path], namespace: str | None) -> ObjectSet:
-    """The pods and PodGroups of `-f`; other kinds are named once, and are an error if there is neither."""
+def read_work(session: Session, paths: Sequence[Path], namespace: str | None) -> FilesWork:
+    """The pods, PodGroups and workloads of `-f`; other kinds are named once, and are an error if there is nothing else."""
     objects = with_volcano_jobs(read_all(paths))
-    _name_other_kinds(objects, [], usable=bool(objects.pods or pod_groups(objects)), paths=paths)
+    plans = take_workloads(session, objects, namespace)
+    _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
     objects.pods = _with_namespace(objects.pods, namespace)
-    return objects
+    return FilesWork(objects, plans)
 
 
-def _name_other_kinds(objects: ObjectSet, unwanted: list[str], *, usable: bool, paths: Sequence[Path]) -> None:
-    others = [*objects.ignored_kinds, *unwanted, *(["Node"] if objects.nodes else [])]
-    others += ["NodeResourceTopology"] if objects.topologies else []
-    others += ["Numatopology"] if objects.numatopologies else []
-    others += ["Topology"] if objects.levels else []
-    others += ["HyperNode"] if objects.hyper_nodes else []
-    others += ["Namespace"] if objects.namespaces else []
-    if others:
-        kinds = ", ".join(sorted(others))
-        hint = f"{kinds}: not a Pod; pass the pod itself, or the pod template as a Pod"
-        if not usable:
-            raise click.ClickException(f"-f holds no pod. {hint}")
-        warn([hint])
-    if not usable:
+def read_pods(session: Session, paths: Sequence[Path], namespace: str | None) -> list[Pod]:
+    """The pods of `-f`, those of workloads among them. A PodGroup by itself has none."""
+    work = read_work(session, paths, namespace).objects
+    if not work.pods:
         raise click.ClickException(f"-f holds no pod: {', '.join(str(path) for path in paths)}")
+    return work.pods
+
+
+def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, paths: Sequence[Path]) -> None:
+    """Objects of `-f` that are neither placed nor used: those that belong into `--cluster`, and kinds that own no pods."""
+    of_cluster: dict[str, Sized] = {
+        "Node": objects.nodes,
+        "NodeResourceTopology": objects.topologies,
+        "Numatopology": objects.numatopologies,
+        "HyperNode": objects.hyper_nodes,
+        "Namespace": objects.namespaces,
+    }
+    belong = [f"{kind} ({len(things)})" for kind, things in of_cluster.items() if things]
+    settings = grouping_with(session, objects)
+    unused, templates = unused_kinds(objects, settings)
+    hints = [f"not used: {', '.join(belong)}: part of the cluster; pass it with --cluster"] if belong else []
+    hints += [f"not used: {', '.join(unused)}"] if unused else []
+    if usable:
+        warn(hints + [f"{each}, and no rule says how many pods there are: {HOW_TO_RULE}" for each in templates])
+        return
+    found = "; ".join([*hints, *templates]) or ", ".join(str(path) for path in paths)
+    raise click.ClickException(f"-f holds no pod: {found}; {no_pods_text(settings)}")
 
 
 def _with_namespace(pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
@@ -161,6 +184,19 @@ def place_in_turn(
                 assume(session.state, outcome.decision, pod)
             outcomes.append(outcome)
     return outcomes
+
+
+def by_workload(plans: Sequence[Plan], outcomes: Sequence[Outcome]) -> tuple[list[WorkloadOutcome], list[Outcome]]:
+    """Outcomes of pods by the workload that wants them; and those of pods that no workload wants. Gangs have outcomes of their own."""
+    left = {outcome.decision.pod: outcome for outcome in outcomes}
+    found = []
+    for plan in plans:
+        if plan.gangs:
+            continue
+        own = [left.pop(key) for member in plan.members if (key := pod_key(member.pod)) in left]
+        running = [(pod_key(pod), pod.spec.node_name or "") for pod in running_members(plan)]
+        found.append(WorkloadOutcome(plan.about.kind, plan.name, plan.kind.counts, running, own))
+    return found, list(left.values())
 
 
 def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> Outcome:

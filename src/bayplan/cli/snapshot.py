@@ -82,7 +82,7 @@ def _with_files(session: Session, files: tuple[Path, ...], namespace: str | None
     def named(metadata: Metadata) -> Metadata:
         return msgspec.structs.replace(metadata, namespace=metadata.namespace or namespace or "default")
 
-    held, read = session.objects, read_work(files, namespace)
+    held, read = session.objects, read_work(session, files, namespace).objects
     further = [pod for pod in read.pods if pod_key(pod) not in session.state.waiting]
     held.pods += further
     read.gangs = [msgspec.structs.replace(each, metadata=named(each.metadata)) for each in read.gangs]

@@ -2,7 +2,8 @@
 
 In comes a path: one file (JSON, YAML with one or many documents, each optionally gzipped) or a folder of such files.
 Out goes an `ObjectSet` of wire structs. A file that cannot be read or an object of the wrong shape raises
-`InvalidObject` naming file, object and field; kinds that bayplan does not use are counted, not lost.
+`InvalidObject` naming file, object and field. Objects of all other kinds are kept as they are: some of them own pods
+(`scheduling/workloads/`), and the rest are named in a remark.
 `cluster/state.py` builds the columns from the result.
 """
 
@@ -59,6 +60,10 @@ _OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
     (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
     (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
+    (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD): (
+        scheduling_v1alpha2.Workload,
+        "kubernetes_workloads",
+    ),
     **{
         (version, topology_levels.KIND): (topology_levels.Topology, "levels")
         for version in topology_levels.API_VERSIONS
@@ -70,17 +75,38 @@ _Wire = TypeVar("_Wire", bound=WireObject)
 
 
 class _Header(WireStruct, frozen=True):
-    """Enough of any object to know what it is. `items` stays undecoded until the kind is known."""
+    """Enough of any object to know what it is. `items` stays undecoded until the kind is known; `kinds` is what a rule file has instead."""
 
     api_version: str = ""
     kind: str = ""
     metadata: Metadata = Metadata()
     items: list[msgspec.Raw] | None = None
+    kinds: msgspec.Raw = msgspec.Raw()
+
+
+@dataclass(frozen=True, slots=True)
+class OtherObject:
+    """An object of a kind without a struct of its own: which one it is, and its JSON."""
+
+    api_version: str
+    kind: str
+    metadata: Metadata
+    document: bytes
+
+    @property
+    def shown(self) -> str:
+        """Its kind, for a remark."""
+        return _unread(self.api_version, self.kind)
+
+    def decoded(self) -> dict[str, Any]:
+        """The whole object, with the kind that a typed list leaves out."""
+        content: dict[str, Any] = msgspec.json.decode(self.document)
+        return {**content, "apiVersion": self.api_version, "kind": self.kind}
 
 
 @dataclass
 class ObjectSet:
-    """The objects found, and how many of each kind were of no interest."""
+    """The objects found. `others` are those of kinds that decisions are not made from; workloads are among them."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
@@ -94,7 +120,10 @@ class ObjectSet:
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
     other_gangs: list[OtherPodGroup] = field(default_factory=list)
     volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
-    ignored_kinds: Counter[str] = field(default_factory=Counter)
+    kubernetes_workloads: list[scheduling_v1alpha2.Workload] = field(default_factory=list)
+    others: list[OtherObject] = field(default_factory=list)
+    rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
+    """Rules for kinds of workloads (`scheduling/grouping/rules.py`) that were among the objects, with their files."""
     files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
 
     def add(self, part: ObjectSet, file: Path | None = None) -> None:
@@ -109,7 +138,9 @@ class ObjectSet:
         self.gangs += part.gangs
         self.other_gangs += part.other_gangs
         self.volcano_jobs += part.volcano_jobs
-        self.ignored_kinds += part.ignored_kinds
+        self.kubernetes_workloads += part.kubernetes_workloads
+        self.others += part.others
+        self.rule_documents += part.rule_documents
         self.files += [(file, part)] if file else part.files
 
     def naming_the_file(self, error: InvalidObject, thing: WireStruct) -> InvalidObject:
@@ -119,6 +150,15 @@ class ObjectSet:
             if any(each is thing for group in (*groups, part.volcano_jobs, part.numatopologies) for each in group):
                 return InvalidObject(error.at.in_file(file), error.problem)
         return error
+
+    @property
+    def ignored_kinds(self) -> Counter[str]:
+        """How many objects there are of each kind that decisions are not made from."""
+        return Counter(each.shown for each in self.others)
+
+    def file_of(self, other: OtherObject) -> Path | None:
+        """The file that an object of another kind came from."""
+        return next((file for file, part in self.files if any(each is other for each in part.others)), None)
 
     def __len__(self) -> int:
         return len(self.nodes) + len(self.pods) + len(self.topologies) + len(self.numatopologies)
@@ -198,13 +238,18 @@ def _collect(document: bytes | msgspec.Raw, file: Path, found: ObjectSet) -> Non
     if header.items is not None and (kind == "List" or kind.endswith("List")):
         for item in header.items:
             # Items of a typed list (`NodeList`) may omit their kind.
-            _collect_one(item, _header(item, file), kind.removesuffix("List"), file, found)
+            _collect_one(item, _header(item, file), kind.removesuffix("List"), header.api_version, file, found)
     else:
-        _collect_one(document, header, "", file, found)
+        _collect_one(document, header, "", "", file, found)
 
 
 def _collect_one(
-    document: bytes | msgspec.Raw, header: _Header, default_kind: str, file: Path, found: ObjectSet
+    document: bytes | msgspec.Raw,
+    header: _Header,
+    default_kind: str,
+    default_version: str,
+    file: Path,
+    found: ObjectSet,
 ) -> None:
     kind = header.kind or default_kind
     group, _, version = header.api_version.rpartition("/")
@@ -227,10 +272,13 @@ def _collect_one(
     elif (header.api_version, kind) in _OTHER_KINDS:
         struct, group_of_set = _OTHER_KINDS[header.api_version, kind]
         getattr(found, group_of_set).append(_decode(document, struct, header, file))
+    elif not kind and header.kinds:
+        found.rule_documents.append((file, msgspec.json.decode(document)))
     elif not kind:
         raise InvalidObject(_subject("object", header, file).child("kind"), "is missing; is this a Kubernetes object?")
     else:
-        found.ignored_kinds[_unread(header.api_version, kind)] += 1
+        api_version = header.api_version or default_version
+        found.others.append(OtherObject(api_version, kind, header.metadata, bytes(document)))
 
 
 def _unread(api_version: str, kind: str) -> str:

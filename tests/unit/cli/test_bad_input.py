@@ -37,7 +37,14 @@ def container(resources: str) -> str:
         ),
         (POD + container("{cpu: 1.5x}") + "\n", 'requests.cpu: invalid quantity "1.5x"'),
         (POD + container("{example.com/nic: 10P}") + "\n", 'requests["example.com/nic"]: "10P" is too large'),
-        ("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n", "-f holds no pod. Deployment: not a Pod"),
+        (
+            "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n",
+            "-f holds no pod: not used: Service (1); pods are made of ",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n",
+            "pod.yaml): spec.template.spec: is missing: a pod template needs a spec",
+        ),
         ("apiVersion: v1\nkind: List\nitems: []\n", "-f holds no pod"),
         ("\n", "-f holds no pod"),
         ("", "pod.yaml: is empty: did the command that wrote it fail?"),

@@ -79,6 +79,11 @@ def settings_with(rules: Sequence[Rule], mode: Mode = "bayplan", kai: KaiSetting
     return GroupingSettings(mode, KNOWN | rules_by_kind(rules), kai or KaiSettings())
 
 
+def with_rules(settings: GroupingSettings, rules: Sequence[Rule]) -> GroupingSettings:
+    """The same settings with further rules, which count before those that are there."""
+    return replace(settings, rules=settings.rules | rules_by_kind(rules))
+
+
 def group_for(
     pod: Pod | RawObject,
     owners: Sequence[RawObject],

@@ -1,0 +1,187 @@
+"""Workloads for the commands: which objects of `-f` and of the cluster own pods, and what pods and gangs they are.
+
+`take_workloads` puts the pods and PodGroups of every workload of `-f` among the objects, so that a command places them like any
+others. What no pods can be made of is named in a remark, with the way to write a rule for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from bayplan.cli.options import Session
+from bayplan.cli.output import warn
+from bayplan.cluster.state import pod_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.files import ObjectSet, OtherObject
+from bayplan.kube.scheduling_v1alpha2 import Workload
+from bayplan.scheduling.dialects.table import key_of
+from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.scheduling.grouping.group import GroupingSettings, with_rules
+from bayplan.scheduling.grouping.raw import RawObject, Reference
+from bayplan.scheduling.grouping.rules import rules_of
+from bayplan.scheduling.workloads.existing import Owners, owner_of
+from bayplan.scheduling.workloads.kinds import kind_of, known_kinds
+from bayplan.scheduling.workloads.plan import Beside, Plan, plan_of, with_names
+from bayplan.scheduling.workloads.planned import Around
+
+HOW_TO_RULE = "a kind of your own needs a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
+
+
+class Workloads:
+    """The workloads of a session's cluster and of `-f`, with what their controllers would look at."""
+
+    def __init__(self, session: Session, work: ObjectSet | None = None, namespace: str | None = None) -> None:
+        self._session = session
+        self._home = namespace or "default"
+        objects = ObjectSet() if work is None else work
+        self.settings = grouping_with(session, objects)
+        self._in_cluster = _decoded(session.objects.others, "default", self.settings)
+        self._in_files = _decoded(objects.others, self._home, self.settings)
+        known = {pod_key(pod) for pod in objects.pods}
+        others = [pod for pod in session.objects.pods if pod_key(pod) not in known]
+        self._beside = Beside(
+            pods=[*objects.pods, *others],
+            owners=Owners([*self._in_cluster.values(), *self._in_files.values()]),
+            workloads=_workloads(session.objects.kubernetes_workloads, objects.kubernetes_workloads, self._home),
+        )
+        self._around = Around(self.settings.rules, session.state)
+        self._taken = {key_of(each).rpartition(" ")[2] for each in (*session.objects.gangs, *objects.gangs)}
+
+    def plans(self, work: ObjectSet) -> Iterator[Plan]:
+        """The plan of each workload of `-f` that no other workload of `-f` owns."""
+        own = Owners(self._in_files.values())
+        seen: set[Reference] = set()
+        for other in work.others:
+            thing = self._in_files.get(id(other))
+            if thing is None:
+                continue
+            above = owner_of(thing)
+            if above is not None and own.above(above):
+                continue
+            try:
+                _refuse_twice(Reference.of(thing), seen)
+                yield self.plan(thing)
+            except InvalidObject as error:
+                raise _naming_the_file(work, other, error) from None
+
+    def plan(self, thing: RawObject) -> Plan:
+        """The plan of one workload. Where another gang has its name, the kind is part of its own."""
+        planned = plan_of(thing, self._around, self.settings, self._beside)
+        if not planned.about.uid and self._names(planned) & self._taken:
+            metadata = {**thing["metadata"], "uid": planned.about.kind.lower()}
+            planned = plan_of({**thing, "metadata": metadata}, self._around, self.settings, self._beside)
+        self._taken |= self._names(planned)
+        warn(list(planned.remarks))
+        return planned
+
+    @staticmethod
+    def _names(plan: Plan) -> set[str]:
+        return {key_of(gang).rpartition(" ")[2] for gang in plan.gangs}
+
+
+def grouping_with(session: Session, work: ObjectSet) -> GroupingSettings:
+    """How workloads become gangs, with the rules that `-f` holds."""
+    settings = session.grouping
+    for source, document in work.rule_documents:
+        settings = with_rules(settings, rules_of(document, str(source)))
+    return settings
+
+
+def take_workloads(session: Session, work: ObjectSet, namespace: str | None) -> list[Plan]:
+    """Put the pods and PodGroups of the workloads of `-f` among its objects.
+
+    Pods that exist are not made again: those that wait are placed, those that run count as they are.
+    """
+    workloads = Workloads(session, work, namespace)
+    plans = list(workloads.plans(work))
+    members = {pod_key(member.pod): member for plan in plans for member in plan.members}
+    work.pods = [pod for pod in work.pods if pod_key(pod) not in members]
+    work.pods += [each.pod for each in members.values() if each.is_new or not each.pod.spec.node_name]
+    session.objects.pods = [
+        members[key].pod if (key := pod_key(pod)) in members else pod for pod in session.objects.pods
+    ]
+    _take_gangs(work, plans)
+    known = {topology.metadata.name for topology in session.objects.levels}
+    session.objects.levels += [each for each in work.levels if each.metadata.name not in known]
+    return plans
+
+
+def _take_gangs(work: ObjectSet, plans: Iterable[Plan]) -> None:
+    """The gangs of workloads; a PodGroup of `-f` with the same name counts as it is written."""
+    written = {key_of(each) for each in work.gangs}
+    work.gangs += [gang for plan in plans for gang in plan.gangs if key_of(gang) not in written]
+
+
+def unused_kinds(work: ObjectSet, settings: GroupingSettings) -> tuple[list[str], list[str]]:
+    """Kinds of `-f` that no pods are made of: all of them with their number, and those that hold a pod template all the same."""
+    unused = [each for each in work.others if kind_of(_reference(each), settings.rules) is None]
+    counts = Counter(each.shown for each in unused)
+    templates = dict.fromkeys(
+        f"{each.kind} holds a pod template at {path}" for each in unused if (path := template_in(each.decoded()))
+    )
+    return [f"{kind} ({number})" for kind, number in sorted(counts.items())], list(templates)
+
+
+def template_in(thing: object, path: str = "") -> str:
+    """Where an object of an unknown kind holds a pod template; empty if it holds none."""
+    if isinstance(thing, dict):
+        spec = thing.get("spec")
+        if path and isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+            return path
+        inner: Iterable[tuple[str, object]] = (
+            (f"{path}.{key}" if path else str(key), each) for key, each in thing.items()
+        )
+    elif isinstance(thing, list):
+        inner = ((f"{path}[{number}]", each) for number, each in enumerate(thing))
+    else:
+        return ""
+    return next((found for where, each in inner if (found := template_in(each, where))), "")
+
+
+def no_pods_text(settings: GroupingSettings) -> str:
+    """Which kinds pods can be made of, and what to do about others."""
+    return f"pods are made of {known_kinds(settings.rules)}; {HOW_TO_RULE}"
+
+
+def _decoded(others: Sequence[OtherObject], namespace: str, settings: GroupingSettings) -> dict[int, RawObject]:
+    """The workloads among objects, each with a name and a namespace, by the identity of the object."""
+    return {
+        id(each): with_names(each.decoded(), namespace)
+        for each in others
+        if kind_of(_reference(each), settings.rules) is not None
+    }
+
+
+def _reference(other: OtherObject) -> Reference:
+    return Reference(other.api_version, other.kind, other.metadata.namespace or "", other.metadata.name)
+
+
+def _workloads(in_cluster: Iterable[Workload], in_files: Iterable[Workload], namespace: str) -> KubernetesWorkloads:
+    """Kubernetes' Workloads; those of files win."""
+    found = KubernetesWorkloads()
+    for home, written in (("default", in_cluster), (namespace, in_files)):
+        for each in written:
+            metadata = msgspec.structs.replace(each.metadata, namespace=each.metadata.namespace or home)
+            found.put(msgspec.structs.replace(each, metadata=metadata))
+    return found
+
+
+def _refuse_twice(about: Reference, seen: set[Reference]) -> None:
+    """The same object in two places of `-f` is an error, which names the second."""
+    if about in seen:
+        raise InvalidObject(ObjectPath(str(about)).child("metadata.name"), f"is the name of two {about.kind}s of -f")
+    seen.add(about)
+
+
+def _naming_the_file(work: ObjectSet, other: OtherObject, error: InvalidObject) -> InvalidObject:
+    file = work.file_of(other)
+    return error if file is None else InvalidObject(error.at.in_file(file), error.problem)
+
+
+def running_members(plan: Plan) -> list[Pod]:
+    """The pods of a workload that have a node."""
+    return [member.pod for member in plan.members if member.pod.spec.node_name and not member.is_new]

@@ -1,0 +1,143 @@
+"""A workload whose pods stand alone, as text and as a document: how many of its replicas fit, and where.
+
+    ml/web: 3 of 5 replicas fit; 2 do not: no node has enough cpu
+
+      node      replicas  NUMA zones
+      worker-1         2  0
+      worker-2         1  1
+
+In comes a `WorkloadOutcome`; the refusals of equal pods are written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bayplan.explain.amounts import count
+from bayplan.explain.documents import Document
+from bayplan.explain.gang_outcome import GangOutcome
+from bayplan.explain.gang_text import gang_text, gangs_text
+from bayplan.explain.hostlist import hostlist
+from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
+from bayplan.explain.table import table
+from bayplan.explain.zones import zone_column
+
+LONGEST_HOSTLIST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadOutcome:
+    """A workload: `counts` is the word for its pods, `running` are those with a node, `outcomes` the decisions for all others."""
+
+    kind: str
+    name: str
+    counts: str
+    running: Sequence[tuple[str, str]]
+    outcomes: Sequence[Outcome]
+
+    @property
+    def fit(self) -> int:
+        """How many of the pods without a node would get one."""
+        return sum(outcome.decision.placed for outcome in self.outcomes)
+
+    @property
+    def good(self) -> bool:
+        """True if every pod runs or fits."""
+        return self.fit == len(self.outcomes)
+
+
+def work_text(
+    gangs: Sequence[GangOutcome], workloads: Sequence[WorkloadOutcome], pods: Sequence[Outcome], *, wide: bool = False
+) -> str:
+    """What `bayplan place` prints: gangs, workloads whose pods stand alone, and other pods; the first line counts them all."""
+    if not workloads:
+        return gangs_text(gangs, pods, wide=wide) if gangs else outcomes_text(pods, wide=wide)
+    if len(workloads) == 1 and not gangs and not pods:
+        return workload_text(workloads[0], wide=wide)
+    fit = [f"{sum(each.good for each in workloads)} of {count(len(workloads), 'workload')}"]
+    fit += [f"{sum(gang.good for gang in gangs)} of {count(len(gangs), 'gang')}"] if gangs else []
+    fit += [f"{sum(pod.decision.placed for pod in pods)} of {count(len(pods), 'other pod')}"] if pods else []
+    parts = [f"fit: {', '.join(fit)}"]
+    parts += [gang_text(gang, wide=wide) for gang in gangs]
+    parts += [workload_text(each, wide=wide) for each in workloads]
+    parts += [outcomes_text(pods, wide=wide)] if pods else []
+    return "\n\n".join(parts)
+
+
+def workload_text(outcome: WorkloadOutcome, *, wide: bool = False) -> str:
+    """One workload: the answer, its pods by node, and why not where some fit nowhere."""
+    lines = [answer(outcome)]
+    placed = [each for each in outcome.outcomes if each.decision.placed]
+    if wide and placed:
+        lines += ["", outcomes_text(placed, wide=True)]
+    elif placed:
+        lines += ["", *_by_node(outcome, placed)]
+    for refused, number in _refused_alike(outcome):
+        lines += ["", outcome_text(refused)]
+        lines += [f"The same is true of {count(number - 1, 'more pod')}."] if number > 1 else []
+    return "\n".join(lines)
+
+
+def answer(outcome: WorkloadOutcome) -> str:
+    """`ml/web: all 5 replicas fit: worker-[1-5]`."""
+    pods, running = len(outcome.outcomes), len(outcome.running)
+    every, name, word = pods + running, outcome.name, outcome.counts
+    if not every:
+        return f"{name}: 0 {word}: there is nothing to place"
+    lead = f"{name}: {running} of {every} {word} {'runs' if running == 1 else 'run'}"
+    if not pods:
+        return f"{name}: {_all(every, word)} {'runs' if every == 1 else 'run'}: {_nodes(outcome)}"
+    if outcome.good:
+        fits = f"{'fits' if pods == 1 else 'fit'}: {_nodes(outcome)}"
+        return f"{lead}, the other {pods} {fits}" if running else f"{name}: {_all(every, word)} {fits}"
+    refused = next(each for each in outcome.outcomes if not each.decision.placed)
+    why = refused.refusal.sentence if refused.refusal is not None else refused.decision.held_back
+    rest = f"{pods - outcome.fit} {'does' if pods - outcome.fit == 1 else 'do'} not: {why}"
+    fit = f"{outcome.fit} of {pods}{' others' if running else f' {word}'} {'fits' if outcome.fit == 1 else 'fit'}"
+    return f"{lead}, {fit}; {rest}" if running else f"{name}: {fit}; {rest}"
+
+
+def workload_document(outcome: WorkloadOutcome) -> Document:
+    """One workload for programs; its pods are among the items of the list, by their names."""
+    return {
+        "workload": outcome.name,
+        "kind": outcome.kind,
+        "fits": outcome.good,
+        "answer": answer(outcome),
+        "wanted": len(outcome.running) + len(outcome.outcomes),
+        "running": len(outcome.running),
+        "fit": outcome.fit,
+        "pods": [
+            *({"pod": pod, "node": node, "runs": True} for pod, node in outcome.running),
+            *({"pod": each.decision.pod, "node": each.decision.node, "runs": False} for each in outcome.outcomes),
+        ],
+    }
+
+
+def _all(number: int, word: str) -> str:
+    return f"1 of 1 {word}" if number == 1 else f"all {number} {word}"
+
+
+def _nodes(outcome: WorkloadOutcome) -> str:
+    placed = [each.decision.node for each in outcome.outcomes if each.decision.node]
+    return hostlist(placed or [node for _, node in outcome.running], LONGEST_HOSTLIST)
+
+
+def _by_node(outcome: WorkloadOutcome, placed: Sequence[Outcome]) -> list[str]:
+    rows: dict[tuple[str, str], int] = {}
+    for each in placed:
+        key = (each.decision.node or "", zone_column(each.decision.containers))
+        rows[key] = rows.get(key, 0) + 1
+    cells = [(node, str(number), zones) for (node, zones), number in sorted(rows.items())]
+    return table(("node", outcome.counts, "NUMA zones"), cells, indent="  ", numbers=(outcome.counts,))
+
+
+def _refused_alike(outcome: WorkloadOutcome) -> list[tuple[Outcome, int]]:
+    """Refusals with the same words, each once with its number."""
+    found: dict[str, list[Outcome]] = {}
+    for each in outcome.outcomes:
+        if not each.decision.placed:
+            text = outcome_text(each).partition("\n")
+            found.setdefault(text[0].removeprefix(each.decision.pod) + text[2], []).append(each)
+    return [(alike[0], len(alike)) for alike in found.values()]
