@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 
 import click
 import msgspec
@@ -30,14 +31,23 @@ from bayplan.kube.files import ObjectSet
 from bayplan.kube.times import moment_of
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, gang_named, key_of, lost_words
+from bayplan.scheduling.dialects.table import (
+    AnyPodGroup,
+    dialect_of,
+    dialect_of_gang,
+    gang_named,
+    key_of,
+    lost_words,
+    shown,
+)
 from bayplan.scheduling.dialects.volcano_job import pod_group_of, pods_of
-from bayplan.scheduling.gang import Gang, GangDecision
+from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_checks import problem_of
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_patience import waited_for
 from bayplan.scheduling.gang_reader import gang_of, has_shapes
+from bayplan.scheduling.gang_remedies import Running, gang_remedies
 from bayplan.scheduling.gang_roster import GangRoster, naming_strangers
 from bayplan.scheduling.gang_standing import what_is_split
 from bayplan.scheduling.gang_styles import BAYPLAN
@@ -180,7 +190,20 @@ class GangPlacer:
             zones={seated.pod: seated.containers for seated in taken or ()},
             distances=_distances(tree, gang, decision) if decision.seats and tree.levels else None,
             waited=waited,
+            remedies=() if decision.seats or decision.problem else gang_remedies(scheduler, gang, self._running(gang)),
         )
+
+    def _running(self, gang: Gang) -> list[Running]:
+        """Gangs and pods on nodes that could make room for a gang: none of a higher priority, none that every node has."""
+        session, by_name = self._session, dict[str, list[Pod]]()
+        highest = max((pod.spec.priority or 0 for pod in gang.pods), default=0)
+        for key, pod in session.state.bound.items():
+            owners = pod.metadata.owner_references or ()
+            if (pod.spec.priority or 0) <= highest and not any(owner.kind == "DaemonSet" for owner in owners):
+                by_name.setdefault(gang_named(pod) or key, []).append(pod)
+        return [
+            Running(shown(name), tuple(pods), partial(_anew, session, name, pods)) for name, pods in by_name.items()
+        ]
 
     def _scheduler(self, gang: Gang) -> GangScheduler:
         session = self._session
@@ -212,6 +235,23 @@ class GangPlacer:
         shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused)
         causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
         return replace(shape, causes=causes, stages=stages)
+
+
+def _anew(session: Session, name: str, bound: Sequence[Pod]) -> Gang | None:
+    """How a running gang, or a pod by itself, would be placed if it were started anew; None if it would wait for others."""
+    pods = [unbound(pod) for pod in bound]
+    if not gang_named(pods[0]):
+        return Gang(name, Group(pods=tuple(pods)))
+    try:
+        gang, _ = gang_of_key(session, name, pods)
+    except InvalidObject:
+        return None
+    return gang if isinstance(gang, Gang) else None
+
+
+def unbound(pod: Pod) -> Pod:
+    """The pod as it was before it came to a node."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
 
 
 def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcome:

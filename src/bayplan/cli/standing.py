@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 
 import click
-import msgspec
 
-from bayplan.cli.gangs import outcome_of_gang_with, warn_of_stranger
+from bayplan.cli.gangs import outcome_of_gang_with, unbound, warn_of_stranger
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cli.placing import in_namespace, outcome_for
@@ -64,11 +63,6 @@ def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
         close = [key for key in pods if key.endswith(f"/{asked.rpartition('/')[2]}")][:3]
     hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {len(pods)} pods"
     raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
-
-
-def unbound(pod: Pod) -> Pod:
-    """The pod as it was before it came to a node."""
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
 
 
 def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:

@@ -95,7 +95,7 @@ def _about_gang(outcome: GangOutcome, output: str) -> int:
 
 
 def _on_one_node(session: Session, pod: Pod, node: str, output: str) -> int:
-    from bayplan.cli.standing import unbound
+    from bayplan.cli.gangs import unbound
     from bayplan.cluster.state import pod_key
     from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
     from bayplan.scheduling.answers import ClassAnswers

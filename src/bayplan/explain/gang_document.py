@@ -16,6 +16,7 @@ from bayplan.explain.documents import (
     placement_list,
     stages_document,
 )
+from bayplan.explain.gang_changes import gang_changes_document
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView
 from bayplan.explain.gang_text import gang_text
 from bayplan.explain.kueue_assignment import assignments_document
@@ -74,6 +75,7 @@ def gang_document(outcome: GangOutcome) -> Document:
         ],
         "topologyAssignments": assignments_document(seats),
         "shapes": [_shape_document(shape) for shape in outcome.shapes],
+        "wouldScheduleIf": gang_changes_document(outcome),
     }
 
 

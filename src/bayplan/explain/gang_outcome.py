@@ -19,6 +19,7 @@ from bayplan.explain.stages import Stage, StageKind, stages_of
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.gang import GangDecision, LevelRoom, Seat
+from bayplan.scheduling.gang_remedies import GangRemedy
 from bayplan.scheduling.profile import Profile
 
 IN_THE_TREE = "in the tree"
@@ -48,7 +49,7 @@ class GangOutcome:
     """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
 
     `distances` are those among all members, seated or running; `running` is for a gang of which nobody waits. `waited` is for how many seconds it has
-    waited, None if nobody knows.
+    waited, None if nobody knows. `remedies` are changes that would help one without a place.
     """
 
     decision: GangDecision
@@ -60,6 +61,7 @@ class GangOutcome:
     running: tuple[Path, ...] = ()
     distances: Distances | None = None
     waited: float | None = None
+    remedies: tuple[GangRemedy, ...] = ()
 
     @property
     def name(self) -> str:

@@ -18,12 +18,13 @@ from bayplan.cluster.tree import Distances
 from bayplan.engine.gangs.objective import in_order
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.amounts import count, listing
+from bayplan.explain.gang_changes import gang_changes
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView, seat_rows
 from bayplan.explain.hostlist import hostlist
 from bayplan.explain.levels import in_one, in_short, path_text, place_phrase, ranks_text, short_levels
 from bayplan.explain.placement import Outcome, outcomes_text
 from bayplan.explain.table import table
-from bayplan.explain.why import WIDTH, stage_lines
+from bayplan.explain.why import WIDTH, change_lines, stage_lines
 from bayplan.explain.zones import zone_column
 from bayplan.scheduling.gang import LevelRoom
 from bayplan.scheduling.rooms import NODE
@@ -197,7 +198,7 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
         lines.append("Not proven: in style bayplan there may be a place for it.")
     elif outcome.decision.status is Status.LIMIT_REACHED:
         lines.append("Not proven: bayplan cannot tell whether there is a place for it.")
-    return lines
+    return [*lines, *(change_lines(gang_changes(outcome)) if outcome.remedies else [])]
 
 
 def room_table(levels: Sequence[str], shape: ShapeView) -> list[str]:

@@ -102,7 +102,10 @@ def test_a_refusal_tells_the_room_of_every_level_and_what_became_of_the_nodes(ba
     assert "   40 in the tree         3 no label example.com/block 2, example.com/rack 1" in out
     assert "   27 in one zone         2 fragmented: b1-r2-n2, b2-r3-n5" in out
     assert "  block        2         0         32  b2" in out
-    assert out.endswith("Proven: there is no place for it as long as nothing else changes.\n")
+    assert (
+        "Proven: there is no place for it as long as nothing else changes.\nWould schedule now if:  32 pods instead of 40\n"
+        in out
+    )
 
 
 def test_every_gang_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods: Path) -> None:
