@@ -75,6 +75,8 @@ class GangUnits:
         self._all_touched = False
         # Gangs for whom there is nothing to decide, but whose pods may be other ones than before.
         self._to_count: dict[str, None] = {}
+        # When each gang was first queued. Members that come later are as old as their gang, so they go before younger units.
+        self._first_queued: dict[str, float] = {}
         # Gangs that were complete for so short a time that nobody could say so.
         self._ended_untold: dict[str, None] = {}
 
@@ -115,6 +117,7 @@ class GangUnits:
                 if self._half_bound.is_complete(name) and self._is_news(name, now):
                     self._ended_untold[name] = None
                 self._half_bound.forget(name)
+                self._first_queued.pop(name, None)
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
             elif not waiting and self._is_of_another_scheduler(name, running):
@@ -124,9 +127,7 @@ class GangUnits:
                 self._to_count[name] = None
             else:
                 priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
-                known = self.queue.get(GANG + name)
-                # A change does not make it younger.
-                created = since if known is None else known.created
+                created = self._first_queued.setdefault(name, since)
                 self.queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting))
 
     def to_count(self) -> Iterator[str]:
@@ -275,7 +276,10 @@ class GangUnits:
             return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
         looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
         waits_for = waits_for or ForItself(unit)
-        self.queue.failed(unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None))
+        # Late members of a gang that has started are tried as soon as there may be room; others do not pass them.
+        self.queue.failed(
+            unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None), eager=bool(running)
+        )
         self._waking.parked(waits_for)
         return refusal
 

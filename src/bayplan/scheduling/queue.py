@@ -114,11 +114,12 @@ class SchedulingQueue:
         waits_for: Hashable,
         took: float = 0.0,
         again_at: float | None = None,
+        eager: bool = False,
     ) -> None:
         """No place for a unit in flight: parked in the lot of those that wait for the same, and the lot is closed.
 
         `took` is how long the attempt took. `again_at` is a moment at which it is tried in any case, if that comes before the flush. One that
-        changed during the attempt is not parked but tried again after its backoff.
+        changed during the attempt is not parked but tried again after its backoff. An `eager` unit has no backoff: others do not pass it.
         """
         self._pass_to(now)
         unit = self._in_flight(key)
@@ -127,7 +128,7 @@ class SchedulingQueue:
         unit.failures += 1
         unit.troubles = 0
         unit.rest_until = now + took * REST_PER_SECOND_OF_WORK
-        unit.backoff_until = now + self._backoff_after(unit.failures)
+        unit.backoff_until = now if eager else now + self._backoff_after(unit.failures)
         if unit.changed:
             self._activate(unit)
             return

@@ -377,6 +377,23 @@ class TestGangs:
         scheduler.set_pod(pod("b", 3, gang="train"), 0)
         assert places(scheduler.decide(0)) == {"ml/b": "n4"}
 
+    def test_room_in_its_rack_goes_to_a_late_member_before_pods_that_came_after_its_gang(self) -> None:
+        scheduler = dispatcher("n1", racks={"n1": "r1"})
+        scheduler.set_group(pod_group(2, minimum=1, required=RACK), 0)
+        scheduler.set_pod(pod("train-0", 4, gang="train"), 0)
+        started = scheduler.decide(0)
+        assert isinstance(started, Bind)
+        scheduler.bound(started, 1)
+        scheduler.set_pod(on_node(pod("train-0", 4, gang="train"), "n1"), 1)
+        scheduler.set_pod(on_node(pod("old", 4), "n1"), 1)
+        scheduler.set_pod(pod("alone", 4), 2)
+        scheduler.set_pod(pod("train-1", 4, gang="train"), 3)
+        while scheduler.decide(4) is not None:
+            pass
+        scheduler.remove_pod("ml/old", 5)
+        scheduler.wake(5)
+        assert places(scheduler.decide(5)) == {"ml/train-1": "n1"}
+
     def test_a_failure_in_the_middle_is_made_good_where_the_others_stand(self) -> None:
         racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
         scheduler = dispatcher(*racks, racks=racks, cpus=4)
