@@ -45,12 +45,9 @@ def decide_all(session: Session, work: Work, now: datetime) -> list[Document]:
     """Decide one after another, each seeing what the earlier ones took; as `place -o json` writes it."""
     answers = ClassAnswers(session.state)
     placer = GangPlacer(session, answers)
-    members: dict[str, list[Pod]] = {key: [] for key in work.gangs}
-    for pod in session.objects.pods:
-        if (key := gang_named(pod)) in members:
-            members[key].append(pod)
+    members = members_of(session, work.gangs)
     with working("placing gangs"):
-        gangs = [_decide(session, placer, key, members[key], now) for key in work.gangs]
+        gangs = [decide_gang(session, placer, key, members[key], now) for key in work.gangs]
     pods = place_in_turn(session, work.pods, RANKED, answers)
     return [*map(gang_document, gangs), *map(outcome_document, pods)]
 
@@ -63,7 +60,17 @@ def has_patience(session: Session, work: Work) -> bool:
     )
 
 
-def _decide(session: Session, placer: GangPlacer, key: str, members: Sequence[Pod], now: datetime) -> GangOutcome:
+def members_of(session: Session, gangs: Sequence[str]) -> dict[str, list[Pod]]:
+    """By the key of each gang its members among the cluster's pods."""
+    members: dict[str, list[Pod]] = {key: [] for key in gangs}
+    for pod in session.objects.pods:
+        if (key := gang_named(pod)) in members:
+            members[key].append(pod)
+    return members
+
+
+def decide_gang(session: Session, placer: GangPlacer, key: str, members: Sequence[Pod], now: datetime) -> GangOutcome:
+    """Decide about one gang, which takes its seats; one that is wrong in itself has no place for that reason."""
     try:
         gang, created = gang_of_key(session, key, members)
         return placer.place(gang, now, created)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +11,12 @@ import click
 
 from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
-from bayplan.cli.output import print_answer, print_document, working
+from bayplan.cli.output import no_resources, print_answer, print_document, working
+from bayplan.cli.selecting import POD_FIELDS, selected, selector_options
 
 if TYPE_CHECKING:
     from bayplan.explain.gang_outcome import GangOutcome
-    from bayplan.kube.core_v1 import Pod
+    from bayplan.kube.core_v1 import Node, Pod
 
 
 @click.command(
@@ -24,28 +27,42 @@ if TYPE_CHECKING:
         "why pod/upf-0 -n telco --cluster cluster.json -o json",
         "why telco/upf-0 --node worker-3 --cluster cluster.json",
         "why podgroup/pretrain -n ml --cluster cluster.json       # a whole gang",
+        "why -A --cluster cluster.json                            # everything that waits, by cause",
+        "why -n telco -l app=upf",
     ),
 )
-@click.argument("pod", metavar="POD|PODGROUP")
+@click.argument("pod", metavar="[POD|PODGROUP]", required=False)
 @cluster_options
-@click.option("-n", "--namespace", metavar="NAME", help="The pod's namespace, unless POD names it.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    help="The pod's namespace, unless POD names it; without POD: all that waits there.",
+)
+@click.option(
+    "-A", "--all-namespaces", is_flag=True, help="Everything that waits or was refused by a kubelet, by cause."
+)
+@selector_options("pods, of -A and -n,", POD_FIELDS)
 @click.option(
     "--node", metavar="NODE", help="Ask about this node alone: does the pod fit there, and if not, what is missing?"
 )
-@output_option("text", "json", "yaml")
+@output_option("text", "wide", "name", "json", "yaml")
 @click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
 def why(
     *,
-    pod: str,
+    pod: str | None,
     cluster: tuple[Path, ...],
     config: Path | None,
     scheduler_name: str | None,
     namespace: str | None,
+    all_namespaces: bool,
+    label_selector: str | None,
+    field_selector: str | None,
     node: str | None,
     output: str,
     now: str | None,
 ) -> int:
-    """Explain one pod or gang of a cluster dump: NAME, NAMESPACE/NAME, pod/NAME or podgroup/NAME.
+    """Explain one pod or gang (NAME, NAMESPACE/NAME, pod/NAME or podgroup/NAME), or everything that waits (-A, or -n alone).
 
     A pending pod: which nodes fell away for which reason, the nearest misses, the smallest change that would let it in; or
     where it would go now. A member of a gang that waits: the same about its gang. A running pod: its node and zones. A failed
@@ -54,6 +71,9 @@ def why(
     A PodGroup, bayplan's own or another system's: where it would go now, or what room each level of its topology has, which nodes fell away
     for which reason, and whether it is proven that there is no place.
 
+    With -A, or with -n and without POD: pods that wait and pods that a kubelet refused, grouped by cause. They are decided in turn, gangs first, each seeing what
+    the earlier ones took.
+
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
     """
     from bayplan.cli.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
@@ -61,8 +81,11 @@ def why(
     from bayplan.explain.standing import standing_document, standing_text
 
     moment = now_or(now)
+    _check(pod, namespace, label_selector or field_selector, node, output, everything=all_namespaces)
     with working("reading the cluster"):
         session = Session.open(cluster, config, scheduler_name)
+    if pod is None:
+        return _overview(session, namespace or "", selected(label_selector, field_selector, POD_FIELDS), moment, output)
     member = find_member(session, pod, namespace)
     gang = find_gang(session, pod, namespace) if member is None else None
     if (gang or member) is not None and node is not None:
@@ -80,6 +103,51 @@ def why(
     else:
         print_document(standing_document(standing), output)
     return 0 if standing.good else 1
+
+
+def _check(
+    pod: str | None, namespace: str | None, selectors: str | None, node: str | None, output: str, *, everything: bool
+) -> None:
+    """One pod or many: options that belong to the other are an error."""
+    if pod is None:
+        if not everything and namespace is None:
+            raise click.UsageError(
+                "which pod? Give POD or PODGROUP; or -A for everything that waits, -n for a namespace"
+            )
+        if everything and namespace is not None:
+            raise click.UsageError("-A and -n exclude each other: all namespaces, or one")
+        if node is not None:
+            raise click.UsageError("--node asks about one pod: give POD")
+        return
+    if everything or selectors:
+        raise click.UsageError(
+            f"-A, -l and --field-selector ask about many pods, '{pod}' is one: leave out one of them"
+        )
+    if output in ("wide", "name"):
+        raise click.UsageError(f"-o {output} goes with -A or -n alone; about one pod there are text, json, yaml")
+
+
+def _overview(
+    session: Session, namespace: str, is_meant: Callable[[Node | Pod], bool], moment: datetime, output: str
+) -> int:
+    """Everything that waits, in one namespace or in all of them."""
+    from bayplan.cli.waiting import findings
+    from bayplan.explain.overview.causes import overview_document, overview_of, overview_text
+
+    def in_view(pod: Pod) -> bool:
+        return (not namespace or (pod.metadata.namespace or "default") == namespace) and is_meant(pod)
+
+    if not any(in_view(pod) for pod in session.objects.pods):
+        return no_resources(namespace or None)
+    overview = overview_of(findings(session, in_view, moment), namespace)
+    if output == "name":
+        pods = [pod for cause in overview.causes for pod in cause.pods]
+        click.echo("\n".join(f"pod/{pod.removeprefix(f'{namespace}/')}" for pod in pods), nl=bool(pods))
+    elif output in ("text", "wide"):
+        print_answer(overview_text(overview, wide=output == "wide"), good=overview.good)
+    else:
+        print_document(overview_document(overview), output)
+    return 0 if overview.good else 1
 
 
 def _about_gang(outcome: GangOutcome, output: str) -> int:

@@ -63,7 +63,7 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
             "error: no command 'plce'; there are place, why, nodes, numa, topology, slots, simulate, scheduler, pod-grouper, agent, agent-gc, kubelets, snapshot, replay. See",
         ),
         (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
-        (["why"], "error: Missing argument 'POD|PODGROUP'. See 'bayplan why --help'."),
+        (["why"], "error: which pod? Give POD or PODGROUP; or -A for everything that waits"),
         (["numa", "n", "--colour"], "error: No such option"),
         (["numa", "n", "-o", "png"], "error: Invalid value for '-o' / '--output': 'png' is not one of"),
     ],

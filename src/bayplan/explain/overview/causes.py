@@ -1,0 +1,152 @@
+"""Everything that waits or was refused by a kubelet, grouped by cause: `bayplan why -A`.
+
+In come findings, one for each pod (`cli/deciding.py` decides about them in turn), out go groups, the most frequent first, as text and as a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from bayplan.explain.documents import API_VERSION, Document
+from bayplan.explain.hostlist import hostlist
+from bayplan.explain.levels import counted
+from bayplan.explain.table import table
+
+LONGEST_EXAMPLES = 48
+ONE_POD = "'bayplan why NAMESPACE/NAME' explains one of them."
+
+
+class Kind(Enum):
+    """What stands between a pod and its node, as documents name it."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    GANG = "Gang"
+    HELD_BACK = "HeldBack"
+    REFUSED = "RefusedByKubelet"
+    OTHER_SCHEDULER = "OtherScheduler"
+    FITS = "FitsNow"
+
+
+# Pods that need nothing but their turn.
+ON_THE_WAY = (Kind.FITS, Kind.OTHER_SCHEDULER)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One pod and its cause. `gang` is empty for a pod that stands alone, `node` for one that waits."""
+
+    pod: str
+    kind: Kind
+    cause: str
+    gang: str = ""
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Pods of one cause, by name."""
+
+    kind: Kind
+    cause: str
+    pods: tuple[str, ...]
+    gangs: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The causes, the most frequent first; those that nobody has to do anything about come last. `namespace` is empty for all of them."""
+
+    causes: tuple[Cause, ...]
+    namespace: str = ""
+
+    @property
+    def good(self) -> bool:
+        """True if every pod that waits only waits for its turn, and no kubelet refused one."""
+        return all(each.kind in ON_THE_WAY for each in self.causes)
+
+    @property
+    def answer(self) -> str:
+        """`12 pods wait (2 causes), 3 were refused by kubelets; 4 more fit now`."""
+        stuck = [each for each in self.causes if each.kind not in (*ON_THE_WAY, Kind.REFUSED)]
+        waiting = sum(len(each.pods) for each in stuck)
+        words = []
+        if waiting:
+            verb = "waits" if waiting == 1 else "wait"
+            words.append(f"{counted(waiting, 'pod')} {verb} ({counted(len(stuck), 'cause')})")
+        refused = self._number(Kind.REFUSED)
+        if refused:
+            verb = "was" if refused == 1 else "were"
+            words.append(f"{refused if waiting else counted(refused, 'pod')} {verb} refused by kubelets")
+        fit, elsewhere = self._number(Kind.FITS), self._number(Kind.OTHER_SCHEDULER)
+        later = [f"{fit} {'more ' if words else ''}{'fits' if fit == 1 else 'fit'} now"] if fit else []
+        later += [f"{elsewhere} {'waits' if elsewhere == 1 else 'wait'} for another scheduler"] if elsewhere else []
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        if not words and not later:
+            return f"no pod waits{where}, and no kubelet refused one"
+        return "; ".join(filter(None, (", ".join(words), *later))) + where
+
+    def _number(self, kind: Kind) -> int:
+        return sum(len(each.pods) for each in self.causes if each.kind is kind)
+
+
+def overview_of(findings: Sequence[Finding], namespace: str = "") -> Overview:
+    """Group findings by cause."""
+    grouped: dict[tuple[Kind, str], list[Finding]] = {}
+    for finding in findings:
+        grouped.setdefault((finding.kind, finding.cause), []).append(finding)
+    causes = [
+        Cause(
+            kind,
+            cause,
+            tuple(finding.pod for finding in of_it),
+            tuple(dict.fromkeys(finding.gang for finding in of_it if finding.gang)),
+            tuple(dict.fromkeys(finding.node for finding in of_it if finding.node)),
+        )
+        for (kind, cause), of_it in grouped.items()
+    ]
+    causes.sort(key=lambda each: (each.kind in ON_THE_WAY, -len(each.pods), each.cause))
+    return Overview(tuple(causes), namespace)
+
+
+def overview_text(overview: Overview, *, wide: bool = False) -> str:
+    """A line for each cause; `wide` has all names."""
+    if not overview.causes:
+        return overview.answer
+    longest = 10**9 if wide else LONGEST_EXAMPLES
+    rows = [
+        [
+            str(len(each.pods)),
+            str(len(each.gangs)) if each.gangs else "",
+            each.cause,
+            hostlist(each.gangs or each.pods, longest) + (f" on {hostlist(each.nodes, longest)}" if each.nodes else ""),
+        ]
+        for each in overview.causes
+    ]
+    header = ["pods", "gangs", "cause", "which"]
+    if not any(each.gangs for each in overview.causes):
+        header, rows = [header[0], *header[2:]], [[row[0], *row[2:]] for row in rows]
+    return "\n".join([overview.answer, "", *table(header, rows, indent="  ", numbers=header[:-2]), "", ONE_POD])
+
+
+def overview_document(overview: Overview) -> Document:
+    """What `bayplan why -A -o json` prints."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "WaitingList",
+        "namespace": overview.namespace or None,
+        "answer": overview.answer,
+        "causes": [
+            {
+                "type": each.kind.value,
+                "cause": each.cause,
+                "count": len(each.pods),
+                "pods": list(each.pods),
+                "gangs": list(each.gangs),
+                "nodes": list(each.nodes),
+            }
+            for each in overview.causes
+        ],
+    }

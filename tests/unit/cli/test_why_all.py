@@ -1,0 +1,149 @@
+"""`bayplan why -A`: everything that waits or was refused, grouped by cause."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayplan.scheduling.cycle import schedule_one
+from tests.unit.cli.conftest import Bayplan
+from tests.unit.cli.gang_files import CLUSTER
+
+Json = dict[str, Any]
+
+
+def node(name: str, cpu: int) -> Json:
+    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": 110}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, cpu: int, namespace: str = "a", **more: Any) -> Json:
+    amounts = {"cpu": cpu, "memory": "1Gi"}
+    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
+    spec = {"containers": [container], **more.pop("spec", {})}
+    metadata = {"name": name, "namespace": namespace, "labels": more.pop("labels", {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **more}
+
+
+FAILED = {"phase": "Failed", "reason": "OutOfcpu"}
+OBJECTS = [
+    node("n1", 8),
+    *(pod(f"big-{number}", 16, labels={"app": "big"}) for number in range(3)),
+    *(pod(f"small-{number}", 3) for number in range(4)),
+    pod("gated", 1, "b", spec={"schedulingGates": [{"name": "quota"}]}),
+    pod("refused", 1, "b", spec={"nodeName": "n1"}, status=FAILED),
+    pod("runs", 1, "c", spec={"nodeName": "n1"}, status={"phase": "Running"}),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
+    return file
+
+
+def causes(bayplan: Bayplan, cluster: Path, *arguments: str) -> dict[str, list[str]]:
+    document = json.loads(bayplan("why", "-o", "json", *arguments, cluster=cluster).out)
+    return {cause["type"]: cause["pods"] for cause in document["causes"]}
+
+
+def test_pods_are_grouped_by_what_keeps_them(bayplan: Bayplan, cluster: Path) -> None:
+    result = bayplan("why", "-A", cluster=cluster)
+    assert result.code == 1
+    assert result.answer == "6 pods wait (2 causes), 1 was refused by kubelets; 2 more fit now"
+    lines = [" ".join(line.split()) for line in result.out.splitlines()[3:7]]
+    assert lines == [
+        "5 no node has enough cpu free a/big-[0-2], a/small-[2-3]",
+        "1 refused by the kubelet: OutOfcpu b/refused on n1",
+        "1 waits for scheduling gate quota b/gated",
+        "2 fits now, waits for its turn a/small-[0-1]",
+    ]
+
+
+def test_each_pod_sees_what_the_earlier_ones_took(bayplan: Bayplan, cluster: Path) -> None:
+    """Seven CPUs are free: two pods of three fit, not four."""
+    assert causes(bayplan, cluster, "-A")["FitsNow"] == ["a/small-0", "a/small-1"]
+
+
+def test_one_namespace(bayplan: Bayplan, cluster: Path) -> None:
+    result = bayplan("why", "-n", "b", cluster=cluster)
+    assert (result.code, result.answer) == (1, "1 pod waits (1 cause), 1 was refused by kubelets in namespace b")
+    assert (
+        bayplan("why", "-n", "c", cluster=cluster).answer == "no pod waits in namespace c, and no kubelet refused one"
+    )
+    assert bayplan("why", "-n", "c", cluster=cluster).code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [(["-n", "nowhere"], "No resources found in nowhere namespace."), (["-A", "-l", "app=x"], "No resources found.")],
+)
+def test_where_there_is_no_pod_at_all_it_says_what_kubectl_says(
+    bayplan: Bayplan, cluster: Path, arguments: list[str], said: str
+) -> None:
+    result = bayplan("why", *arguments, cluster=cluster)
+    assert (result.code, result.out, result.err.strip()) == (0, "", said)
+
+
+@pytest.mark.parametrize(
+    "arguments, pods",
+    [
+        (["-l", "app=big"], {"a/big-0", "a/big-1", "a/big-2"}),
+        (["--field-selector", "spec.nodeName=n1"], {"b/refused"}),
+        (["--field-selector", "status.phase=Failed"], {"b/refused"}),
+        (["--field-selector", "metadata.namespace=b,metadata.name!=gated"], {"b/refused"}),
+    ],
+)
+def test_pods_are_chosen_as_with_kubectl(bayplan: Bayplan, cluster: Path, arguments: list[str], pods: set[str]) -> None:
+    assert {pod for of_cause in causes(bayplan, cluster, "-A", *arguments).values() for pod in of_cause} == pods
+
+
+def test_names_can_be_handed_to_why_again(bayplan: Bayplan, cluster: Path) -> None:
+    for name in bayplan("why", "-A", "-o", "name", cluster=cluster).out.split():
+        assert bayplan("why", name, cluster=cluster).code in (0, 1)
+    assert "pod/refused" in bayplan("why", "-n", "b", "-o", "name", cluster=cluster).out.split()
+
+
+def test_a_gang_waits_as_one(bayplan: Bayplan) -> None:
+    result = bayplan("why", "-A", cluster=CLUSTER)
+    assert result.answer == "9 pods wait (1 cause)"
+    assert "the gang needs 9 slots in one rack, the most there are is 8  ml/finetune" in result.out
+
+
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        ([], "which pod? Give POD or PODGROUP; or -A"),
+        (["-A", "-n", "a"], "-A and -n exclude each other"),
+        (["a/big-0", "-A"], "'a/big-0' is one"),
+        (["a/big-0", "-l", "app=big"], "'a/big-0' is one"),
+        (["-A", "--node", "n1"], "--node asks about one pod"),
+        (["a/big-0", "-o", "wide"], "-o wide goes with -A or -n alone"),
+        (["-A", "--field-selector", "spec.priority=1"], "fields are metadata.name, metadata.namespace, spec.nodeName"),
+    ],
+)
+def test_options_that_do_not_go_together_are_told(
+    bayplan: Bayplan, cluster: Path, arguments: list[str], problem: str
+) -> None:
+    result = bayplan("why", *arguments, cluster=cluster)
+    assert (result.code, result.out) == (2, "")
+    assert problem in result.err
+
+
+def test_equal_pods_are_decided_once_so_many_of_them_cost_little(
+    bayplan: Bayplan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def counting(*arguments: Any) -> Any:
+        asked.append(arguments[1])
+        return schedule_one(*arguments)
+
+    monkeypatch.setattr("bayplan.cli.waiting.schedule_one", counting)
+    file = tmp_path / "many.json"
+    pods = [pod(f"big-{number}", 16 + number % 2) for number in range(400)]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n1", 8), *pods]}))
+    assert bayplan("why", "-A", cluster=file).answer == "400 pods wait (1 cause)"
+    assert len(asked) == 2
