@@ -51,6 +51,7 @@ from bayplan.scheduling.gang_remedies import Running, gang_remedies
 from bayplan.scheduling.gang_roster import GangRoster, naming_strangers
 from bayplan.scheduling.gang_standing import what_is_split
 from bayplan.scheduling.gang_styles import BAYPLAN
+from bayplan.scheduling.relations import answer_for, newcomer_of
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
 from bayplan.scheduling.trees import Topologies
@@ -230,9 +231,10 @@ class GangPlacer:
             return replace(shape, after=rooms_of(tree, after, len(pods)), slots=after)
         if decision.seats:
             return shape
-        answer = self._answers.for_class(pod, scheduler.profile)
+        answer = answer_for(state, pods[0], pod, scheduler.profile, self._answers)
         refused = list(answer.refused_by_replay.items())
-        shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused)
+        newcomer = newcomer_of(state, pods[0], pod)
+        shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused, newcomer)
         causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
         return replace(shape, causes=causes, stages=stages)
 

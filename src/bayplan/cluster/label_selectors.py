@@ -38,6 +38,19 @@ class Requirement:
                 return self.key in labels
         return self.key not in labels
 
+    def __str__(self) -> str:
+        """As kubectl takes it: `app=web`, `tier in (a,b)`, `!canary`."""
+        match self.operator:
+            case "In" if len(self.values) == 1:
+                return f"{self.key}={self.values[0]}"
+            case "NotIn" if len(self.values) == 1:
+                return f"{self.key}!={self.values[0]}"
+            case "In" | "NotIn":
+                return f"{self.key} {'in' if self.operator == 'In' else 'notin'} ({','.join(self.values)})"
+            case "Exists":
+                return self.key
+        return f"!{self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:
@@ -50,6 +63,12 @@ class Selector:
         if self.requirements is None:
             return False
         return all(requirement.holds(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        """As kubectl takes it; in words where it means everything or nothing."""
+        if self.requirements is None:
+            return "no pods"
+        return ",".join(map(str, self.requirements)) or "all pods"
 
     def narrowed(self, further: Iterable[Requirement]) -> Selector:
         """The same selector with more requirements; one that matches nothing stays so."""

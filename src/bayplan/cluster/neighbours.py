@@ -13,7 +13,7 @@ Who means whom by what plugin is not known here: `plugins/inter_pod_affinity.py`
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bayplan.cluster.label_selectors import AnchoredIndex, Label, Labels
@@ -181,6 +181,22 @@ class Neighbours:
         else:
             self._tallies.move_to_end(key)
         return tally.on
+
+    def holder(self, keys: Iterable[str], term: PodTerm) -> str:
+        """The first of some pods that holds a term of required anti-affinity; empty if none does."""
+        known = ((key, self._standing[key]) for key in sorted(keys) if key in self._standing)
+        return next((key for key, standing in known if term in standing.terms.anti_affinity), "")
+
+    def meant(self, keys: Iterable[str], selectors: tuple[PodSelector, ...]) -> str:
+        """The first of some pods that every one of the selectors means; empty if there is none."""
+        for key in sorted(keys):
+            kind = self._standing[key].kind if key in self._standing else None
+            if kind is not None and all(
+                each.matches(kind.namespace, self.labels_of_namespace(kind.namespace), kind.labels)
+                for each in selectors
+            ):
+                return key
+        return ""
 
     # -- counting -------------------------------------------------------------------------------------------------
 

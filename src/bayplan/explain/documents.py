@@ -108,6 +108,7 @@ def causes_document(causes: Sequence[CauseCount]) -> list[Document]:
             "plugin": cause.plugin,
             "cause": cause.cause,
             "reason": cause.reason or None,
+            "details": list(cause.details),
             "count": len(cause.nodes),
             "nodes": list(cause.nodes),
         }

@@ -23,7 +23,7 @@ def event_text(shortfall: Shortfall, changes: Sequence[str] = (), longest: int =
         return "no nodes available to schedule pods"
     # Most frequent first: what is cut off is what matters least.
     causes = [
-        f"{len(cause.nodes)} {cause.cause}"
+        f"{len(cause.nodes)} {cause.cause}" + (f" ({cause.details[0]})" if cause.details else "")
         for cause in sorted(shortfall.causes, key=lambda cause: (-len(cause.nodes), cause.cause))
     ]
     hint = f" Would schedule now if: {changes[0]}." if changes else ""

@@ -90,7 +90,7 @@ def stages_in_tree(
     """Which filter took which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
     inside = {path[-1] for path in tree.paths[tree.node_level]}
     causes = tuple(
-        CauseCount(cause.plugin, cause.cause, kept, cause.reason)
+        CauseCount(cause.plugin, cause.cause, kept, cause.reason, cause.details)
         for cause in shortfall.causes
         if (kept := tuple(node for node in cause.nodes if node in inside))
     )

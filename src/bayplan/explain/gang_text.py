@@ -24,7 +24,7 @@ from bayplan.explain.hostlist import hostlist
 from bayplan.explain.levels import in_one, in_short, path_text, place_phrase, ranks_text, short_levels
 from bayplan.explain.placement import Outcome, outcomes_text
 from bayplan.explain.table import table
-from bayplan.explain.why import WIDTH, change_lines, stage_lines
+from bayplan.explain.why import WIDTH, change_lines, neighbour_lines, stage_lines
 from bayplan.explain.zones import zone_column
 from bayplan.scheduling.gang import LevelRoom
 from bayplan.scheduling.rooms import NODE
@@ -189,6 +189,7 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
             f"  asks for  {count(shape.pods, 'pod')}: {listing(shape.request.total) or 'nothing'}  ({shape.described})"
         )
         lines += stage_lines(outcome.nodes, shape.stages)
+        lines += neighbour_lines(shape.causes)
         lines += ["", *room_table(outcome.levels, shape), ""]
     if outcome.decision.problem:
         return lines  # Nobody has looked for a place, so nothing is proven.

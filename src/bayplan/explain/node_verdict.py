@@ -18,6 +18,7 @@ def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> st
         zones = zone_phrase(verdict.containers)
         return f"{pod} fits on {verdict.node}" + (f", {zones}" if zones else "")
     lines = [f"{pod} does not fit on {verdict.node}: {verdict.cause}", f"  refused by {verdict.plugin}"]
+    lines += [f"  {detail}" for detail in verdict.details]
     if verdict.miss is not None:
         lines.append(f"  {miss_phrase(Miss(verdict.miss, holder_of(state, verdict.miss)))}")
     return "\n".join(lines)
@@ -35,5 +36,6 @@ def node_verdict_document(state: ClusterState, pod: str, verdict: NodeVerdict) -
         "containers": containers_document(verdict.containers),
         "plugin": verdict.plugin or None,
         "cause": verdict.cause or None,
+        "details": list(verdict.details),
         "missing": miss,
     }

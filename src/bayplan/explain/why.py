@@ -23,10 +23,11 @@ from bayplan.explain.amounts import have_of_want, human, listing
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
 from bayplan.explain.zones import zone_phrase
-from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.decision import CauseCount, Decision
 
 WOULD_FIT = "Would schedule now if:  "
 WIDTH = 100
+MOST_DETAILS = 5
 NO_CHANGE = "No change of a single amount or rule would let it in."
 
 
@@ -35,6 +36,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     lines = [f"{refusal.pod} {status or refusal.status}: {refusal.sentence}."]
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
+    lines += neighbour_lines(refusal.shortfall.causes)
     lines += _nearest_lines(refusal.misses)
     if refusal.shortfall.nodes:
         lines += change_lines(refusal.changes)
@@ -83,6 +85,25 @@ def stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
             stage.detail(), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False
         )
     return lines
+
+
+def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
+    """The terms and pods that keep nodes closed, where neighbours do."""
+    details = [detail for cause in causes for detail in cause.details]
+    more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
+    lead = "Neighbours:  "
+    return [
+        line
+        for position, text in enumerate([*details[:MOST_DETAILS], *more])
+        for line in wrap(
+            text,
+            WIDTH,
+            initial_indent=" " * len(lead) if position else lead,
+            subsequent_indent=" " * len(lead),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    ]
 
 
 def _nearest_lines(misses: Sequence[Miss]) -> list[str]:

@@ -153,6 +153,10 @@ class RelationPlugin(ABC):
         """What a code means, in the words of an event."""
 
     @abstractmethod
+    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+        """Which terms and pods are behind a code that these rows have, one sentence each, the most telling first."""
+
+    @abstractmethod
     def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
         """For every row 0 if it passes, else a code that `cause` explains; None if all pass."""
 

@@ -12,6 +12,7 @@ A *place* is one value of a node label, the term's topology key. Counts of pods 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,9 @@ CAUSES = {
     ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
     OTHERS_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
 }
+
+# Places that a sentence names.
+MOST_PLACES = 3
 
 # Something counted, by the code of a place; the first entry stands for nodes without the label and is always 0.
 ByPlace = NDArray[np.float64]
@@ -66,6 +70,15 @@ class InterPodAffinity(RelationPlugin):
             refused = np.zeros(state.columns.size, dtype=np.uint8) if refused is None else refused
             refused[~_has_company(state, newcomer)] = NO_AFFINITY
         return refused
+
+    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+        """Which term is behind a refusal, and which pod on which node it is about."""
+        match code:
+            case code if code == OTHERS_ANTI_AFFINITY:
+                return tuple(_held_against(state, newcomer, rows))
+            case code if code == ANTI_AFFINITY:
+                return tuple(_too_close(state, newcomer, rows))
+        return tuple(_no_company(state, newcomer))
 
     def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
         """Weights of all preferences, one's own and those of others, stretched so that the best row has 100 and the worst 0."""
@@ -146,3 +159,53 @@ def _has_company(state: ClusterState, newcomer: Newcomer) -> Mask:
 
 def _means_itself(newcomer: Newcomer) -> bool:
     return all(term.pods.matches(*newcomer.known_by) for term in newcomer.terms.affinity)
+
+
+# -- who it is about -------------------------------------------------------------------------------------------------------
+
+
+def _held_against(state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Iterator[str]:
+    """Required anti-affinity of pods that stand in the places of these rows, with the first of its holders there."""
+    for held in state.neighbours.anti_affinity.against(*newcomer.known_by):
+        for row, place in _first_place(state, held.term.topology_key, held.on, rows):
+            holder = state.neighbours.holder(state.keys_on(row), held.term)
+            yield f"pod {holder} on {state.names[row]} has podAntiAffinity to {_words(held.term)}; it is in {place}"
+
+
+def _too_close(state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Iterator[str]:
+    """The pod's own terms of required anti-affinity, with the first pod that each means in the places of these rows."""
+    for number, term in enumerate(newcomer.terms.anti_affinity):
+        tally = state.neighbours.tally((term.pods,))
+        for row, place in _first_place(state, term.topology_key, tally, rows):
+            other = state.neighbours.meant(state.keys_on(row), (term.pods,))
+            yield f"podAntiAffinity[{number}] to {_words(term)}: pod {other} on {state.names[row]} is in {place}"
+
+
+def _no_company(state: ClusterState, newcomer: Newcomer) -> Iterator[str]:
+    """The pod's own terms of required affinity, with where pods stand that all of them mean together."""
+    terms = newcomer.terms.affinity
+    tally = state.neighbours.tally(tuple(term.pods for term in terms))
+    for number, term in enumerate(terms):
+        counts = by_place(state, term.topology_key, tally)
+        values = state.labels.values(term.topology_key)
+        places = [f"{term.topology_key}={values[code]}" for code in np.flatnonzero(counts)]
+        more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+        where = f"only in {', '.join(places[:MOST_PLACES])}{more}" if places else "nowhere"
+        yield f"podAffinity[{number}] to {_words(term)}: such pods are {where}"
+
+
+def _first_place(
+    state: ClusterState, topology_key: str, tally: RowCounts, rows: NDArray[np.intp]
+) -> Iterator[tuple[int, str]]:
+    """The first row of a tally that is in the place of one of these rows, and the place; nothing if there is none."""
+    codes = state.labels.codes(topology_key)
+    closed = np.unique(codes[rows])
+    counted = np.sort(tally.rows)
+    shared = counted[(codes[counted] != ABSENT) & np.isin(codes[counted], closed)] if len(counted) else counted
+    if len(shared):
+        row = int(shared[0])
+        yield row, f"{topology_key}={state.labels.values(topology_key)[codes[row]]}"
+
+
+def _words(term: PodTerm) -> str:
+    return f"{term.pods.selector} (topologyKey {term.topology_key})"

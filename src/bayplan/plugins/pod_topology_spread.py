@@ -9,6 +9,7 @@ their way out are not counted at all, an empty selector counts nobody but means 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,9 @@ CAUSES = {
     UNEVEN: "node(s) didn't match pod topology spread constraints",
     NO_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
 }
+
+# Places that a sentence names.
+MOST_PLACES = 3
 
 _NOBODY = RowCounts()
 _AFFINITY = NodeAffinity()
@@ -62,6 +66,20 @@ class PodTopologySpread(RelationPlugin):
             refused[uneven[codes]] = UNEVEN
             refused[codes == ABSENT] = NO_LABEL
         return refused
+
+    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+        """Each constraint that refuses one of the rows: its key and skew, and how many pods the places have."""
+        found = []
+        for number, rule in enumerate(newcomer.terms.spread):
+            if not rule.required:
+                continue
+            at = f"topologySpreadConstraints[{number}] (topologyKey {rule.topology_key}, maxSkew {rule.max_skew}, {rule.pods.selector})"
+            codes = state.labels.codes(rule.topology_key)[rows]
+            if code == NO_LABEL and (codes == ABSENT).any():
+                found.append(f"{at}: {int((codes == ABSENT).sum())} without the label {rule.topology_key}")
+            elif code == UNEVEN:
+                found += [f"{at}: {words}" for words in _skew(state, newcomer, rule, np.unique(codes))]
+        return tuple(found)
 
     def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
         """100 for the emptiest place and less for fuller ones, in proportion; 0 for rows that lack a label."""
@@ -123,6 +141,26 @@ def _uneven_places(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, in
     uneven: Mask = counts + itself - fewest > rule.max_skew
     uneven[ABSENT] = False
     return uneven
+
+
+def _skew(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, refused: NDArray[np.int32]) -> Iterator[str]:
+    """How many pods the refused places have, and the fewest that any place has; nothing if the rule refuses none of them."""
+    known = spread_counts(state, newcomer, rule)
+    counts, values = known.before, state.labels.values(rule.topology_key)
+    enough = int(known.exists.sum()) >= rule.min_domains
+    fewest = int(counts[known.exists].min(initial=0)) if enough and known.exists.any() else 0
+    itself = rule.pods.selector.matches(newcomer.labels)
+    full = [code for code in refused if code != ABSENT and counts[code] + itself - fewest > rule.max_skew]
+    if full:
+        places = [f"{values[code]} has {int(counts[code])}" for code in full[:MOST_PLACES]]
+        more = f" and {len(full) - MOST_PLACES} more are full" if len(full) > MOST_PLACES else ""
+        emptiest = next((values[code] for code in np.flatnonzero(known.exists) if counts[code] == fewest), "")
+        least = (
+            f"the fewest is {fewest} in {emptiest}"
+            if enough
+            else f"the fewest counts as 0 below minDomains {rule.min_domains}"
+        )
+        yield f"{', '.join(places)}{more}, {least}"
 
 
 def _fullness(

@@ -15,13 +15,15 @@ from bayplan.engine.placement import ContainerZones
 class CauseCount(Struct, frozen=True):
     """How many nodes one cause of one plugin kept a pod away from, in the order the filters are asked.
 
-    `reason` is the kubelet's own (`SMTAlignmentError`), where a replay of its admission refused; empty for filters.
+    `reason` is the kubelet's own (`SMTAlignmentError`), where a replay of its admission refused; empty for filters. `details` name terms and pods, where
+    neighbours are the cause.
     """
 
     plugin: str
     cause: str
     nodes: tuple[str, ...]
     reason: str = ""
+    details: tuple[str, ...] = ()
 
 
 class NearestMiss(Struct, frozen=True):

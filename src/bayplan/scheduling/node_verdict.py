@@ -6,16 +6,18 @@ replay, so it never says anything else than a placement would. `explain/node_ver
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec import Struct
 
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.placement import ContainerZones, Placement
+from bayplan.plugins.base import Newcomer
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.scheduling.answers import Answer
 from bayplan.scheduling.decision import NearestMiss
 from bayplan.scheduling.profile import PASSES, Profile
-from bayplan.scheduling.shortfall import miss_of_replay, miss_on, refusal_words
+from bayplan.scheduling.shortfall import miss_of_replay, miss_on, neighbours_behind, refusal_words
 
 
 class NodeVerdict(Struct, frozen=True):
@@ -27,15 +29,23 @@ class NodeVerdict(Struct, frozen=True):
     plugin: str = ""
     cause: str = ""
     miss: NearestMiss | None = None
+    details: tuple[str, ...] = ()
 
 
-def verdict_on(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, row: int) -> NodeVerdict:
+def verdict_on(
+    state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, row: int, newcomer: Newcomer | None = None
+) -> NodeVerdict:
     """Judge one node by itself."""
     name, blocked = state.names[row], int(answer.blocked[row])
     if blocked != PASSES:
         plugin, cause = profile.cause(pod, blocked)
         return NodeVerdict(
-            name, fits=False, plugin=plugin, cause=cause, miss=miss_on(state, pod, profile, row, blocked)
+            name,
+            fits=False,
+            plugin=plugin,
+            cause=cause,
+            miss=miss_on(state, pod, profile, row, blocked),
+            details=neighbours_behind(state, newcomer, profile, blocked, np.array([row])),
         )
     placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
     if placement.refusal is None:

@@ -19,6 +19,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, admit
 from bayplan.engine.nearest import missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.placement import knowledge_of
+from bayplan.plugins.base import Newcomer, RelationPlugin
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
@@ -46,14 +47,29 @@ def shortfall_of(
     profile: Profile,
     answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
+    newcomer: Newcomer | None = None,
 ) -> Shortfall:
-    """Count causes over all nodes and find the nearest misses."""
+    """Count causes over all nodes and find the nearest misses; of a `newcomer` also which neighbours are the cause."""
     causes = [
-        CauseCount(*profile.cause(pod, int(number)), tuple(state.names[row] for row in rows))
+        CauseCount(
+            *profile.cause(pod, number),
+            tuple(state.names[row] for row in rows),
+            details=neighbours_behind(state, newcomer, profile, number, rows),
+        )
         for number, rows in _rows_by_cause(answer)
     ]
     causes += _causes_of_replays(state, pod, refused_by_replay)
     return Shortfall(len(state.rows), tuple(causes), nearest_misses(state, pod, profile, answer, refused_by_replay))
+
+
+def neighbours_behind(
+    state: ClusterState, newcomer: Newcomer | None, profile: Profile, blocked: int, rows: NDArray[np.intp]
+) -> tuple[str, ...]:
+    """The terms and pods behind a `blocked` number that rows have; none if neighbours are not the cause."""
+    plugin = profile.filters[blocked // CODES_PER_FILTER]
+    if newcomer is None or not isinstance(plugin, RelationPlugin):
+        return ()
+    return plugin.details(state, newcomer, blocked % CODES_PER_FILTER, rows)
 
 
 def refusal_words(pod: PodClass, admission: Admission) -> str:

@@ -1,0 +1,109 @@
+"""A pod that neighbours keep out is told by which term, and which pod is behind it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayplan.cluster.state import ClusterState
+from bayplan.explain.event import event_text
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.cycle import schedule_one
+from bayplan.scheduling.node_verdict import verdict_on
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.relations import answer_for, newcomer_of
+from tests.neighbourhoods import HOSTNAME, RACK, apart, on, racks, somebody, spread, together
+
+WEB = somebody("web-0", "web")
+
+
+def details(state: ClusterState, waiting: Pod) -> list[str]:
+    decision = schedule_one(state, waiting, default_profile(), ClassAnswers(state))
+    assert decision.shortfall is not None
+    return [detail for cause in decision.shortfall.causes for detail in cause.details]
+
+
+@pytest.mark.parametrize(
+    "state, waiting, told",
+    [
+        (
+            racks("aa", on("n1", somebody("web-0", "web", **apart("web", RACK)))),
+            somebody("web-1", "web"),
+            ["pod default/web-0 on n1 has podAntiAffinity to app=web (topologyKey rack); it is in rack=a"],
+        ),
+        (
+            racks("aab", on("n2", WEB), on("n3", somebody("web-9", "web"))),
+            somebody("web-1", "web", **apart("web", RACK)),
+            ["podAntiAffinity[0] to app=web (topologyKey rack): pod default/web-0 on n2 is in rack=a"],
+        ),
+        (
+            racks("a", on("n1", WEB)),
+            somebody("api", **together("db", RACK)),
+            ["podAffinity[0] to app=db (topologyKey rack): such pods are nowhere"],
+        ),
+        (
+            racks("ab.", on("n1", somebody("db", cpu=8))),
+            somebody("api", **together("db", HOSTNAME)),
+            [f"podAffinity[0] to app=db (topologyKey {HOSTNAME}): such pods are only in {HOSTNAME}=n1"],
+        ),
+        (
+            racks("ab", on("n1", WEB), on("n1", somebody("web-2", "web")), on("n2", somebody("big", cpu=8))),
+            somebody("web-1", "web", **spread("web", RACK)),
+            ["topologySpreadConstraints[0] (topologyKey rack, maxSkew 1, app=web): a has 2, the fewest is 0 in b"],
+        ),
+        (
+            racks("."),
+            somebody("web-1", "web", **spread("web", RACK)),
+            ["topologySpreadConstraints[0] (topologyKey rack, maxSkew 1, app=web): 1 without the label rack"],
+        ),
+    ],
+    ids=["their anti-affinity", "its anti-affinity", "no company", "company elsewhere", "skew", "no label"],
+)
+def test_the_term_and_the_pod_are_named(state: ClusterState, waiting: Pod, told: list[str]) -> None:
+    assert details(state, waiting) == told
+
+
+def test_the_event_names_the_first_of_them() -> None:
+    state = racks("a", on("n1", somebody("web-0", "web", **apart("web"))))
+    decision = schedule_one(state, somebody("web-1", "web"), default_profile(), ClassAnswers(state))
+    assert decision.shortfall is not None
+    assert event_text(decision.shortfall) == (
+        "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules (pod default/web-0 on n1 has "
+        f"podAntiAffinity to app=web (topologyKey {HOSTNAME}); it is in {HOSTNAME}=n1)."
+    )
+
+
+def test_a_verdict_on_one_node_names_them_too() -> None:
+    state, profile = racks("ab", on("n1", WEB)), default_profile()
+    waiting = somebody("web-1", "web", **apart("web", RACK))
+    pod_class = state.classes.of(waiting)
+    answer = answer_for(state, waiting, pod_class, profile, ClassAnswers(state))
+    newcomer = newcomer_of(state, waiting, pod_class)
+    assert verdict_on(state, pod_class, profile, answer, 1, newcomer).fits
+    verdict = verdict_on(state, pod_class, profile, answer, 0, newcomer)
+    assert verdict.details == (
+        "podAntiAffinity[0] to app=web (topologyKey rack): pod default/web-0 on n1 is in rack=a",
+    )
+
+
+def test_every_row_that_a_rule_refuses_has_a_detail() -> None:
+    state = racks("aabbc.", *(on(f"n{number}", somebody(f"web-{number}", "web")) for number in (1, 2, 3)))
+    profile = default_profile()
+    for spec in (
+        apart("web", RACK),
+        apart("web"),
+        together("none", RACK),
+        spread("web", RACK),
+        spread("web", HOSTNAME),
+    ):
+        waiting = somebody("new", "web", **spec)
+        pod_class = state.classes.of(waiting)
+        newcomer = newcomer_of(state, waiting, pod_class)
+        assert newcomer is not None
+        for _, plugin in profile.relation_filters:
+            codes = plugin.refusals_of(state, newcomer)
+            if codes is None:
+                continue
+            for row in np.flatnonzero(codes):
+                assert plugin.details(state, newcomer, int(codes[row]), np.array([row]))
