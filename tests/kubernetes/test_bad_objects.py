@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
+import msgspec
+
+from bayplan.kube.access import find_access
+from bayplan.kube.client import KubeClient
+from bayplan.kube.resources import PODS
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import PROGRAM, running_scheduler
@@ -60,6 +67,46 @@ def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str) -> Non
         assert not any(has_node(plane, namespace)[name] for name in expected)
         wait_until(lambda: "zones" in told_about_node(plane, "n0"), "the node's report is told to be wrong")
         assert scheduler.process.poll() is None
+
+
+def test_a_pod_that_is_nested_a_thousand_levels_deep_stops_no_other(plane: ControlPlane, namespace: str) -> None:
+    """The API server keeps whatever a tenant writes into managed fields; one such pod is in the first list, one comes by watch."""
+    create_all(plane.kubeconfig, [node_body("n0", {"cpu": "8", "memory": "32Gi"})])
+    create_deep_pod(plane, namespace, "deep-0")
+    with running_scheduler(plane):
+        for number in range(2):
+            create_all(plane.kubeconfig, [pod_body(f"good-{number}", namespace, SMALL)])
+            path = f"/api/v1/namespaces/{namespace}/pods/good-{number}"
+            wait_until(partial(is_bound, plane, path), "the other pod has a node")
+            create_deep_pod(plane, namespace, f"deep-{number + 1}")
+    asyncio.run(delete_pods(plane, namespace, [f"deep-{number}" for number in range(3)]))
+
+
+async def delete_pods(plane: ControlPlane, namespace: str, names: list[str]) -> None:
+    """The test's own JSON parser could not read a list with them."""
+    async with KubeClient(find_access(str(plane.kubeconfig))) as client:
+        for name in names:
+            await client.delete(PODS, name, namespace, grace=0)
+
+
+def is_bound(plane: ControlPlane, path: str) -> bool:
+    return bool(plane.get(path)["spec"].get("nodeName"))
+
+
+def create_deep_pod(plane: ControlPlane, namespace: str, name: str, depth: int = 2000) -> None:
+    fields = '{"f:a":' * depth + "{}" + "}" * depth
+    manager = (
+        '{"manager":"tenant","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z",'
+        f'"fieldsType":"FieldsV1","fieldsV1":{fields}}}'
+    )
+    body = msgspec.json.encode(pod_body(name, namespace, SMALL)).decode()
+    deep = body.replace('"metadata":{', f'"metadata":{{"managedFields":[{manager}],', 1)
+
+    async def create() -> None:
+        async with KubeClient(find_access(str(plane.kubeconfig))) as client:
+            await client.request("POST", f"/api/v1/namespaces/{namespace}/pods", body=deep.encode())
+
+    asyncio.run(create())
 
 
 def test_an_object_that_is_mended_is_taken_up(plane: ControlPlane, namespace: str) -> None:

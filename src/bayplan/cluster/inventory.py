@@ -27,6 +27,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from bayplan.cluster.pod_request import LARGEST_AMOUNT
+from bayplan.kube.json_text import decode
 
 CPUS = "bayplan.io/cpus"
 FREE_CPUS = "bayplan.io/free-cpus"
@@ -62,6 +63,8 @@ _Zone = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ZONE)]
 # A CPU id that no CPU has, or whose CPU is offline, is in no zone.
 _ZoneOfCpu = Annotated[int, msgspec.Meta(ge=OFFLINE, le=LARGEST_ZONE)]
 _Amount = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
+_Pods = dict[str, dict[str, dict[_Zone, _Amount]]]
+_Devices = dict[str, list[tuple[str, list[_Zone], Literal["free", "used", "unhealthy"]]]]
 _PART_OF_A_LIST = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 
 
@@ -252,7 +255,7 @@ class _Columns(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=256)
 def _layout(text: str) -> CpuLayout:
     try:
-        columns = msgspec.json.decode(text, type=_Columns)
+        columns = decode(text, _Columns)
     except msgspec.DecodeError:
         example = '{"core": [0], "socket": [0], "zone": [0], "cache": [0]}'
         raise NotUnderstood(
@@ -281,7 +284,7 @@ def _cpus_among(layout: CpuLayout, text: str) -> CpuSet:
 @lru_cache(maxsize=4096)
 def _devices(text: str) -> dict[str, tuple[ListedDevice, ...]]:
     try:
-        listed = _DEVICES_DECODER.decode(text)
+        listed = decode(text, _Devices)
     except msgspec.DecodeError:
         example = '{"example.com/gpu": [["gpu-0", [0], "free"]]}'
         raise NotUnderstood(
@@ -295,7 +298,7 @@ def _devices(text: str) -> dict[str, tuple[ListedDevice, ...]]:
 
 def _pods(text: str) -> PodHoldings:
     try:
-        return _PODS_DECODER.decode(text)
+        return decode(text, _Pods)
     except msgspec.DecodeError:
         example = '{"telco/upf-0": {"cpu": {"0": 4000}}}'
         raise NotUnderstood(
@@ -309,7 +312,3 @@ def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:
         if unit != OFFLINE:
             groups[unit] = groups.get(unit, 0) | 1 << cpu
     return groups
-
-
-_PODS_DECODER = msgspec.json.Decoder(dict[str, dict[str, dict[_Zone, _Amount]]])
-_DEVICES_DECODER = msgspec.json.Decoder(dict[str, list[tuple[str, list[_Zone], Literal["free", "used", "unhealthy"]]]])

@@ -13,6 +13,7 @@ from bayplan.cluster.pod_request import CPU, PODS, ContainerRequest, PodRequest,
 from bayplan.cluster.topology_report import Problem, TopologyReport
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import ObjectPath
+from bayplan.kube.json_text import decode
 
 NUMA_ZONES = "bayplan.io/numa-zones"
 
@@ -20,7 +21,6 @@ ZonesByContainer = dict[str, tuple[int, ...]]
 Holding = tuple[str, int, int]
 """Resource, position of the zone in the report, amount."""
 
-_DECODER = msgspec.json.Decoder(dict[str, list[int]])
 # The kubelet's own: no plugin hands them out, so they stand in no zone.
 _NOT_DEVICES = (PODS, "ephemeral-storage", "storage")
 
@@ -31,7 +31,11 @@ def zones_of_pod(pod: Pod, problems: list[Problem] | None = None) -> ZonesByCont
     if text is None:
         return {}
     try:
-        return {container: tuple(sorted(set(zones))) for container, zones in _DECODER.decode(text).items() if zones}
+        return {
+            container: tuple(sorted(set(zones)))
+            for container, zones in decode(text, dict[str, list[int]]).items()
+            if zones
+        }
     except msgspec.DecodeError:
         if problems is not None:
             at = ObjectPath.of(pod).child("metadata").child("annotations").key(NUMA_ZONES)

@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 
 from bayplan.kube.core_v1 import GroupObject, WireStruct
 from bayplan.kube.errors import field_and_problem
+from bayplan.kube.json_text import TOO_DEEP, items_of, pruned
 from bayplan.kube.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
 from bayplan.kube.resources import Resource
 from bayplan.kube.unread_fields import remarked, unknown_field
@@ -95,17 +96,20 @@ class ResourceDecoder(Generic[T]):
         self._is_group = issubclass(kind, GroupObject)
 
     def one(self, data: bytes | Raw) -> T:
-        """An object; raises msgspec.ValidationError if it has another shape."""
-        return remarked(self._object.decode(data), data)
+        """An object; raises msgspec.ValidationError if it has another shape, or is nested too deeply."""
+        try:
+            return remarked(self._object.decode(data), data)
+        except RecursionError:
+            raise msgspec.ValidationError(TOO_DEEP) from None
 
     def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
         """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
         if self._is_group:
-            return self._page_one_by_one(_raw_page.decode(data))
+            return self._page_one_by_one(data)
         try:
             page = self._page.decode(data)
-        except msgspec.ValidationError:
-            return self._page_one_by_one(_raw_page.decode(data))
+        except (msgspec.ValidationError, RecursionError):
+            return self._page_one_by_one(data)
         return page.items or [], [], page.metadata
 
     def lines(self, data: bytes) -> WatchLines[T]:
@@ -118,8 +122,13 @@ class ResourceDecoder(Generic[T]):
             return self._lines_one_by_one(data)
         return WatchLines(changes, resource_version=changes[-1].object.metadata.resource_version if changes else "")
 
-    def _page_one_by_one(self, page: RawPage) -> tuple[list[T], list[Broken], ListMeta]:
+    def _page_one_by_one(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
         items, broken = [], []
+        try:
+            page = _raw_page.decode(data)
+        except RecursionError:
+            page = _raw_page.decode(pruned(data))
+            page.items = [Raw(item) for item in items_of(data)]
         for raw in page.items or []:
             try:
                 items.append(self.one(raw))
@@ -143,11 +152,14 @@ class ResourceDecoder(Generic[T]):
     def _one_line(self, line: bytes, said: WatchLines[T]) -> None:
         try:
             change = self._change.decode(line)
+            if self._is_group:
+                change.object = remarked(change.object, _watch_line.decode(line).object)
         except msgspec.ValidationError as error:
             _line_of_another_shape(line, error, said, self._type)
             return
-        if self._is_group:
-            change.object = remarked(change.object, _watch_line.decode(line).object)
+        except RecursionError:
+            _line_of_another_shape(pruned(line), msgspec.ValidationError(TOO_DEEP), said, self._type)
+            return
         metadata = change.object.metadata
         said.broken.pop((metadata.namespace or "", metadata.name), None)
         said.changes.append(change)
@@ -170,13 +182,15 @@ def _broken(raw: Raw, error: msgspec.ValidationError, kind: type[T], *, deleted:
     head = _head_of(raw)
     path, problem = field_and_problem(error)
     path = path.removeprefix("object.")  # the line of a watch holds the object
-    told = unknown_field(raw, kind) or (f"{path}: {problem}" if path else problem)
+    too_deep = str(error) == TOO_DEEP
+    told = "" if too_deep else unknown_field(raw, kind)
+    told = told or (f"{path}: {problem}" if path else problem)
     return Broken(head.namespace, head.name, told, deleted)
 
 
 def _head_of(raw: Raw) -> _Head:
     try:
-        return _any_object.decode(raw).metadata
+        return _any_object.decode(pruned(bytes(raw))).metadata
     except msgspec.ValidationError:
         return _Head()
 

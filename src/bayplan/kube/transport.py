@@ -34,6 +34,8 @@ from bayplan.kube.meta_v1 import JSON, Status
 
 READ_BUFFER = 1 << 20
 CLOSING = 0.01  # seconds
+# The codes with which an API server says yes. A redirect, for one, is a proxy's answer: nothing has happened.
+SUCCESS = frozenset({200, 201, 202})
 NO_SUCH_PATH = "404 page not found"
 
 
@@ -153,7 +155,7 @@ class Transport:
             if response.status == 401 and credentials.refused(shown):
                 await response.read()  # so that the connection can serve again
                 response = await self._send(session, request, patience, await credentials.current())
-            if response.status >= 400:
+            if response.status not in SUCCESS:
                 raise await _refusal(request, response)
         except (aiohttp.ClientError, TimeoutError, AccessError) as error:
             self.counts[request.verb, 0] += 1

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bayplan.kube.json_text import decode
 from bayplan.kube.quantity import QuantityError, parse
 
 POLICY = "volcano.sh/numa-topology-policy"
@@ -39,7 +40,7 @@ def policy_annotations(topology_policy: str) -> dict[str, str]:
 def decision_in(annotations: Mapping[str, str] | None) -> AmountsByNuma:
     """What was decided for a pod; nothing if it does not say, or says it in a way that cannot be read."""
     try:
-        decided = msgspec.json.decode((annotations or {}).get(DECISION, "{}"), type=_Decision).numa or {}
+        decided = decode((annotations or {}).get(DECISION, "{}"), _Decision).numa or {}
         return {numa: {name: str(parse(text)) for name, text in amounts.items()} for numa, amounts in decided.items()}
     except (msgspec.DecodeError, QuantityError):
         return {}

@@ -389,3 +389,14 @@ async def test_the_client_must_be_entered() -> None:
     client = KubeClient(Access("http://127.0.0.1:1", Fixed(Credential())))
     with pytest.raises(RuntimeError, match="async with"):
         await client.create(NODES, {})
+
+
+@pytest.mark.parametrize("status", [204, 302, 307, 399])
+@asynchronous
+async def test_only_the_codes_with_which_an_api_server_says_yes_are_success(status: int) -> None:
+    """A proxy in between may answer a bind with a redirect, and the pod has no node."""
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("POST", f"{UPF}/binding", says_text("", status))
+        with pytest.raises(ApiError) as refused:
+            await client.bind("telco", "upf-0", "uid", "worker-3", {})
+    assert refused.value.status == status

@@ -23,6 +23,7 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.json_text import decode
 from bayplan.kube.topology_levels import is_node_label
 from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects.dialect import Dialect, asked_by_label, topology_for
@@ -122,8 +123,8 @@ def _slices(annotations: Mapping[str, str], at: ObjectPath) -> tuple[Slices, ...
 def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
     example = 'must be such as [{"topology": "example.com/rack", "size": 8}]'
     try:
-        layers = msgspec.json.decode(written, type=list[_Layer])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        layers = decode(written, list[_Layer])
+    except msgspec.DecodeError as error:
         raise InvalidObject(at, f'"{written}": {error}; {example}') from None
     if not 1 <= len(layers) <= MOST_LAYERS:
         raise InvalidObject(at, f'"{written}" has {len(layers)} layers: must be 1 to {MOST_LAYERS}')

@@ -10,7 +10,8 @@ kind is not installed or reading it is forbidden, ends the chain before it: what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -18,6 +19,7 @@ import msgspec
 
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import OwnerReference, Pod
+from bayplan.kube.json_text import decode, items_of
 from bayplan.kube.resources import PODS
 from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import RawObject, Reference, managing, metadata_of
@@ -115,7 +117,7 @@ class Owners:
             if error.status == HTTPStatus.FORBIDDEN:
                 return []
             raise
-        listed: list[RawObject] = msgspec.json.decode(answer).get("items") or []
+        listed = list(_readable(answer))
         return [{"apiVersion": question.api_version, "kind": question.kind, **each} for each in listed]
 
     async def _fetch(self, about: Reference) -> RawObject | None:
@@ -124,7 +126,9 @@ class Owners:
             raise Unreadable(f"{about.kind} ({about.api_version}) is not installed")
         found: RawObject | None
         try:
-            found = msgspec.json.decode(await self._client.request("GET", place.path(about.namespace, about.name)))
+            found = decode(await self._client.request("GET", place.path(about.namespace, about.name)))
+        except msgspec.DecodeError as error:
+            raise Unreadable(f"{about.kind} {about.name} {error}") from None
         except ApiError as error:
             if error.status == HTTPStatus.FORBIDDEN:
                 raise Unreadable(f"reading {place.plural} ({about.api_version}) is forbidden") from None
@@ -143,6 +147,16 @@ class Owners:
             self._kept[about] = (self._clock(), found)
             if len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
+
+
+def _readable(answer: bytes) -> Iterator[RawObject]:
+    """The objects of a list, without those that are nested too deeply."""
+    try:
+        yield from decode(answer).get("items") or []
+    except msgspec.DecodeError:
+        for item in items_of(answer):
+            with suppress(msgspec.DecodeError):
+                yield decode(item)
 
 
 def _failed(listing: asyncio.Task[list[RawObject]]) -> bool:

@@ -197,7 +197,8 @@ def _heals(error: ApiError, together: Together) -> bool:
     """True if the same bind may be taken in a moment. A conflict is worth that only where others have their nodes already."""
     if error.status == HTTPStatus.CONFLICT:
         return together.patient
-    return error.status in LATER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    answered_by_a_proxy = error.status < HTTPStatus.BAD_REQUEST
+    return answered_by_a_proxy or error.status in LATER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _asked_to_wait(error: ApiError) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from bayplan.kube.json_text import decode
 from bayplan.scheduling.grouping.grouping import Problem, Refused
 from bayplan.scheduling.grouping.kai.settings import KaiSettings
 from bayplan.scheduling.grouping.questions import Answers, Question, one
@@ -230,6 +231,6 @@ class _Defaults:
             return []
         found = self._case.find("v1", "ConfigMap", settings.defaults_name, settings.defaults_namespace)
         try:
-            return msgspec.json.decode(((found or {}).get("data") or {}).get("types", ""), type=list[_KindDefaults])
-        except (msgspec.DecodeError, msgspec.ValidationError):
+            return decode(((found or {}).get("data") or {}).get("types", ""), list[_KindDefaults])
+        except msgspec.DecodeError:
             return []

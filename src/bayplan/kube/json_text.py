@@ -1,0 +1,79 @@
+"""JSON that a tenant or a node may have written: decoding that fails in one way only, and a scan that no nesting can break.
+
+msgspec recurses once for each level of nesting, in fields that it skips as well, and Python stops it with a `RecursionError` after about a thousand. `decode`
+turns that into the `msgspec.DecodeError` that callers expect of bad JSON. `items_of` and `pruned` read without recursion, so that one object that is nested
+too deeply can be told apart from its neighbours and named (`kube/decoding.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+TOO_DEEP = "is nested too deeply to be read"
+# Deep enough for metadata and its labels, of an object or of a watch event around it.
+HEAD_DEPTH = 4
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+V = TypeVar("V")
+
+
+@overload
+def decode(data: bytes | str | msgspec.Raw) -> Any: ...
+@overload
+def decode(data: bytes | str | msgspec.Raw, kind: type[V]) -> V: ...
+def decode(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
+    """A value of some type; raises msgspec.DecodeError for whatever is wrong with the text."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except RecursionError:
+        raise msgspec.ValidationError(TOO_DEEP) from None
+    except UnicodeError as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+def items_of(page: bytes) -> list[bytes]:
+    """The objects of a list, uncut; raises msgspec.DecodeError if its brackets do not match."""
+    items: list[bytes] = []
+    depth = start = 0
+    key, inside = b"", False
+    for token in _TOKEN.finditer(page):
+        text = token[0]
+        if text[:1] == b'"':
+            key = text if depth == 1 else key
+        elif text in b"[{":
+            depth += 1
+            if depth == 2:
+                inside = text == b"[" and key == b'"items"'
+            elif depth == 3:
+                start = token.start()
+        else:
+            if depth == 3 and inside:
+                items.append(page[start : token.end()])
+            depth -= 1
+    if depth:
+        raise msgspec.DecodeError("the list breaks off")
+    return items
+
+
+def pruned(data: bytes, depth: int = HEAD_DEPTH) -> bytes:
+    """The same JSON with null instead of whatever is nested deeper."""
+    kept: list[bytes] = []
+    level = since = 0
+    for token in _TOKEN.finditer(data):
+        text = token[0]
+        if text[:1] == b'"':
+            continue
+        if text in b"[{":
+            level += 1
+            if level == depth + 1:
+                kept.append(data[since : token.start()])
+        else:
+            if level == depth + 1:
+                kept.append(b"null")
+                since = token.end()
+            level -= 1
+    return b"".join((*kept, data[since:]))
