@@ -46,7 +46,8 @@ BAR_WIDTH = 24
 @click.option(
     "--compare",
     metavar="NAMES",
-    help="Schedulers to compare, separated by commas; the answer is about the last one. [default: blind,upstream,bayplan]",
+    help="Schedulers to compare, separated by commas; the answer is about the last one. Also upstream-uncached, volcano, unordered, "
+    "numa-aware. [default: blind,upstream,bayplan]",
 )
 @click.option(
     "--seed",
@@ -77,7 +78,7 @@ def simulate(
     """Let a scenario happen in memory, once for each scheduler: the same nodes, the same pods at the same moments.
 
     Kubelets admit and refuse pods as real ones do. `blind` knows only what nodes have in sum, `upstream` is scheduler-plugins'
-    NodeResourceTopologyMatch, `bayplan` asks for the kubelet's verdict. The same scenario gives the same result, byte for byte.
+    NodeResourceTopologyMatch with its cache, `bayplan` asks for the kubelet's verdict. The same scenario gives the same result, byte for byte.
     Ctrl-C stops the simulation; what has happened until then is still shown and written.
 
     Exit code, about the last scheduler: 0 all pods ran and no kubelet refused one, 1 some were refused, wait, were given up or had not arrived,

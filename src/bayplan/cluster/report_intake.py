@@ -100,9 +100,15 @@ class ReportIntake:
         """Whether anybody wants to be told of refusals."""
         return False
 
-    def resync(self, now: float) -> None:
-        """Settle what time alone settles."""
+    @property
+    def doubts(self) -> bool:
+        """Whether a pass of `resync` may find a copy of a report to replace. The ledger has none."""
+        return False
+
+    def resync(self, now: float) -> bool:
+        """Settle what time alone settles; True if a node looks different now because its copy was replaced."""
         self.state.promises.settle_in_time(now)
+        return False
 
 
 class CachedIntake(ReportIntake):
@@ -200,10 +206,20 @@ class CachedIntake(ReportIntake):
         """Only a cache that reserves too much learns from refusals."""
         return self._settings.books == OVER_RESERVE
 
-    def resync(self, now: float) -> None:  # noqa: ARG002 - passes are counted, not timed
+    @property
+    def doubts(self) -> bool:
+        """Whether some node's copy may be wrong."""
+        desynced = self.cache.desynced
+        return bool(desynced.maybe_overreserved or desynced.config_changed)
+
+    def resync(self, now: float) -> bool:  # noqa: ARG002 - passes are counted, not timed
         """One pass over nodes whose copy may be wrong; nodes that were hidden before they were known are hidden now."""
-        for node in {*self.cache.resync(self.state.bound.values()), *self._hidden}:
+        desynced = self.cache.desynced
+        before = {node: self.cache.view(node) for node in (*desynced.maybe_overreserved, *desynced.config_changed)}
+        replaced = self.cache.resync(self.state.bound.values())
+        for node in {*replaced, *self._hidden}:
             self._show(node)
+        return any(before[node].topology != self.cache.view(node).topology for node in replaced)
 
     def _show(self, node: str) -> None:
         """Let the state see what the cache shows."""

@@ -7,6 +7,7 @@ the plugins again only for rows that the change log names; the first time, or af
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
 from bayplan.engine.rows import Rows
 from bayplan.engine.scores import Scores
-from bayplan.scheduling.profile import PASSES, Blocked, Profile
+from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 NOT_USABLE = -1
 # A row that holds no node. No filter reaches this number: 127 filters fit below it.
@@ -146,3 +147,10 @@ class ClassAnswers:
         if len(self._answers) > self._most:
             del self._answers[next(iter(self._answers))]
         return answer.refresh()
+
+    def rows_refused_for_zones(self, pod: PodClass, profile: Profile) -> Iterator[int]:
+        """Nodes that the profile's NUMA filter refuses to a class of pods, after everything before it let them pass."""
+        blocked = self.for_class(pod, profile).blocked
+        for position, plugin in enumerate(profile.filters):
+            if plugin is profile.topology:
+                yield from np.flatnonzero(blocked // CODES_PER_FILTER == position).tolist()

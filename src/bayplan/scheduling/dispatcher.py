@@ -18,7 +18,6 @@ from dataclasses import replace
 from traceback import format_exception
 
 import msgspec
-import numpy as np
 
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.numa_policy import policy_problems
@@ -38,7 +37,7 @@ from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.gang_roster import GangRoster
 from bayplan.scheduling.gang_units import GangUnits
 from bayplan.scheduling.given_ranks import GivenRanks
-from bayplan.scheduling.profile import CODES_PER_FILTER, Profile
+from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.queue import SchedulingQueue
 from bayplan.scheduling.relations import newcomer_of
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Refusal, Todo
@@ -295,7 +294,8 @@ class Dispatcher:
             self.queue.failed(key, now, waits_for=ForItself(key))
             return Refusal(key, (pod,), str(error), invalid=True)
         if self.reports.counts_refusals:
-            self._tell_refusals(pod, profile)
+            for row in self.answers.rows_refused_for_zones(self.state.classes.of(pod), profile):
+                self.reports.refused(self.state.names[row])
         if not decision.placed:
             waits_for = ForItself(key) if decision.held_back else self._waits_for(pod, profile)
             self.queue.failed(key, now, waits_for=waits_for)
@@ -377,14 +377,6 @@ class Dispatcher:
         """True if this very pod waits. If not, what is assumed and queued under its name belongs to a successor, which has a bind of its own."""
         known = self.waiting.get(pod_key(pod))
         return known is not None and known.metadata.uid == pod.metadata.uid
-
-    def _tell_refusals(self, pod: Pod, profile: Profile) -> None:
-        """Nodes that the NUMA filter refused, for a cache that wants to know."""
-        answer = self.answers.for_class(self.state.classes.of(pod), profile)
-        for position, plugin in enumerate(profile.filters):
-            if plugin is profile.topology:
-                for row in np.flatnonzero(answer.blocked // CODES_PER_FILTER == position):
-                    self.reports.refused(self.state.names[row])
 
 
 def _looks_the_same(known: Pod, pod: Pod) -> bool:

@@ -1,7 +1,7 @@
 """The schedulers that a simulation compares, each as a profile of the same plugins and the same cycle.
 
 They differ in what they look at, not in how they are run: `blind` sees nodes as one number per resource, `upstream` asks
-NodeResourceTopologyMatch as scheduler-plugins answers and knows only what reports show, `bayplan` is bayplan with its ledger. `volcano` and
+NodeResourceTopologyMatch as scheduler-plugins answers, with its cache, `bayplan` is bayplan with its ledger. `volcano` and
 `numa-aware` are for pods that ask for a topology policy; both keep bayplan's ledger, which is kinder to Volcano than its own.
 
 Volcano decides in sessions of a second and binds what it has decided all at once, each pod in a goroutine of its own. A kubelet that finds
@@ -22,19 +22,23 @@ from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.simulate.scenario.model import Seconds
 
 BLIND, UPSTREAM, BAYPLAN = "blind", "upstream", "bayplan"
+UNCACHED = "upstream-uncached"
 VOLCANO, UNORDERED, NUMA_AWARE = "volcano", "unordered", "numa-aware"
 # The plugin's weight in Volcano's user guide.
 NUMA_AWARE_WEIGHT = 10
+# scheduler-plugins' README asks for a cache that is looked through every 5 seconds, and for the plugin at Reserve.
+UPSTREAM_RESYNC = 5
 # Volcano's schedule period.
 SESSION: Seconds = 1.0
 
 SCHEDULERS = {
     BLIND: "the stock scheduler without topology: node fit and least allocated",
-    UPSTREAM: "scheduler-plugins' NodeResourceTopologyMatch, without its cache",
+    UPSTREAM: "scheduler-plugins' NodeResourceTopologyMatch as its README configures it: LeastAllocated, OverReserve cache, resync every 5 s",
     BAYPLAN: "judges every node as its kubelet would, and remembers what it promised",
 }
-# Compared only where they are asked for: they make a difference to pods that ask for a topology policy.
+# Compared only where they are asked for. Volcano's and those after it make a difference to pods that ask for a topology policy.
 ON_REQUEST = {
+    UNCACHED: "the same without its cache: it sees what reports show, and nothing of what it has just decided",
     VOLCANO: "Volcano's plugin numa-aware, which looks at the CPUs of main containers; binds all of a second at once",
     UNORDERED: "numa-aware, but with binds that reach kubelets together, which take them by age",
     NUMA_AWARE: "bayplan with the plugin numa-aware: nodes by the policy that a pod asks for, binds in the order of decisions",
@@ -62,8 +66,9 @@ def scheduler_named(name: str) -> Scheduler:
     """One of `SCHEDULERS` or `ON_REQUEST`."""
     if name == BLIND:
         return Scheduler(name, _without_topology(default_profile()), reads_reports=False, keeps_ledger=False)
-    if name == UPSTREAM:
-        topology = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"}))
+    if name in (UPSTREAM, UNCACHED):
+        cache = {"cacheResyncPeriodSeconds": UPSTREAM_RESYNC} if name == UPSTREAM else {}
+        topology = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream", **cache}))
         return Scheduler(name, default_profile(topology), reads_reports=True, keeps_ledger=False)
     if name == VOLCANO:
         profile = _with_numa_aware(_without_topology(default_profile()), VOLCANO_RULES)

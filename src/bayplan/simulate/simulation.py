@@ -38,6 +38,7 @@ from bayplan.simulate.members import (
     zones_decided,
 )
 from bayplan.simulate.reasons import reasons_to_wait
+from bayplan.simulate.reports import Reports
 from bayplan.simulate.run import KubeletRefusal, Moment, Run
 from bayplan.simulate.scenario.gangs import TREE
 from bayplan.simulate.scenario.model import (
@@ -71,6 +72,7 @@ class Simulation:
         self._state.freshness.waits_for_reports = self._scheduler.keeps_ledger
         self._answers = ClassAnswers(self._state)
         self._choose = first if self._scheduler.keeps_ledger else by_chance(scenario.seed)
+        self._reports = Reports(self._scheduler, self._state, self._agents, self._clock, self.report_delay, self._wake)
         self._waiting = WaitingUnits()
         self._deciding = False
         # Pods that were decided about and are bound when the session ends.
@@ -139,8 +141,7 @@ class Simulation:
             self._state.set_node(agent.node)
         for pod in self.scenario.running:
             self._take_over(pod)
-        for name in self._agents:
-            self._deliver(name)
+        self._reports.start()
         for member in self._members:
             self._clock.at(member.wanted.arrives, partial(self._arrive, member))
 
@@ -211,12 +212,14 @@ class Simulation:
         decision = schedule_one(
             self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
         )
+        self._reports.refused(self._answers, pod)
         if not decision.placed:
             return Turn()
         if not self._scheduler.keeps_ledger:
             # It looks at zones to choose a node, but promises none to anybody.
             decision = msgspec.structs.replace(decision, charges=(), containers=())
         assume(self._state, decision, pod)
+        self._reports.reserved(decision.node or "", pod)
         return Turn({decision.pod: decision})
 
     def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
@@ -237,6 +240,7 @@ class Simulation:
 
     def _admit(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
         key, node = pod_key(pod), decision.node or ""
+        self._reports.bound(node, pod)
         kubelet = self._kubelets[node]
         request = self._state.classes.request_of(pod)
         admission = kubelet.admit(key, request)
@@ -256,7 +260,7 @@ class Simulation:
         self._tally.stands_in({zone for in_zones in held.values() for zone in in_zones}, kubelet.machine)
         self._tally.was_decided(zones_decided(decision, self._state), held)
         self._note_first_start(member, pod)
-        self._report(node)
+        self._reports.changed(node)
         if any(container.role is Role.INIT for container in request.containers):
             self._clock.after(STARTS_IN, partial(self._start, key, node))
         if member.gang is None:
@@ -298,7 +302,7 @@ class Simulation:
         kubelet = self._kubelets[node]
         if key in kubelet.pods:
             kubelet.start(key)
-            self._report(node)
+            self._reports.changed(node)
             self._wake()
 
     def _end(self, member: LiveMember, pod: Pod) -> None:
@@ -311,29 +315,8 @@ class Simulation:
         member.node = None
         member.finished = True
         self._tally.ended(self._state.classes.request_of(pod).total)
-        self._report(node)
+        self._reports.changed(node)
         self._wake()
-
-    # -- reports --------------------------------------------------------------------------------------------------
-
-    def _report(self, node: str) -> None:
-        """Something changed on a node; its report says so, sooner or later."""
-        if not self._scheduler.reads_reports:
-            return
-        if not self.report_delay:
-            self._deliver(node)
-            return
-        report = self._agents[node].topology(complete=self._scheduler.keeps_ledger, at=self.now)
-
-        def arrive() -> None:
-            self._state.set_topology(report)
-            self._wake()
-
-        self._clock.after(self.report_delay, arrive)
-
-    def _deliver(self, node: str) -> None:
-        if self._scheduler.reads_reports:
-            self._state.set_topology(self._agents[node].topology(complete=self._scheduler.keeps_ledger, at=self.now))
 
     def _wake(self) -> None:
         self._waiting.wake(self.now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bayplan.cluster.report_intake import LEDGER, OVER_RESERVE
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.plugins.node_resource_topology_match import NAME, NodeResourceTopologyMatch
 from bayplan.simulate.schedulers import (
@@ -11,6 +12,7 @@ from bayplan.simulate.schedulers import (
     BLIND,
     ON_REQUEST,
     SCHEDULERS,
+    UNCACHED,
     UNORDERED,
     UPSTREAM,
     VOLCANO,
@@ -40,6 +42,18 @@ def test_whose_binds_reach_kubelets_together(name: str) -> None:
 def test_each_is_described_in_one_line() -> None:
     assert list(SCHEDULERS) == [BLIND, UPSTREAM, BAYPLAN]
     assert all(text and "\n" not in text for text in (*SCHEDULERS.values(), *ON_REQUEST.values()))
+
+
+@pytest.mark.parametrize("name, books, period", [(UPSTREAM, OVER_RESERVE, 5.0), (UNCACHED, LEDGER, 5.0)])
+def test_upstream_runs_as_its_readme_configures_it_and_without_its_cache_on_request(
+    name: str, books: str, period: float
+) -> None:
+    scheduler = scheduler_named(name)
+    assert scheduler.profile.topology is not None
+    arguments = scheduler.profile.topology.arguments
+    assert (arguments.reports.books, arguments.reports.resync_period) == (books, period)
+    assert arguments.strategy.type == "LeastAllocated"
+    assert not scheduler.keeps_ledger
 
 
 def test_blind_has_every_plugin_but_the_one_for_zones() -> None:

@@ -20,7 +20,7 @@ from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.machine_text import machine_of
 from bayplan.simulate.scenario.model import Kind, Member, Scenario, SimulatedNode, Workload
-from bayplan.simulate.schedulers import BAYPLAN, BLIND, SCHEDULERS, UPSTREAM
+from bayplan.simulate.schedulers import BAYPLAN, BLIND, SCHEDULERS, UNCACHED, UPSTREAM
 from bayplan.simulate.simulation import Simulation
 from tests.helpers import GI, GPU, Amounts, container, free_in_zones, pod, simple_pod
 from tests.random_clusters import scenario as random_scenario
@@ -201,8 +201,28 @@ class TestLateReports:
 
     @pytest.mark.parametrize("delay, refused", [(0.0, 0), (5.0, 6)])
     def test_cost_pods_where_only_reports_are_looked_at(self, delay: float, refused: int) -> None:
-        run = happened(self.BURST, UPSTREAM, report_delay=delay)
+        run = happened(self.BURST, UNCACHED, report_delay=delay)
         assert (run.refusals_in_all, run.finished) == (refused, 12)
+
+    def test_cost_time_instead_of_pods_where_upstreams_cache_reserves_in_every_zone(self) -> None:
+        """OverReserve subtracts a pod from both zones of its node, until a pass of every 5 seconds finds a report that shows it."""
+        uncached, cached, bayplan = (
+            happened(self.BURST, name, report_delay=5.0) for name in (UNCACHED, UPSTREAM, BAYPLAN)
+        )
+        assert (uncached.refusals_in_all, cached.refusals_in_all, bayplan.refusals_in_all) == (6, 0, 0)
+        assert (cached.finished, bayplan.finished) == (12, 12)
+        assert cached.all_running_at is not None
+        assert bayplan.all_running_at is not None
+        assert cached.all_running_at >= bayplan.all_running_at + 5.0
+
+    def test_of_upstreams_cache_end_with_the_pods(self) -> None:
+        """Passes in which nothing can change are left out: a pod that never fits does not keep the simulation busy."""
+        too_large = pods({"cpu": 12, "memory": "1Gi"}, name="too-large")
+        run = happened(
+            a_scenario(pods({"cpu": 4, "memory": "8Gi"}), too_large, lasts=3600.0), UPSTREAM, report_delay=5.0
+        )
+        assert run.waiting == 1
+        assert run.ended_at < 60
 
     def test_cost_no_pod_where_promises_are_remembered(self) -> None:
         run = happened(self.BURST, BAYPLAN, report_delay=5.0)

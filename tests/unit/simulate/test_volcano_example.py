@@ -10,7 +10,7 @@ import pytest
 from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.reader import read_scenario
-from bayplan.simulate.schedulers import BLIND, NUMA_AWARE, ON_REQUEST, SCHEDULERS, UNORDERED, UPSTREAM, VOLCANO
+from bayplan.simulate.schedulers import BLIND, NUMA_AWARE, ON_REQUEST, SCHEDULERS, UNCACHED, UNORDERED, VOLCANO
 from bayplan.simulate.simulation import Simulation
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "volcano"
@@ -94,13 +94,13 @@ class TestIssue5500:
     def test_late_reports_cost_no_pod_and_no_time(self) -> None:
         assert self.all_started(NUMA_AWARE, 3.0) == pytest.approx(self.all_started(NUMA_AWARE, 0.0), abs=1.0)
 
-    @pytest.mark.parametrize("scheduler", [UPSTREAM, VOLCANO])
+    @pytest.mark.parametrize("scheduler", [UNCACHED, VOLCANO])
     def test_who_waits_for_reports_lets_pods_wait_for_zones_that_are_free(self, scheduler: str) -> None:
         assert self.all_started(scheduler, 3.0) > self.all_started(scheduler, 0.0) + 20.0
 
 
 def test_they_are_compared_only_on_request() -> None:
-    assert set(ON_REQUEST) == {VOLCANO, UNORDERED, NUMA_AWARE}
+    assert set(ON_REQUEST) == {UNCACHED, VOLCANO, UNORDERED, NUMA_AWARE}
     assert not set(ON_REQUEST) & set(SCHEDULERS)
 
 

@@ -1,6 +1,6 @@
 """A virtual kubelet reports itself as a node agent would: a Node object and a NodeResourceTopology.
 
-The plain report has what agents publish today: capacity, allocatable and available per zone, distances, policy and scope. The
+The plain report has what agents publish today: capacity, allocatable and available per zone, distances, policy, scope and pods fingerprint. The
 complete one adds what bayplan reads beyond that: manager policies and options, memory groups, CPUs and devices by name and
 what each pod holds where (`cluster/inventory.py`). What it says about use is true at the moment it is made; how late it
 arrives is the simulation's matter.
@@ -13,17 +13,19 @@ from collections.abc import Mapping
 import msgspec
 
 from bayplan.cluster import inventory
+from bayplan.cluster.fingerprint import ATTRIBUTE, fingerprint_of
 from bayplan.cluster.inventory import cpu_list
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.pod_request import CPU, MEMORY
 from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
-from bayplan.kube.core_v1 import Metadata, Node, NodeSpec, NodeStatus, Taint
+from bayplan.kube.core_v1 import Container, Metadata, Node, NodeSpec, NodeStatus, Pod, PodSpec, Taint
 from bayplan.kube.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
 from bayplan.simulate.kubelet.answer import AdmittedPod, FreeState, MemoryBlock
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine, MachineZone
 from bayplan.simulate.kubelet.pod_level import memory_of_pod
 
+AGENTS = "kube-system"
 Holdings = dict[str, dict[int, int]]
 """Resource to zone id to amount; CPUs in milli."""
 
@@ -52,6 +54,9 @@ class NodeAgent:
                 }
             ),
         )
+        # The agent is a pod of a DaemonSet, so that no node is ever without pods. It asks for nothing.
+        own = Metadata(name=f"node-agent-{name}", namespace=AGENTS)
+        self.pod = Pod(metadata=own, spec=PodSpec(containers=[Container(name="agent")], node_name=name))
         self._attributes = _settings(kubelet)
         self._more_attributes = _further_settings(kubelet)
         self._costs = _costs(kubelet.machine)
@@ -69,8 +74,15 @@ class NodeAgent:
         if complete:
             moment = Attribute(name=inventory.MADE_AT, value=f"{at:.6f}")
             attributes = [*attributes, *self._more_attributes, *self._names(free), moment]
+        else:
+            attributes = [*attributes, self._fingerprint()]
         zones = [self._zone(zone, free, complete=complete) for zone in self.kubelet.machine.zones]
         return NodeResourceTopology(metadata=Metadata(name=self.name), attributes=attributes, zones=zones)
+
+    def _fingerprint(self) -> Attribute:
+        """Which pods a report shows that does not list them: all pods of the node, the agent's own among them."""
+        names = [tuple(key.split("/", 1)) for key in (*self.kubelet.pods, f"{AGENTS}/{self.pod.metadata.name}")]
+        return Attribute(name=ATTRIBUTE, value=fingerprint_of((namespace, name) for namespace, name in names))
 
     def holdings(self, key: str) -> Holdings:
         """What a pod holds in zones. Of memory that spans zones the kubelet keeps only the sum; it is shown in even shares."""
