@@ -6,7 +6,7 @@ Imports of the rooms below stand inside the functions: a `--help` must not wait 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
 from pathlib import Path
 from time import time
@@ -19,6 +19,7 @@ from bayplan.cli.output import screen_width, warn
 
 if TYPE_CHECKING:
     from bayplan.cluster.kubelet_settings import Assumptions
+    from bayplan.kube.access import Access
     from bayplan.kube.core_v1 import Pod
     from bayplan.kube.files import ObjectSet
     from bayplan.scheduling.grouping.group import GroupingSettings
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from bayplan.scheduling.trees import Trees
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Answer = TypeVar("_Answer")
 
 STDIN = Path("/dev/stdin")
 STANDARD_INPUT = Path("-")
@@ -203,6 +205,15 @@ class Session:
             settings = with_rules(settings, rules_of(document, str(source)))
         return settings
 
+    def read_named(self, text: str, kinds: Sequence[tuple[str, str]], name: str, namespace: str | None) -> None:
+        """In a cluster that runs: put the objects of a kind with a name, and those above them, among the objects."""
+        if not self._runs:
+            return
+        from bayplan.kube.named_objects import read_named
+
+        pods = self.objects.pods
+        self.objects.others += _asked_live(lambda access: read_named(access, text, kinds, name, namespace, pods))
+
     @property
     def _runs(self) -> bool:
         """Whether this is a cluster that runs: then one bad object is a warning, and nobody can mend it in a file."""
@@ -324,23 +335,29 @@ def _read(paths: Sequence[Path]) -> ObjectSet:
 
 def _read_live() -> ObjectSet:
     """The objects of the cluster that the kubeconfig names."""
+    from bayplan.kube.live import read_cluster
+
+    found, problems = _asked_live(read_cluster)
+    warn([f"not used: {problem}" for problem in problems])
+    return found
+
+
+def _asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _Answer:
+    """What the cluster that the kubeconfig names answers; errors say what to do."""
     import asyncio
 
     from bayplan.kube.access import find_access
     from bayplan.kube.client import ApiError, Unreachable
     from bayplan.kube.credentials import AccessError
-    from bayplan.kube.live import read_cluster
 
     meta = click.get_current_context().meta
     try:
         access = find_access(meta.get(f"{__name__}.kubeconfig"), meta.get(f"{__name__}.context"))
-        found, problems = asyncio.run(read_cluster(access))
+        return asyncio.run(question(access))
     except AccessError as error:
         raise click.ClickException(f"{error}; a dump can be given with --cluster FILE") from None
     except (ApiError, Unreachable) as error:
         raise click.ClickException(f"cannot read the cluster: {error}") from None
-    warn([f"not used: {problem}" for problem in problems])
-    return found
 
 
 def profiles_in(configuration: object | None, source: str) -> dict[str, Profile]:

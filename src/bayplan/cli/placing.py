@@ -5,7 +5,7 @@ Shared by the commands: `place` prints the outcomes, `why` asks about one pod, `
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -189,14 +189,16 @@ def place_in_turn(
 def by_workload(plans: Sequence[Plan], outcomes: Sequence[Outcome]) -> tuple[list[WorkloadOutcome], list[Outcome]]:
     """Outcomes of pods by the workload that wants them; and those of pods that no workload wants. Gangs have outcomes of their own."""
     left = {outcome.decision.pod: outcome for outcome in outcomes}
-    found = []
-    for plan in plans:
-        if plan.gangs:
-            continue
-        own = [left.pop(key) for member in plan.members if (key := pod_key(member.pod)) in left]
-        running = [(pod_key(pod), pod.spec.node_name or "") for pod in running_members(plan)]
-        found.append(WorkloadOutcome(plan.about.kind, plan.name, plan.kind.counts, running, own))
-    return found, list(left.values())
+    found = [workload_outcome(plan, left) for plan in plans if not plan.gangs]
+    wanted = {outcome.decision.pod for each in found for outcome in each.outcomes}
+    return found, [outcome for pod, outcome in left.items() if pod not in wanted]
+
+
+def workload_outcome(plan: Plan, outcomes: Mapping[str, Outcome]) -> WorkloadOutcome:
+    """What became of a workload's pods; `outcomes` are by the pods' names."""
+    own = [outcomes[key] for member in plan.members if (key := pod_key(member.pod)) in outcomes]
+    running = [(pod_key(pod), pod.spec.node_name or "") for pod in running_members(plan)]
+    return WorkloadOutcome(plan.about.kind, plan.name, plan.kind.counts, running, own)
 
 
 def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> Outcome:

@@ -10,14 +10,16 @@ import click
 import msgspec
 
 from bayplan.cli.gangs import ALL_SLOTS
-from bayplan.cli.options import Session, read_all
+from bayplan.cli.options import Session
 from bayplan.cli.output import warn
+from bayplan.cli.placing import read_pods
 from bayplan.cluster.hyper_nodes import HYPER_NODES
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, MEMORY, is_memory
 from bayplan.cluster.tree import Tree
 from bayplan.engine.demand import HOST_RESOURCES
 from bayplan.engine.gangs.problem import Counts
+from bayplan.explain.amounts import count
 from bayplan.explain.levels import counted
 from bayplan.explain.topology_map import leading_resource
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
@@ -33,7 +35,9 @@ from bayplan.kube.topology_levels import (
     not_a_level,
 )
 from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.dialects.table import gang_named
 from bayplan.scheduling.gang_cycle import GangScheduler
+from bayplan.scheduling.gang_members import GROUP
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.rooms import NODE
 
@@ -121,15 +125,23 @@ def _did_you_mean(text: str, names: Sequence[str]) -> str:
 
 def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> Pod | None:
     """The pod that `--requests` or `-f` describes; None if neither is given."""
+    return shape_and_size(session, requests, files)[0]
+
+
+def shape_and_size(
+    session: Session, requests: str | None, files: Sequence[Path], group: str | None = None
+) -> tuple[Pod | None, int | None]:
+    """The pod that `--requests` or `-f` describes, and how many of them a gang of `-f` has; None where neither is given."""
     if requests is not None and files:
         raise click.UsageError("--requests and -f both say what a pod looks like: give one of them")
     if files:
-        pods = read_all(files).pods
-        if len(pods) != 1:
-            raise click.UsageError(f"-f must hold one pod that shows the shape; it holds {len(pods)}")
-        return msgspec.structs.replace(pods[0], spec=msgspec.structs.replace(pods[0].spec, node_name=None))
-    if requests is None:
-        return None
+        return _shape_in_files(session, files, group)
+    if group is not None:
+        raise click.UsageError("--group chooses among the pods of -f, which is not given")
+    return (None if requests is None else _requesting(session, requests)), None
+
+
+def _requesting(session: Session, requests: str) -> Pod:
     amounts = {_resource_meant(session, name): amount for name, amount in _amounts(requests).items()}
     resources = ResourceRequirements(requests=amounts, limits=amounts)
     pod = Pod(
@@ -137,6 +149,29 @@ def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> P
     )
     session.state.classes.of(pod)
     return pod
+
+
+def _shape_in_files(session: Session, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
+    """The one shape of pods that `-f` holds, and how many pods of it a gang has; of a workload with several shapes that of a group."""
+    shapes: dict[PodClass, list[Pod]] = {}
+    for pod in read_pods(session, files, None):
+        unbound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
+        if group is None or (pod.metadata.labels or {}).get(GROUP) == group:
+            shapes.setdefault(session.state.classes.of(unbound), []).append(unbound)
+    if len(shapes) == 1:
+        (pods,) = shapes.values()
+        return pods[0], sum(gang_named(pod) == gang_named(pods[0]) for pod in pods)
+    found = ", ".join(f"{_called(pods[0])} ({count(len(pods), 'pod')})" for pods in list(shapes.values())[:5])
+    if not shapes:
+        raise click.UsageError(f"--group: no pod of -f is in group '{group}'")
+    hint = (
+        "; choose one with --group" if any(GROUP in (pods[0].metadata.labels or {}) for pods in shapes.values()) else ""
+    )
+    raise click.UsageError(f"-f must hold pods of one shape; it holds {len(shapes)}: {found}{hint}")
+
+
+def _called(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(GROUP) or pod.metadata.name
 
 
 def one_unit(session: Session, resources: Sequence[str]) -> Pod | None:

@@ -17,13 +17,23 @@ from bayplan.cli.output import print_answer, print_document, working
         "slots --requests cpu=8,memory=64Gi,nvidia.com/gpu=8 --pods 64 --cluster cluster.json",
         "slots --requests cpu=8,memory=64Gi,nvidia.com/gpu=8 --pods 8 --level rack --cluster cluster.json",
         "slots -f pod.yaml --pods 16 --topology network --cluster cluster.json -o json",
+        "slots -f mpijob.yaml --group worker --cluster cluster.json       # as many pods as the workload has",
     ),
 )
 @click.option("--requests", metavar="AMOUNTS", help="What each pod asks for: cpu=8,memory=64Gi,nvidia.com/gpu=8.")
 @pods_option(
-    required=False, help_text="A pod that shows the shape (with tolerations, selectors), instead of --requests."
+    required=False,
+    help_text="A pod or workload that shows the shape (with tolerations, selectors), instead of --requests.",
 )
-@click.option("--pods", type=click.IntRange(min=1), required=True, metavar="NUMBER", help="How many pods a gang has.")
+@click.option(
+    "--group", metavar="NAME", help="Of a workload with several shapes of pods the ones to count: worker, launcher, ..."
+)
+@click.option(
+    "--pods",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="How many pods a gang has. [default: as many as the workload of -f]",
+)
 @click.option(
     "--level",
     metavar="LEVEL",
@@ -37,7 +47,8 @@ def slots(
     *,
     requests: str | None,
     files: tuple[Path, ...],
-    pods: int,
+    group: str | None,
+    pods: int | None,
     level: str | None,
     name: str | None,
     levels: str | None,
@@ -53,7 +64,7 @@ def slots(
 
     Exit code: 0 at least one fits, 1 none does, 2 the input cannot be used.
     """
-    from bayplan.cli.shapes import level_named, shape_of, slots_for, tree_named
+    from bayplan.cli.shapes import level_named, shape_and_size, slots_for, tree_named
     from bayplan.explain.gang_outcome import stages_in_tree
     from bayplan.explain.refusal import description
     from bayplan.explain.slots_text import SlotCount, slot_count_of, slots_document, slots_text
@@ -64,9 +75,12 @@ def slots(
         session = Session.open(cluster, config, scheduler_name)
     tree = tree_named(session, name, levels)
     wanted = level_named(tree, level) if level is not None else None
-    pod = shape_of(session, requests, files)
+    pod, size = shape_and_size(session, requests, files, group)
     if pod is None:
         raise click.UsageError("one of --requests and -f is needed: what does a pod ask for?")
+    pods = pods or size
+    if pods is None:
+        raise click.UsageError("--pods is missing: how many pods does a gang have?")
     pod_class, profile, answers, counts = slots_for(session, tree, pod)
     rooms = rooms_of(tree, counts, pods)
     holding = [number for number, room in enumerate(rooms) if room.holding_all]

@@ -17,6 +17,7 @@ from bayplan.cli.selecting import POD_FIELDS, selected, selector_options
 if TYPE_CHECKING:
     from bayplan.explain.gang_outcome import GangOutcome
     from bayplan.kube.core_v1 import Node, Pod
+    from bayplan.scheduling.workloads.plan import Plan
 
 
 @click.command(
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
         "why pod/upf-0 -n telco --cluster cluster.json -o json",
         "why telco/upf-0 --node worker-3 --cluster cluster.json",
         "why podgroup/pretrain -n ml --cluster cluster.json       # a whole gang",
+        "why deploy/web -n shop                                   # a workload: also job/, sts/, jobset/, pytorchjob/, ...",
         "why -A --cluster cluster.json                            # everything that waits, by cause",
         "why -n telco -l app=upf",
     ),
 )
-@click.argument("pod", metavar="[POD|PODGROUP]", required=False)
+@click.argument("pod", metavar="[POD|PODGROUP|KIND/NAME]", required=False)
 @cluster_options
 @click.option(
     "-n",
@@ -62,7 +64,7 @@ def why(
     output: str,
     now: str | None,
 ) -> int:
-    """Explain one pod or gang (NAME, NAMESPACE/NAME, pod/NAME or podgroup/NAME), or everything that waits (-A, or -n alone).
+    """Explain one pod, gang or workload (NAME, NAMESPACE/NAME, pod/NAME, podgroup/NAME, deploy/NAME, ...), or everything that waits (-A, or -n alone).
 
     A pending pod: which nodes fell away for which reason, the nearest misses, the smallest change that would let it in; or
     where it would go now. A member of a gang that waits: the same about its gang. A running pod: its node and zones. A failed
@@ -71,11 +73,15 @@ def why(
     A PodGroup, bayplan's own or another system's: where it would go now, or what room each level of its topology has, which nodes fell away
     for which reason, and whether it is proven that there is no place.
 
+    A workload by KIND/NAME, with kubectl's short names or kind.group: how many of its pods run, and what would become of the others, also of those
+    that its controller has not created yet.
+
     With -A, or with -n and without POD: pods that wait and pods that a kubelet refused, grouped by cause. They are decided in turn, gangs first, each seeing what
     the earlier ones took.
 
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
     """
+    from bayplan.cli.asked_workload import find_workload
     from bayplan.cli.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
     from bayplan.cli.standing import find_pod, now_or, standing_of
     from bayplan.explain.standing import standing_document, standing_text
@@ -86,6 +92,9 @@ def why(
         session = Session.open(cluster, config, scheduler_name)
     if pod is None:
         return _overview(session, namespace or "", selected(label_selector, field_selector, POD_FIELDS), moment, output)
+    workload = find_workload(session, pod, namespace)
+    if workload is not None:
+        return _about_workload(session, workload, node, moment, output)
     member = find_member(session, pod, namespace)
     gang = find_gang(session, pod, namespace) if member is None else None
     if (gang or member) is not None and node is not None:
@@ -148,6 +157,21 @@ def _overview(
     else:
         print_document(overview_document(overview), output)
     return 0 if overview.good else 1
+
+
+def _about_workload(session: Session, plan: Plan, node: str | None, now: datetime, output: str) -> int:
+    from bayplan.cli.asked_workload import outcome_of_workload
+    from bayplan.explain.workload_text import explanation, explanation_text
+
+    if node is not None:
+        return _on_one_node(session, plan.example, node, output)
+    gangs, workload = outcome_of_workload(session, plan, now)
+    good = workload.good and all(gang.good for gang in gangs)
+    if output == "text":
+        print_answer(explanation_text(gangs, workload), good=good)
+    else:
+        print_document(explanation(gangs, workload), output)
+    return 0 if good else 1
 
 
 def _about_gang(outcome: GangOutcome, output: str) -> int:

@@ -45,11 +45,22 @@ class Workloads:
         others = [pod for pod in session.objects.pods if pod_key(pod) not in known]
         self._beside = Beside(
             pods=[*objects.pods, *others],
-            owners=Owners([*self._in_cluster.values(), *self._in_files.values()]),
+            # An object that exists says more about itself than the file about it: its uid and status.
+            owners=Owners([*self._in_files.values(), *self._in_cluster.values()]),
             workloads=_workloads(session.objects.kubernetes_workloads, objects.kubernetes_workloads, self._home),
         )
         self._around = Around(self.settings.rules, session.state)
         self._taken = {key_of(each).rpartition(" ")[2] for each in (*session.objects.gangs, *objects.gangs)}
+
+    @property
+    def in_cluster(self) -> list[RawObject]:
+        """The workloads of the cluster."""
+        return list(self._in_cluster.values())
+
+    @property
+    def owners(self) -> Owners:
+        """Everything that may own pods."""
+        return self._beside.owners
 
     def plans(self, work: ObjectSet) -> Iterator[Plan]:
         """The plan of each workload of `-f` that no other workload of `-f` owns."""

@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayplan.explain.amounts import count
-from bayplan.explain.documents import Document
+from bayplan.explain.documents import API_VERSION, Document, outcome_document
+from bayplan.explain.gang_document import gang_document
 from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.gang_text import gang_text, gangs_text
 from bayplan.explain.hostlist import hostlist
 from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
+from bayplan.explain.standing import pending_for
 from bayplan.explain.table import table
 from bayplan.explain.zones import zone_column
 
@@ -112,6 +114,37 @@ def workload_document(outcome: WorkloadOutcome) -> Document:
             *({"pod": pod, "node": node, "runs": True} for pod, node in outcome.running),
             *({"pod": each.decision.pod, "node": each.decision.node, "runs": False} for each in outcome.outcomes),
         ],
+    }
+
+
+def explanation_text(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) -> str:
+    """What `bayplan why KIND/NAME` prints: its gangs, or its pods where they stand alone."""
+    if not gangs:
+        return workload_text(workload)
+    told = [gang_text(gang, pending_for(gang.waiting_seconds) if gang.waiting_seconds else "") for gang in gangs]
+    if len(told) == 1:
+        return told[0]
+    good = sum(gang.good for gang in gangs)
+    return "\n\n".join(
+        [
+            f"{workload.name}: {good} of {count(len(gangs), 'gang')} {'runs or fits' if good == 1 else 'run or fit'}",
+            *told,
+        ]
+    )
+
+
+def explanation(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) -> Document:
+    """What `bayplan why KIND/NAME -o json` prints."""
+    answers = explanation_text(gangs, workload).partition("\n")[0]
+    return {
+        **workload_document(workload),
+        "apiVersion": API_VERSION,
+        "kind": "WorkloadExplanation",
+        "workloadKind": workload.kind,
+        "answer": answers,
+        "fits": workload.good and all(gang.good for gang in gangs),
+        "gangs": [gang_document(gang) for gang in gangs],
+        "items": [outcome_document(each) for each in workload.outcomes],
     }
 
 

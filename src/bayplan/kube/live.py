@@ -7,15 +7,19 @@ cluster too. Kinds that are not installed are simply not there; an object of a w
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 from bayplan.kube.access import Access
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client import ApiError, KubeClient
+from bayplan.kube.decoding import Listed
 from bayplan.kube.files import ObjectSet
+from bayplan.kube.meta_v1 import T
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
     HYPER_NODES,
     KAI_TOPOLOGIES,
+    KUBERNETES_WORKLOADS,
     KUEUE_TOPOLOGIES,
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
@@ -46,6 +50,7 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     """Everything that decisions depend on, and sentences about what could not be read."""
     async with KubeClient(access) as client:
         answers = await asyncio.gather(*(list_served(client, each) for each in READ))
+        workloads, forbidden = await _unless_forbidden(client, KUBERNETES_WORKLOADS)
     listed = {resource: answer for resource, (answer, _) in zip(READ, answers, strict=True)}
     unreadable = {resource: found.unreadable for resource, (_, found) in zip(READ, answers, strict=True)}
     found = ObjectSet(
@@ -59,6 +64,7 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         hyper_nodes=listed[HYPER_NODES].items,
         gangs=listed[POD_GROUPS].items,
         other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
+        kubernetes_workloads=workloads.items,
     )
     problems = [
         f"{resource.kind} {f'{broken.namespace}/' if broken.namespace else ''}{broken.name}: {broken.problem}"
@@ -66,4 +72,15 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         for broken in each.broken
     ]
     problems += [cannot_read(resource, versions) for resource, versions in unreadable.items() if versions]
-    return found, problems
+    return found, problems + forbidden
+
+
+async def _unless_forbidden(client: KubeClient, resource: Resource[T]) -> tuple[Listed[T], list[str]]:
+    """Objects of a kind that few users may read, and few clusters have; a sentence if these must not be read."""
+    try:
+        listed, _ = await list_served(client, resource)
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return Listed([], "", []), [f"{resource}: reading is forbidden"]
+    return listed, []

@@ -27,6 +27,7 @@ class ServedResource(WireStruct, frozen=True):
     name: str = ""
     kind: str = ""
     namespaced: bool = False
+    short_names: list[str] | None = None
 
 
 class Served(Struct, frozen=True):

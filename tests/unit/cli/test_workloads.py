@@ -134,3 +134,140 @@ def test_a_workload_that_stands_twice_in_the_files_is_an_error(bayplan: Bayplan,
     assert result.code == 2
     assert "Deployment default/web (" in result.err
     assert "metadata.name: is the name of two Deployments of -f" in result.err
+
+
+# -- workloads that exist ------------------------------------------------------------------------------------------------
+
+
+def owned_pod(name: str, namespace: str, owner: Json, spec: Json, node: str = "", **labels: str) -> Json:
+    reference = {key: owner[key] for key in ("apiVersion", "kind")} | {**owner["metadata"], "controller": True}
+    metadata = {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": [reference]}
+    bound = {"nodeName": node} if node else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**spec, **bound},
+        "status": {"phase": "Running" if node else "Pending"},
+    }
+
+
+def template_of(thing: Json) -> Json:
+    spec: Json = thing["spec"]["template"]["spec"]
+    return spec
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """A cluster where 2 of 4 replicas of shop/web run and a third waits, and 2 of 4 pods of the Job ml/train run."""
+    web = deployment(4, namespace="shop", uid="u-web")
+    replica_set = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-6d4cf56db6", "uid": "u-rs"}}
+    train = yaml.safe_load((WORKLOADS / "job.yaml").read_text())
+    train["metadata"]["uid"] = "1b4e28ba-2fa1"
+    job = {**train, "metadata": {"name": "train", "uid": "1b4e28ba-2fa1"}}
+    pods = [
+        owned_pod(f"web-6d4cf56db6-{ending}", "shop", replica_set, template_of(web), node, **{"pod-template-hash": "6d4cf56db6"})
+        for ending, node in (("aaaaa", "b1-r1-n1"), ("bbbbb", "b1-r1-n1"), ("ccccc", ""))
+    ]  # fmt: skip
+    index = "batch.kubernetes.io/job-completion-index"
+    pods += [owned_pod(f"train-{each}-zzzzz", "ml", job, template_of(train), f"b2-r1-n{each + 1}", **{index: str(each)}) for each in (0, 1)]  # fmt: skip
+    lone = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "uid": "u-db"}}
+    pods.append(owned_pod("db-0", "shop", lone, template_of(web), "b1-r1-n2"))
+    return written(tmp_path, *yaml.safe_load(GANGS.read_text())["items"], web, train, *pods, name="busy.yaml")
+
+
+def test_pods_that_exist_are_not_made_twice(bayplan: Bayplan, busy: Path, tmp_path: Path) -> None:
+    result = bayplan("place", "-f", written(tmp_path, deployment(5)), "-n", "shop", "-o", "json", cluster=busy)
+    (told,) = json.loads(result.out)["workloads"]
+    assert told["answer"].startswith("shop/web: 2 of 5 replicas run, the other 3 fit: ")
+    names = [pod["pod"] for pod in told["pods"]]
+    assert [name.startswith("shop/web-6d4cf56db6-") for name in names] == [True, True, True, False, False]
+
+
+def test_a_gang_of_which_some_pods_run_is_completed_beside_them(bayplan: Bayplan, busy: Path) -> None:
+    result = bayplan("place", "-f", WORKLOADS / "job.yaml", cluster=busy)
+    assert (result.code, result.err) == (0, "")
+    assert result.answer == "ml/train-1b4e28ba fits: block b2, rack r1, 2 nodes (optimal)"
+
+
+@pytest.mark.parametrize(
+    "asked, answer",
+    [
+        ("deploy/web", "shop/web: 2 of 4 replicas run, the other 2 fit: "),
+        ("deployment.apps/web", "shop/web: 2 of 4 replicas run, the other 2 fit: "),
+        ("Deployment/shop/web", "shop/web: 2 of 4 replicas run, the other 2 fit: "),
+        ("job/train", "ml/train-1b4e28ba fits: block b2, rack r1, 2 nodes (optimal)"),
+    ],
+)
+def test_why_takes_a_workload_by_kind_and_name(bayplan: Bayplan, busy: Path, asked: str, answer: str) -> None:
+    result = bayplan("why", asked, cluster=busy)
+    assert (result.code, result.err) == (0, "")
+    assert result.answer.startswith(answer)
+
+
+def test_why_knows_a_workload_by_its_pods_where_the_dump_has_no_more(bayplan: Bayplan, busy: Path) -> None:
+    result = bayplan("why", "sts/db", "-n", "shop", cluster=busy)
+    assert result.answer == "shop/db: 1 of 1 replicas runs: b1-r1-n2"
+    assert result.err == "warning: there is no StatefulSet shop/db in the dump; answered from its 1 pod\n"
+
+
+def test_why_as_json_has_the_workload_and_its_pods(bayplan: Bayplan, busy: Path) -> None:
+    document = json.loads(bayplan("why", "deploy/web", "-o", "json", cluster=busy).out)
+    assert (document["kind"], document["workloadKind"], document["running"], document["fit"]) == (
+        "WorkloadExplanation",
+        "Deployment",
+        2,
+        2,
+    )
+    assert len(document["items"]) == 2
+
+
+def test_why_on_one_node_asks_about_a_pod_of_the_workload(bayplan: Bayplan, busy: Path) -> None:
+    assert (
+        bayplan("why", "deploy/web", "--node", "b1-r1-n1", cluster=busy).answer
+        == "shop/web-6d4cf56db6-ccccc fits on b1-r1-n1"
+    )
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        ("deploy/wbe", "there is no Deployment 'wbe' in the dump, nor a pod of it; did you mean web?"),
+        ("job/xyz", "there is no Job 'xyz' in the dump, nor a pod of it"),
+    ],
+)
+def test_a_workload_that_is_not_there(bayplan: Bayplan, busy: Path, asked: str, message: str) -> None:
+    result = bayplan("why", asked, cluster=busy)
+    assert (result.code, result.err) == (2, f"error: {message}\n")
+
+
+def test_why_of_a_kind_without_a_rule_says_how_to_write_one(bayplan: Bayplan, tmp_path: Path) -> None:
+    cluster = written(
+        tmp_path, *yaml.safe_load(GANGS.read_text())["items"], yaml.safe_load((WORKLOADS / "own-kind.yaml").read_text())
+    )
+    result = bayplan("why", "trainingrun/night", "-n", "ml", cluster=cluster)
+    assert result.code == 2
+    assert "error: TrainingRun ml/night: pods are made of Pod, " in result.err
+    with_rule = bayplan("why", "trainingrun/night", "--grouping-rules", RULES, cluster=cluster)
+    assert with_rule.answer.startswith("ml/night fits: ")
+
+
+# -- slots and snapshots -------------------------------------------------------------------------------------------------
+
+
+def test_slots_counts_the_pods_of_a_workload_as_many_as_it_has(bayplan: Bayplan) -> None:
+    assert (
+        bayplan("slots", "-f", WORKLOADS / "job.yaml", cluster=GANGS).answer
+        == "2 gangs of 4 pods fit, each in one rack"
+    )
+    assert bayplan("slots", "-f", WORKLOADS / "job.yaml", "--pods", 2, cluster=GANGS).answer.startswith(
+        "7 gangs of 2 pods fit"
+    )
+
+
+def test_slots_of_a_workload_with_several_shapes_names_them(bayplan: Bayplan) -> None:
+    result = bayplan("slots", "-f", WORKLOADS / "mpijob.yaml", cluster=GANGS)
+    assert result.code == 2
+    assert "it holds 2: launcher (1 pod), worker (4 pods); choose one with --group" in result.err
+    chosen = bayplan("slots", "-f", WORKLOADS / "mpijob.yaml", "--group", "worker", cluster=GANGS)
+    assert chosen.answer == "2 gangs of 4 pods fit, each in one rack"

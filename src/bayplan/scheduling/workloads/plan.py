@@ -63,6 +63,14 @@ class Plan:
         """`ml/web`."""
         return f"{self.about.namespace}/{self.about.name}"
 
+    @property
+    def example(self) -> Pod:
+        """One of its pods, without a node if there is such a one; raises `InvalidObject` if it has none."""
+        if not self.members:
+            raise InvalidObject(ObjectPath(str(self.about)), "has no pods")
+        waiting = (member.pod for member in self.members if not member.pod.spec.node_name)
+        return next(waiting, self.members[0].pod)
+
 
 def with_names(thing: RawObject, namespace: str) -> RawObject:
     """The object with a name and a namespace, as `kubectl create` would give it both."""

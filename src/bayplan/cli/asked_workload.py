@@ -1,0 +1,149 @@
+"""The workload that `bayplan why KIND/NAME` asks about, and what becomes of it.
+
+It is looked for among the objects of a dump, or fetched from the cluster. A dump often holds pods and nothing else: then the
+pods that name the workload as their owner are all that is known of it, and a remark says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from difflib import get_close_matches
+
+import click
+
+from bayplan.cli.gangs import outcome_of_gang_with, pod_groups, with_volcano_jobs
+from bayplan.cli.options import Session
+from bayplan.cli.output import warn
+from bayplan.cli.placing import place_in_turn, workload_outcome
+from bayplan.cli.workloads import Workloads, no_pods_text
+from bayplan.cluster.state import pod_key
+from bayplan.explain.amounts import count
+from bayplan.explain.gang_outcome import GangOutcome
+from bayplan.explain.workload_text import WorkloadOutcome
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.files import ObjectSet
+from bayplan.scheduling.dialects.table import gang_named, key_of
+from bayplan.scheduling.grouping.raw import RawObject, Reference
+from bayplan.scheduling.workloads.existing import pods_of
+from bayplan.scheduling.workloads.kinds import VOLCANO_JOB, WorkloadKind, kinds_named
+from bayplan.scheduling.workloads.plan import Plan, PlannedMember
+
+RANKED = 5
+# Kinds that are asked for in another way.
+ELSEWHERE = ("pod", "pods", "po", "podgroup", "podgroups", "pg", "node", "nodes", "no")
+
+
+def find_workload(session: Session, text: str, namespace: str | None) -> Plan | None:
+    """The workload called KIND/NAME or KIND/NAMESPACE/NAME; None if a pod or a gang must be meant."""
+    kind_text, _, rest = text.partition("/")
+    if not rest or kind_text.lower() in ELSEWHERE or _is_known(session, text):
+        return None
+    home, _, name = rest.rpartition("/")
+    home = home or namespace or ""
+    kinds = kinds_named(kind_text, session.grouping.rules)
+    session.read_named(kind_text, [(kind.group, kind.kind) for kind in kinds], name, home or None)
+    if not kinds:
+        _refuse_unknown_kind(session, kind_text, name)
+        return None
+    workloads = Workloads(session)
+    found = [thing for thing in workloads.in_cluster if _is_meant(thing, kinds, name, home)]
+    if found:
+        return workloads.plan(_only(found, text))
+    return _of_volcano(session, kinds, name, home) or _known_by_pods(session, workloads, kinds[0], name, home)
+
+
+def outcome_of_workload(session: Session, plan: Plan, now: datetime) -> tuple[list[GangOutcome], WorkloadOutcome]:
+    """What becomes of a workload's gangs, and of its pods where they stand alone."""
+    _take(session, plan)
+    gangs: dict[str, Pod] = {}
+    for member in plan.members:
+        if key := gang_named(member.pod):
+            gangs.setdefault(key, member.pod)
+    outcomes = [outcome_of_gang_with(session, pod, now) for pod in gangs.values()]
+    alone = [each.pod for each in plan.members if not gang_named(each.pod) and not each.pod.spec.node_name]
+    placed = {outcome.decision.pod: outcome for outcome in place_in_turn(session, alone, RANKED)}
+    return outcomes, workload_outcome(plan, placed)
+
+
+def _take(session: Session, plan: Plan) -> None:
+    """Put a workload's pods and PodGroups among the objects, as if its controller and the pod grouper had made them."""
+    members = {pod_key(member.pod): member.pod for member in plan.members}
+    kept = [pod for pod in session.objects.pods if pod_key(pod) not in members]
+    session.objects.pods = [*kept, *members.values()]
+    known = {key_of(each) for each in pod_groups(session.objects)}
+    session.objects.gangs += [gang for gang in plan.gangs if key_of(gang) not in known]
+
+
+def _is_known(session: Session, key: str) -> bool:
+    """Whether a pod or PodGroup is called so, in a namespace that has the name of a kind."""
+    if any(pod_key(pod) == key for pod in session.objects.pods):
+        return True
+    return any(key_of(each).rpartition(" ")[2] == key for each in pod_groups(session.objects))
+
+
+def _is_meant(thing: RawObject, kinds: Sequence[WorkloadKind], name: str, namespace: str) -> bool:
+    about = Reference.of(thing)
+    is_kind = any((about.group, about.kind) == (kind.group, kind.kind) for kind in kinds)
+    return is_kind and about.name == name and namespace in ("", about.namespace)
+
+
+def _only(found: Sequence[RawObject], text: str) -> RawObject:
+    """The one object that is meant; of several kinds with one name the likeliest, of several namespaces none."""
+    first = Reference.of(found[0])
+    homes = sorted({each.namespace for thing in found if (each := Reference.of(thing)).kind == first.kind})
+    if len(homes) > 1:
+        raise click.ClickException(f"{text} is in several namespaces: {', '.join(homes)}; choose with -n")
+    return found[0]
+
+
+def _refuse_unknown_kind(session: Session, kind_text: str, name: str) -> None:
+    """An object of a kind without a rule is an error; if there is none, the text means something else."""
+    asked = kind_text.lower().partition(".")[0]
+    for other in session.objects.others:
+        kind = other.kind.lower()
+        if asked in (kind, f"{kind}s") and other.metadata.name == name:
+            full = f"{other.metadata.namespace or 'default'}/{name}"
+            raise click.ClickException(f"{other.kind} {full}: {no_pods_text(session.grouping)}")
+
+
+def _of_volcano(session: Session, kinds: Sequence[WorkloadKind], name: str, namespace: str) -> Plan | None:
+    """A Volcano Job of a dump, with the PodGroup and pods that Volcano would make unless they are there."""
+    for job in session.objects.volcano_jobs if VOLCANO_JOB in kinds else ():
+        home = job.metadata.namespace or "default"
+        if job.metadata.name != name or namespace not in ("", home):
+            continue
+        made = with_volcano_jobs(ObjectSet(volcano_jobs=[job]))
+        about = Reference(f"{VOLCANO_JOB.group}/v1alpha1", VOLCANO_JOB.kind, home, name, job.metadata.uid)
+        known = {pod_key(pod): pod for pod in session.objects.pods}
+        members = [PlannedMember(known.get(pod_key(pod), pod), pod_key(pod) not in known, "") for pod in made.pods]
+        if all(member.is_new for member in members):
+            session.objects.other_gangs += made.other_gangs
+        return Plan(about, VOLCANO_JOB, tuple(members))
+    return None
+
+
+def _known_by_pods(session: Session, workloads: Workloads, kind: WorkloadKind, name: str, namespace: str) -> Plan:
+    """A workload of which only pods are known."""
+    homes = [namespace] if namespace else sorted({pod.metadata.namespace or "default" for pod in session.objects.pods})
+    api_version = f"{kind.group}/v1" if kind.group else "v1"
+    found: dict[Reference, list[Pod]] = {}
+    for home in homes:
+        about = Reference(api_version, kind.kind, home, name)
+        if pods := pods_of(about, (), session.objects.pods, workloads.owners):
+            found[about] = pods
+    if len(found) > 1:
+        several = ", ".join(about.namespace for about in found)
+        raise click.ClickException(f"{kind.kind} {name} is in several namespaces: {several}; choose with -n")
+    for about, pods in found.items():
+        warn([f"there is no {about} in the {session.source}; answered from its {count(len(pods), 'pod')}"])
+        return Plan(about, kind, tuple(PlannedMember(pod, is_new=False, where="") for pod in pods))
+    names = [
+        f"{each.namespace}/{each.name}"
+        for thing in workloads.in_cluster
+        if (each := Reference.of(thing)).kind == kind.kind
+    ]
+    asked = f"{namespace}/{name}" if namespace else name
+    close = get_close_matches(asked, [*names, *(each.partition("/")[2] for each in names)], n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise click.ClickException(f"there is no {kind.kind} '{asked}' in the {session.source}, nor a pod of it{hint}")
