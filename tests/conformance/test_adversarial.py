@@ -27,7 +27,7 @@ GPU = "nvidia.com/gpu"
 TOPOLOGY = "network"
 
 
-@pytest.mark.fixture_files("adversarial/gang_topology", "adversarial/random_gangs")
+@pytest.mark.fixture_files("adversarial/gang_topology", "adversarial/random_gangs", "adversarial/planted_gangs")
 def test_gangs(conformance: Conformance) -> None:
     conformance.check_each(gang_problem)
 

@@ -21,7 +21,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.recent import Recent
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
-from bayplan.engine.gangs.budget import SECONDS, Budget
+from bayplan.engine.gangs.budget import WORK, Budget
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, domains_used, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.mixes import NodeMixes, needs_mixes
@@ -233,12 +233,12 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
 
     whole = by_segments(gang)
 
-    budget = Budget(2 * SECONDS)
+    budget = Budget(2 * WORK)
 
     def attempt(part: Group) -> Tried:
-        # The whole gang may take its time; parts of it must be quicker, because there may be many.
-        seconds = SECONDS if part is whole else SECONDS / 4
-        return scheduler.place(gang, part, tree, budget.at_most(seconds), relations)
+        # The whole gang gets the most work; parts of it get less, because there may be many.
+        work = WORK if part is whole else WORK / 4
+        return scheduler.place(gang, part, tree, budget.at_most(work), relations)
 
     outcome = best_part(whole, scheduler.state.classes.of, attempt, budget)
     if outcome.tried.outline.problem:

@@ -1,259 +1,250 @@
-"""Groups of different pods into domains, greedily: the quick answer where shapes mix, before anybody asks for a proof.
+"""Groups of pods into domains by best fit, in several orders: the quick answer where shapes mix, before anybody asks for a proof.
 
-Rooms of different shapes do not add up, so nothing is counted in advance: pods are put on nodes, and what is left there is known at any
-moment, in slots, in amounts and by what kubelets say about mixes. Parents come before children and large groups before small ones. A group takes
-the tightest domain that holds all of it; a gang that prefers a level goes on in domains that it uses already, then takes the tightest that
-holds all the rest, or else the roomiest. Pods inside a domain come in the order of their size.
+A group takes the tightest domain whose capacity rows (`rows.py`) and nodes (`nodes.py`) hold it beside the groups that are there already; their pods are packed
+anew together, so that it does not matter who came first. Groups are placed in four orders: by their largest pod, by their size, by both, by their number of
+pods. A group that finds no place goes to the front of its order, and the order is tried again: what is hardest to place soon comes first.
+A gang that prefers a level goes on in domains that it uses already, then takes the tightest that holds all the rest, or else the roomiest.
 
-Nothing is taken back but what a domain turned out not to hold. So "no" proves nothing, and "yes" is a place, whose domains
-`search.py` compares with the bound.
+Only domains are chosen here. Where pods stand inside them comes last, on as few nodes as possible. A "no" proves nothing, and a "yes" is a place, whose
+domains `search.py` compares with the bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.gangs.budget import Budget
-from bayplan.engine.gangs.choice import distances_to
-from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes
-from bayplan.engine.gangs.packing import in_touched_domains_first
-from bayplan.engine.gangs.problem import NOWHERE, Counts, Problem, Solution, Spots, Status
+from bayplan.engine.gangs.carrying_out import Domains, carried_out
+from bayplan.engine.gangs.groups import WHOLE_GANG, Group, groups_of
+from bayplan.engine.gangs.nodes import Fill, Filling, Nodes
+from bayplan.engine.gangs.problem import Counts, Problem, Solution, Status
+from bayplan.engine.gangs.rows import capacity_rows
 
-# Domains that are tried for one group, and for all groups together.
+# Orders that are tried: the first ones as they are, then with groups that found no place in front.
+MOST_ORDERS = 160
+# Domains that are tried for one group.
 MOST_TRIES = 32
-MOST_FILLINGS = 2_000
-# Measured with 80 racks of 8 nodes and 312 of 16: 0.15 ms.
-SECONDS_PER_FILLING = 0.2e-3
-# How often pods are moved on from nodes that refuse a mix, before a domain counts as one that does not hold them.
-MOST_ROUNDS = 12
+# What the budget is charged for looking at the domains of one group.
+WORK_OF_A_CHOICE = 60
 
 
 def best_fit(problem: Problem, budget: Budget) -> Solution:
     """A placement of all parts; `LIMIT_REACHED` if this way finds none."""
-    for roomiest_first in (False, True):
-        attempt = _Attempt(problem, budget, roomiest_first)
-        if attempt.place(0, 0, problem.tree.size):
-            return Solution(Status.FEASIBLE, attempt.placed())
+    search = _Search(problem, budget)
+    for domains in search.choices():
+        placed = carried_out(problem, search.groups, search.nodes, domains)
+        if placed is not None:
+            return Solution(Status.FEASIBLE, placed)
     return Solution(Status.LIMIT_REACHED, bound="best fit: no place found")
 
 
-class _Attempt:
-    """Who stands where, and what is left: `together[shape]` are the pods that this gang has put at every position."""
+class _Search:
+    """What all orders have in common: groups, capacity rows by level, and which pods are known to fit on which nodes."""
 
-    def __init__(self, problem: Problem, budget: Budget, roomiest_first: bool) -> None:  # noqa: FBT001 - a setting
+    def __init__(self, problem: Problem, budget: Budget) -> None:
         self.problem = problem
         self.budget = budget
+        self.groups = groups_of(problem)
+        self.nodes = Nodes(problem, budget)
+        rows = capacity_rows(problem)
+        # What each part counts in every row, with all that is inside it.
+        self.counts = rows.of(np.array(problem.totals, dtype=np.int64))
+        levels = {group.level for group in self.groups.groups}
+        preferred = problem.parts[0].preferred
+        self.levels = sorted(levels if preferred is None else levels | {preferred})
+        starts = problem.tree.starts
+        self.room = {
+            level: np.ascontiguousarray(np.add.reduceat(rows.per_node, starts[level], axis=1).T)
+            for level in self.levels
+        }
+        worth = self.nodes.scarcity @ np.maximum(problem.free, 0.0) if len(problem.free) else rows.per_node[-1]
+        self.share = {level: np.add.reduceat(worth.astype(np.float64), starts[level]) for level in self.levels}
+        size = self.nodes.size
+        self.size = [
+            sum(size[shape] * count for shape, count in enumerate(total) if count)
+            if size[0] or len(size) > 1
+            else total[0]
+            for total in problem.totals
+        ]
+        self.fillings: dict[tuple[int, int, frozenset[tuple[int, int]]], Filling | None] = {}
+
+    def choices(self) -> Iterator[Domains]:
+        """Domains for all groups, in one order of groups after another."""
+        lanes = [(order, in_front) for in_front in (True, False) for order in self._orders()]
+        tried: set[tuple[int, ...]] = set()
+        for number in range(MOST_ORDERS):
+            order, in_front = lanes[number % len(lanes)]
+            if tuple(order) in tried:
+                continue
+            if tried and self.budget.is_spent:
+                return
+            tried.add(tuple(order))
+            attempt = _Attempt(self, order)
+            if attempt.place_all(WHOLE_GANG, 0, self.problem.tree.size):
+                yield attempt.domain_of
+            else:
+                at = order.index(attempt.failed)
+                order.insert(0 if in_front else at // 2, order.pop(at))
+        last = _Attempt(self, self._orders()[0], roomiest_first=True)
+        if last.place_all(WHOLE_GANG, 0, self.problem.tree.size):
+            yield last.domain_of
+
+    def _orders(self) -> list[list[int]]:
+        """Groups by their number in four orders; large ones come first in each."""
+        problem, size = self.problem, self.nodes.size
+        parts = [group.part for group in self.groups.groups]
+        shapes = {part: [shape for shape, count in enumerate(problem.totals[part]) if count] for part in parts}
+        largest = {part: max(size[shape] for shape in shapes[part]) for part in parts}
+        pods = {part: sum(problem.totals[part]) for part in parts}
+        return [
+            sorted(parts, key=lambda part: (-self.size[part], -largest[part])),
+            sorted(parts, key=lambda part: (-largest[part], -self.size[part])),
+            sorted(parts, key=lambda part: -largest[part] * pods[part]),
+            sorted(parts, key=lambda part: (-pods[part], -largest[part])),
+        ]
+
+    def together(
+        self, level: int, domain: int, before: Filling | None, pods: dict[int, int], more: Group
+    ) -> Filling | None:
+        """The nodes of a domain with pods on them, `more` of which come last; None if best fit finds no place for all."""
+        question = (level, domain, frozenset(pods.items()))
+        if question not in self.fillings:
+            nodes, first_and_end = self.nodes, self.problem.tree.bounds(level, domain)
+            filling = None
+            if before is not None:
+                filling = nodes.added(before, nodes.largest_first(self.groups.own[more.part]), Fill.TIGHT)
+            if filling is None:
+                filling = nodes.added(nodes.empty(*first_and_end), nodes.largest_first(pods), Fill.TIGHT)
+            self.fillings[question] = filling
+        return self.fillings[question]
+
+
+class _Attempt:
+    """One order: who has taken which domain, and what is left in the domains of every level."""
+
+    def __init__(self, search: _Search, order: Sequence[int], *, roomiest_first: bool = False) -> None:
+        self.search = search
+        self.rank = {part: number for number, part in enumerate(order)}
         self.roomiest_first = roomiest_first
-        self.free = problem.free.copy()
-        self.together = np.zeros((len(problem.slots), problem.tree.size), dtype=np.int64)
-        # What is left for each shape is kept, and repaired where somebody is put: half the time with 5,000 nodes.
-        self.room = {shape: self._room_at(shape, slice(None)) for shape in problem.shapes}
-        self.put: list[tuple[int, int, Spots]] = []
-        # Domains that parts which keep apart have taken: (set, domain, how much had been put down then).
-        self.taken: list[tuple[int, int, int]] = []
-        self.fillings = 0
-        self.inside: list[list[int]] = [[] for _ in problem.parts]
-        for number, part in enumerate(problem.parts[1:], start=1):
-            self.inside[part.parent].append(number)
-        self.binds = self._which_bind()
-        # The largest first: by the share of all that is free which one pod takes of its scarcest resource.
-        shares = problem.amounts / np.maximum(problem.free.sum(axis=1), 1e-9)
-        self.largest_first = sorted(problem.shapes, key=lambda shape: -float(shares[shape].max(initial=0.0)))
+        self.left = {level: room.copy() for level, room in search.room.items()}
+        self.share = {level: share.copy() for level, share in search.share.items()}
+        self.rest = search.counts[0].copy()
+        self.domain_of: dict[int, int] = {}
+        self.failed = -1
+        # Who stands in a domain beside each other: pods by shape, and on which nodes.
+        self.inside: dict[tuple[int, int], tuple[dict[int, int], Filling | None]] = {}
+        self.done: list[tuple[Group, tuple[dict[int, int], Filling | None] | None]] = []
+        preferred = search.problem.parts[0].preferred
+        self.touched = np.zeros(0 if preferred is None else len(search.problem.tree.starts[preferred]), dtype=np.int64)
+        self.touched[search.problem.used(0)] = 1
 
-    def _which_bind(self) -> list[bool]:
-        """For every part whether it, or one inside it, must be in one domain of some level."""
-        binds = [part.required is not None for part in self.problem.parts]
-        for number in range(len(binds) - 1, 0, -1):
-            binds[self.problem.parts[number].parent] |= binds[number]
-        return binds
+    def place_all(self, around: int, first: int, end: int) -> bool:
+        """Choose domains between two positions for the groups inside another one."""
+        inside = self.search.groups.inside[around]
+        ordered = sorted(inside, key=lambda group: (group.home is None, self.rank[group.part]))
+        return all(self._place(group, first, end) for group in ordered)
 
-    def place(self, number: int, first: int, end: int) -> bool:
-        """Put a part, with all that is inside it, somewhere between two positions."""
-        part, tree = self.problem.parts[number], self.problem.tree
-        if part.required is None:
-            return self._fill(number, first, end)
-        for domain in self._candidates(number, part.required, first, end):
-            low, high = tree.bounds(part.required, domain)
-            before = len(self.put)
-            if self._fill(number, max(low, first), min(high, end)):
-                if part.apart is not None:
-                    self.taken.append((part.apart, domain, len(self.put)))
-                return True
-            self._take_back(before)
-            if self.fillings > MOST_FILLINGS or (self.fillings > len(self.problem.parts) and self.budget.is_spent):
-                break
+    def _place(self, group: Group, first: int, end: int) -> bool:
+        bounds = self.search.problem.tree.bounds
+        for domain in self._candidates(group, first, end):
+            before = len(self.done)
+            if self._take(group, domain):
+                if self.place_all(group.part, *bounds(group.level, domain)):
+                    return True
+                self._give_back(before)
+                if self.search.budget.is_spent:
+                    return False
+        if not self.search.groups.inside[group.part] or self.failed < 0:
+            self.failed = group.part
         return False
 
-    def _fill(self, number: int, first: int, end: int) -> bool:
-        """Put a part's pods between two positions: groups that take domains of their own first, then everybody else."""
-        self.fillings += 1
-        self.budget.spend(SECONDS_PER_FILLING)
-        inner = [each for each in self.inside[number] if any(self.problem.totals[each])]
-        bound = sorted((each for each in inner if self.binds[each]), key=lambda each: -self._size(each))
-        if not all(self.place(each, first, end) for each in bound):
-            return False
-        loose = [number, *(each for child in inner if not self.binds[child] for each in self._subtree(child))]
-        return all(self._put(shape, loose, first, end) for shape in self.largest_first)
+    def _take(self, group: Group, domain: int) -> bool:
+        """Put a group into a domain, if its nodes hold the pods that are bound to it."""
+        where = (group.level, domain)
+        before = self.inside.get(where)
+        pods, filling = before if before is not None else ({}, None)
+        own = self.search.groups.own[group.part]
+        if own:
+            pods = {**pods, **{shape: pods.get(shape, 0) + count for shape, count in own.items()}}
+            filling = self.search.together(*where, filling, pods, group)
+            if filling is None:
+                return False
+            self.inside[where] = pods, filling
+        self.done.append((group, before))
+        self.domain_of[group.part] = domain
+        self._charge(group, domain, 1)
+        return True
 
-    def _subtree(self, number: int) -> Iterable[int]:
-        yield number
-        for child in self.inside[number]:
-            yield from self._subtree(child)
+    def _give_back(self, before: int) -> None:
+        while len(self.done) > before:
+            group, inside = self.done.pop()
+            domain = self.domain_of.pop(group.part)
+            self._charge(group, domain, -1)
+            if inside is None:
+                self.inside.pop((group.level, domain), None)
+            else:
+                self.inside[group.level, domain] = inside
 
-    def _size(self, number: int) -> float:
-        """What a part takes of everything, for the order of groups."""
-        return float(
-            sum(self.problem.amounts[shape].sum() * self.problem.totals[number][shape] for shape in self.largest_first)
-        )
+    def _charge(self, group: Group, domain: int, sign: int) -> None:
+        """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
+        search, tree = self.search, self.search.problem.tree
+        around = search.groups.level_of[group.around]
+        first = tree.starts[group.level][domain]
+        counts = sign * search.counts[group.part]
+        for level in search.levels:
+            if around < level <= group.level:
+                at = tree.domain_at[level][first]
+                self.left[level][at] -= counts
+                self.share[level][at] -= sign * search.size[group.part]
+        if group.around == WHOLE_GANG:
+            self.rest -= counts
+        preferred = search.problem.parts[0].preferred
+        if preferred is not None and around < preferred <= group.level:
+            self.touched[tree.domain_at[preferred][first]] += sign
 
-    # -- domains ---------------------------------------------------------------------------------------------------
+    # -- which domain --------------------------------------------------------------------------------------------------------
 
-    def _candidates(self, number: int, level: int, first: int, end: int) -> list[int]:
-        """Domains that seem to hold a part, in the order in which they are tried."""
-        problem, tree = self.problem, self.problem.tree
+    def _candidates(self, group: Group, first: int, end: int) -> list[int]:
+        """Domains that seem to hold a group, in the order in which they are tried."""
+        search, tree, level = self.search, self.search.problem.tree, group.level
+        search.budget.spend(WORK_OF_A_CHOICE)
         low, high = int(tree.domain_at[level][first]), int(tree.domain_at[level][end - 1]) + 1
-        starts = np.maximum(tree.starts[level][low:high], first) - first
-        allowed = np.ones(high - low, dtype=np.bool_)
-        part = problem.parts[number]
-        if part.home is not None:
-            allowed[:] = np.arange(low, high) == part.home
-        elif part.apart is not None:
-            closed = [*problem.closed(number), *(domain for apart, domain, _ in self.taken if apart == part.apart)]
-            allowed[[domain - low for domain in closed if low <= domain < high]] = False
-        room = np.zeros(high - low, dtype=np.int64)
-        for shape in problem.shapes:
-            wanted = problem.totals[number][shape]
-            if wanted:
-                here = np.add.reduceat(self.room[shape][first:end], starts)
-                allowed &= here >= wanted
-                room += here
-        domains = np.flatnonzero(allowed)
-        keys = [-room[domains] if self.roomiest_first else room[domains], *self._by_preference(domains + low, level)]
-        return [low + int(domain) for domain in domains[np.lexsort(keys)][:MOST_TRIES]]
+        allowed = (self.left[level][low:high] >= search.counts[group.part]).all(axis=1)
+        if group.home is not None:
+            allowed &= np.arange(low, high) == group.home
+        elif group.apart is not None:
+            rivals = (each.part for each in search.groups.groups if each.apart == group.apart)
+            taken = (self.domain_of[part] for part in rivals if part in self.domain_of)
+            allowed[[domain - low for domain in (*group.closed, *taken) if low <= domain < high]] = False
+        domains = np.flatnonzero(allowed) + low
+        share = self.share[level][domains]
+        keys = [-share if self.roomiest_first else share, *self._by_preference(group, domains)]
+        order = np.lexsort(keys) if len(keys) > 1 else np.argsort(keys[0], kind="stable")
+        return [int(domain) for domain in domains[order[:MOST_TRIES]]]
 
-    def _by_preference(self, domains: NDArray[np.intp], level: int) -> list[Counts]:
+    def _by_preference(self, group: Group, domains: NDArray[np.intp]) -> list[NDArray[np.float64] | Counts]:
         """What the gang's preferred level says about domains: least important first, small is good."""
-        problem, tree = self.problem, self.problem.tree
-        preferred = problem.parts[0].preferred
+        tree = self.search.problem.tree
+        preferred = self.search.problem.parts[0].preferred
         if preferred is None:
             return []
-        if preferred > level:
-            return [self._domains_needed(domains, level, preferred)]
-        around = tree.domain_at[preferred][tree.starts[level][domains]]
-        rest = [problem.totals[0][shape] - int(self.together[shape].sum()) for shape in range(len(problem.slots))]
-        sums = [tree.sums(self.room[shape], preferred) for shape in problem.shapes]
-        holds_rest = np.logical_and.reduce(
-            [here >= rest[shape] for shape, here in zip(problem.shapes, sums, strict=True)]
-        )
-        room = np.add.reduce(sums)
-        order = np.where(holds_rest, room, -room)
-        return [order[around], ~holds_rest[around], ~self._touched(preferred)[around]]
+        if preferred > group.level:
+            return [self._domains_needed(group, domains, preferred)]
+        around = tree.domain_at[preferred][tree.starts[group.level][domains]]
+        holds_rest = (self.left[preferred] >= self.rest).all(axis=1)
+        order = np.where(holds_rest, self.share[preferred], -self.share[preferred])
+        return [order[around], ~holds_rest[around], self.touched[around] == 0]
 
-    def _domains_needed(self, domains: NDArray[np.intp], level: int, preferred: int) -> Counts:
-        """For each domain a bound: how many preferred ones inside it the gang's pods need, each shape by itself."""
-        problem, tree = self.problem, self.problem.tree
-        needed = np.zeros(len(domains), dtype=np.int64)
-        for shape in problem.shapes:
-            sums = tree.sums(self.room[shape], preferred)
-            for index, domain in enumerate(domains.tolist()):
-                inside = slice(*np.searchsorted(tree.starts[preferred], tree.bounds(level, domain)))
-                reached = np.cumsum(-np.sort(-sums[inside]))
-                needed[index] = max(needed[index], 1 + int(np.searchsorted(reached, problem.totals[0][shape])))
+    def _domains_needed(self, group: Group, domains: NDArray[np.intp], preferred: int) -> Counts:
+        """For each domain a bound: how many preferred ones inside it the group needs, each row by itself."""
+        tree = self.search.problem.tree
+        wanted = self.search.counts[group.part]
+        needed = np.ones(len(domains), dtype=np.int64)
+        for index, domain in enumerate(domains.tolist()):
+            inside = slice(*np.searchsorted(tree.starts[preferred], tree.bounds(group.level, domain)))
+            reached = np.cumsum(-np.sort(-self.left[preferred][inside], axis=0), axis=0)
+            needed[index] = 1 + int((reached < wanted).sum(axis=0).max(initial=0))
         return needed
-
-    def _touched(self, level: int) -> NDArray[np.bool_]:
-        """The domains of a level that the gang uses already."""
-        touched = np.zeros(len(self.problem.tree.starts[level]), dtype=np.bool_)
-        touched[self.problem.tree.domain_at[level][np.flatnonzero(self.together.any(axis=0))]] = True
-        touched[self.problem.used(0)] = True
-        return touched
-
-    # -- nodes -----------------------------------------------------------------------------------------------------
-
-    def _room_at(self, shape: int, positions: NDArray[np.intp] | slice) -> Counts:
-        """How many more pods of a shape there is room for at these positions, as far as slots and amounts tell."""
-        room: Counts = self.problem.slots[shape][positions] - self.together[shape, positions]
-        for resource, amount in enumerate(self.problem.amounts[shape]):
-            if amount > 0:
-                room = np.minimum(room, (self.free[resource, positions] // amount).astype(np.int64))
-        return np.asarray(np.maximum(room, 0), dtype=np.int64)
-
-    def _put(self, shape: int, parts: Sequence[int], first: int, end: int) -> bool:
-        """Put all pods of a shape that some parts have of their own on nodes between two positions."""
-        wanted = sum(self.problem.parts[number].pods[shape] for number in parts)
-        if not wanted:
-            return True
-        room = self.room[shape][first:end].copy()
-        for _ in range(MOST_ROUNDS):
-            if int(room.sum()) < wanted:
-                return False
-            counts = self._spread_out(room, wanted, first, end)
-            refused = self._refused(shape, counts, first)
-            if not len(refused):
-                self._deal_out(shape, parts, Spots.of(counts, first))
-                return True
-            room[refused] = counts[refused] - 1
-        return False
-
-    def _spread_out(self, room: Counts, wanted: int, first: int, end: int) -> Counts:
-        """So many pods on nodes that have room for them: near members that run, in few preferred domains, on few nodes or many."""
-        problem = self.problem
-        preferred, standing = problem.parts[0].preferred, problem.parts[0].standing
-        if (
-            preferred is not None
-            and problem.tree.domain_at[preferred][first] != problem.tree.domain_at[preferred][end - 1]
-        ):
-            everywhere = np.zeros(problem.tree.size, dtype=np.int64)
-            everywhere[first:end] = room
-            return in_touched_domains_first(problem, everywhere, first, end, wanted, self._touched(preferred))
-        if standing and not problem.spread:
-            return fill_nearest(room, wanted, distances_to(problem.tree, standing)[first:end])
-        return fill_nodes(room, wanted, spread=problem.spread)
-
-    def _refused(self, shape: int, counts: Counts, first: int) -> NDArray[np.intp]:
-        """Where a kubelet would not take these pods beside those of other shapes."""
-        if self.problem.mixes is None:
-            return np.zeros(0, dtype=np.intp)
-        refused = []
-        for index in np.flatnonzero(counts).tolist():
-            mix = self.together[:, first + index].copy()
-            mix[shape] += counts[index]
-            if np.count_nonzero(mix) > 1 and self.problem.mixes.refused(first + index, tuple(mix.tolist())) is not None:
-                refused.append(index)
-        return np.array(refused, dtype=np.intp)
-
-    def _deal_out(self, shape: int, parts: Sequence[int], spots: Spots) -> None:
-        """Write down which part's pods stand where, in the order of parts."""
-        shares = [self.problem.parts[number].pods[shape] for number in parts]
-        reached = np.cumsum(spots.counts)
-        for number, until, share in zip(parts, accumulate(shares), shares, strict=True):
-            counts = np.diff(np.minimum(reached, until) - np.minimum(reached, until - share), prepend=0)
-            used = np.flatnonzero(counts)
-            if len(used):
-                self.put.append((number, shape, Spots(spots.positions[used], counts[used])))
-                self._book(*self.put[-1][1:], 1)
-
-    def _take_back(self, before: int) -> None:
-        while len(self.put) > before:
-            _, shape, spots = self.put.pop()
-            self._book(shape, spots, -1)
-        while self.taken and self.taken[-1][2] > before:
-            self.taken.pop()
-
-    def _book(self, shape: int, spots: Spots, sign: int) -> None:
-        self.together[shape, spots.positions] += sign * spots.counts
-        if len(self.problem.free):
-            self.free[:, spots.positions] -= sign * self.problem.amounts[shape][:, None] * spots.counts
-        for other in self.problem.shapes:
-            self.room[other][spots.positions] = self._room_at(other, spots.positions)
-
-    def placed(self) -> tuple[tuple[Spots, ...], ...]:
-        """Pods by part and shape."""
-        placed = [[NOWHERE for _ in self.problem.slots] for _ in self.problem.parts]
-        for number, shape, spots in self.put:
-            placed[number][shape] = spots
-        return tuple(tuple(each) for each in placed)

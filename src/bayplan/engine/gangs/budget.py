@@ -1,25 +1,27 @@
-"""The time that one decision may take: whoever searches takes a share of what is left, and when nothing is left only quick ways remain.
+"""The work that one decision may take. Every part of the search charges what it does, and stops when nothing is left.
 
-A decision about a gang may try a hundred parts of it, each in several domains, each with an exact search. The limit is one for all of them, because
-whoever schedules stands still meanwhile. Deciding knows no clock: the exact search reports the seconds that its solver took, and others book what
-a step of theirs costs, as it was measured. So the same question has the same answer on a busy machine, as long as the solver is not asked.
+Work is counted, never timed: steps of a search, nodes looked at, cells of a table, iterations of the solver. So the same question has the same answer on
+any machine at any load. A unit is about a microsecond on a machine of 2024; `WORK` is what one search may take, and a decision, which may try a hundred parts of a
+gang, has a budget for all of them.
+
+The solver also has a clock, far beyond what its work should take, in case counting fails. If that strikes, the answer says so.
 """
 
 from __future__ import annotations
 
-SECONDS = 2.0
+WORK = 2_000_000
 
 
 class Budget:
-    """So many seconds to spend; a budget inside another one spends that one's, too."""
+    """So many units of work; a budget inside another one spends that one's, too."""
 
-    def __init__(self, seconds: float = SECONDS, around: Budget | None = None) -> None:
-        self._left = seconds
+    def __init__(self, work: float = WORK, around: Budget | None = None) -> None:
+        self._left = work
         self._around = around
 
     @property
     def left(self) -> float:
-        """The seconds that are left, 0 if it is used up."""
+        """The units that are left, 0 if it is used up."""
         own = max(self._left, 0.0)
         return own if self._around is None else min(own, self._around.left)
 
@@ -28,12 +30,12 @@ class Budget:
         """True if nothing is left."""
         return self.left <= 0.0
 
-    def at_most(self, seconds: float) -> Budget:
-        """A budget for a part of the work: so many seconds of this one's, if there are as many."""
-        return Budget(min(seconds, self.left), self)
+    def at_most(self, work: float) -> Budget:
+        """A budget for a part of the work: so many units of this one's, if there are as many."""
+        return Budget(min(work, self.left), self)
 
-    def spend(self, seconds: float) -> None:
-        """Somebody has searched for so long."""
-        self._left -= seconds
+    def spend(self, work: float) -> None:
+        """Charge work that was done."""
+        self._left -= work
         if self._around is not None:
-            self._around.spend(seconds)
+            self._around.spend(work)

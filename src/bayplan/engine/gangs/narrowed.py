@@ -1,8 +1,8 @@
 """The exact search (`program.py`) on the whole problem, and where that takes too long on parts of the cluster that look best.
 
 A program over thousands of nodes that counts domains may need minutes; one over a few racks that only asks *whether* needs
-milliseconds. So a gang is first tried in a few of the largest preferred domains, as few as will do: if that meets the bound, it is the best.
-Otherwise the whole is searched, and if that has no proof in its time, single required domains, the tightest first. What is found in a part
+milliwork. So a gang is first tried in a few of the largest preferred domains, as few as will do: if that meets the bound, it is the best.
+Otherwise the whole is searched, and if that has no proof within its work, single required domains, the tightest first. What is found in a part
 of the cluster is a place, and how far it may be from the best is its gap.
 """
 
@@ -17,31 +17,36 @@ from numpy.typing import NDArray
 from bayplan.engine.gangs import program
 from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, wished_domains
+from bayplan.engine.gangs.solver import OUT_OF_WORK
 
 # Required domains that are looked into one by one.
 MOST_DOMAINS = 12
-# The share of the time that each question about a few preferred domains gets.
+# The share of the work that each question about a few preferred domains gets.
 SHARE = 1 / 8
 INSIDE = "exact inside the domains that were looked into"
 
 
 def solve(problem: Problem, budget: Budget, least: int) -> Solution:
-    """The best that is found in this time. No answer has fewer domains than `least`, so one that has no more is optimal."""
-    seconds = budget.left
-    best = _in_few_domains(problem, budget, seconds * SHARE)
-    if best.found and wished_domains(problem, best) == least:
-        return best
-    whole = program.solve(problem, budget.at_most(seconds / 2))
+    """The best that is found with this much work. No answer has fewer domains than `least`, so one that has no more is optimal."""
+    work = budget.left
+    best = Solution(Status.LIMIT_REACHED, bound=OUT_OF_WORK)
+    if problem.prefers:
+        best = _in_few_domains(problem, budget, work * SHARE)
+        if best.found and wished_domains(problem, best) == least:
+            return best
+    whole = program.solve(problem, budget.at_most(work * (1 / 2 if problem.prefers else 3 / 4)))
     if whole.status in (Status.OPTIMAL, Status.INFEASIBLE):
         return whole
     if whole.found:
         least = max(least, wished_domains(problem, whole) - whole.gap)
     best = _better(problem, whole, best)
+    if not best.found and not problem.prefers:
+        best = _better(problem, best, _in_few_domains(problem, budget, work * SHARE))
     for number, inside in enumerate(_in_required_domains(problem)):
         if number == MOST_DOMAINS or budget.is_spent or (best.found and wished_domains(problem, best) == least):
             break
-        best = _better(problem, best, _in_few_domains(inside, budget, seconds * SHARE / MOST_DOMAINS))
-        best = _better(problem, best, program.solve(inside, budget.at_most(seconds / MOST_DOMAINS)))
+        best = _better(problem, best, _in_few_domains(inside, budget, work * SHARE / MOST_DOMAINS))
+        best = _better(problem, best, program.solve(inside, budget.at_most(work / MOST_DOMAINS)))
     return replace(best, gap=wished_domains(problem, best) - least) if best.found else best
 
 
@@ -83,7 +88,7 @@ def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Prob
         yield _restricted(problem, domain_at == domain)
 
 
-def _in_few_domains(problem: Problem, budget: Budget, seconds: float) -> Solution:
+def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
     """Whether the gang has a place in the k largest domains of its preferred level, for the smallest such k.
 
     A gang that prefers none is content with the first few that will do.
@@ -96,7 +101,7 @@ def _in_few_domains(problem: Problem, budget: Budget, seconds: float) -> Solutio
     worth[problem.used(0)] += len(totals)
     order = np.argsort(-worth, kind="stable")
     enough = (np.cumsum(sums[:, order], axis=1) >= totals).all(axis=0)
-    best = Solution(Status.LIMIT_REACHED, bound="exact search: out of time")
+    best = Solution(Status.LIMIT_REACHED, bound=OUT_OF_WORK)
     if not enough.any():
         return best
     low, high = int(enough.argmax()), len(order)
@@ -104,7 +109,7 @@ def _in_few_domains(problem: Problem, budget: Budget, seconds: float) -> Solutio
     whether = replace(problem, parts=tuple(replace(part, preferred=None) for part in problem.parts))
     while low < high and not budget.is_spent:
         inside = np.isin(problem.tree.domain_at[level], order[:number])
-        found = program.solve(_restricted(whether, inside), budget.at_most(seconds))
+        found = program.solve(_restricted(whether, inside), budget.at_most(work))
         if found.found:
             best, high = replace(found, status=Status.FEASIBLE, bound=INSIDE), number - 1
             number = (low + high + 1) // 2

@@ -33,7 +33,7 @@ from bayplan.engine.gangs.problem import (
 
 MOST_STEPS = 20_000
 # A step takes 55 us with 24 domains, more with more groups inside groups.
-SECONDS_PER_STEP = 70e-6
+WORK_OF_A_STEP = 70
 # Stands for the group around all groups, which may use the whole tree.
 WHOLE_GANG = -1
 
@@ -126,7 +126,7 @@ class _Search:
                 self._give_back()
                 continue
             self.steps += 1
-            self.budget.spend(SECONDS_PER_STEP)
+            self.budget.spend(WORK_OF_A_STEP)
             if self.stopped:
                 return False
             self._take(group, domain)

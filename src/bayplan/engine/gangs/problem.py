@@ -135,6 +135,11 @@ class Problem:
         return max(levels, default=WHOLE_TREE)
 
     @cached_property
+    def prefers(self) -> bool:
+        """True if any part prefers a level."""
+        return any(part.preferred is not None for part in self.parts)
+
+    @cached_property
     def finest_level(self) -> int:
         """The lowest level that any part speaks of; `WHOLE_TREE` if none does."""
         named = [level for part in self.parts for level in (part.required, part.preferred) if level is not None]

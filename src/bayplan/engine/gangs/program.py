@@ -1,317 +1,381 @@
-"""The gang as an integer program, solved by HiGHS: what remains when counting and quick packing have no proof.
+"""The gang as an integer program: what remains when counting and best fit have no proof.
 
-Variables are how many pods of a part go into a cell, which domain a part takes, and which preferred domains are touched. A cell is a
-node, or, if all pods have one shape, a whole domain of the lowest level that matters: capacities add up then, and the program
-stays small. Minimised are the preferred domains, then the room left over in them. Where shapes mix on a node whose kubelet looks
-into zones, `Problem.mixes` is asked afterwards, and a mix it refuses is cut off (with everything larger).
+Its cells are the domains of the lowest level that any part names, racks as a rule, not nodes: that keeps it small. There is one binary for each group and domain that
+it may take, a number of pods for each cell where pods are not bound to one, and a binary for each preferred domain, and each wider one, that is touched. Capacities of cells are
+the rows of `rows.py`. Whether the nodes of a cell hold what the program puts there is verified exactly (`nodes.py`); a cell that does not hold it is a cut, and the
+program is solved again.
 
-`highspy` is an optional dependency; without it there is no answer from here.
+Minimised are the preferred domains, then the domains of each wider level, then the room of the preferred ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import gcd
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.gangs.groups import WHOLE_GANG, groups_of
+from bayplan.engine.gangs.nodes import Filling, Nodes, Packed
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, wished_domains, within
+from bayplan.engine.gangs.rows import capacity_rows
+from bayplan.engine.gangs.solver import Answer, Outcome, Program
 
-MOST_ROUNDS = 40
-# Larger programs are not even built: HiGHS would need its whole time for the presolve.
+MOST_ROUNDS = 60
+# Larger programs are not even built: HiGHS would need its whole work for the presolve.
 MOST_VARIABLES = 60_000
-# What it takes to write a program down, measured on gangs of 8 to 64 groups: 10 to 30 us a variable.
-SECONDS_PER_VARIABLE = 20e-6
+# What it takes to write a program down: 5 to 15 us a variable.
+WORK_OF_A_VARIABLE = 10
+# More goals are not told apart by a solver that works to a precision of a millionth.
+SMALLEST_WEIGHT = 1e-4
 
-Mix = tuple[int, ...]
-"""How many pods of each shape meet on a node."""
+TOO_LARGE = "too large for an exact search"
+UNSURE = "not every packing of pods on nodes was tried"
+Values = NDArray[np.float64]
+Mix = Mapping[int, int]
+"""How many pods of each shape meet in a cell."""
 
 
 def solve(problem: Problem, budget: Budget) -> Solution:
-    """The best placement; `LIMIT_REACHED` if there is no time, no room or no HiGHS for one."""
-    program = _Program(problem)
-    if program.too_large:
-        return Solution(Status.LIMIT_REACHED, bound="too large for an exact search")
-    if budget.is_spent:
-        return Solution(Status.LIMIT_REACHED, bound="exact search: out of time")
-    program.build()
-    budget.spend(len(program.cost) * SECONDS_PER_VARIABLE)
+    """The best placement; `LIMIT_REACHED` if there is no work left, no room or no HiGHS for one."""
+    gang = _GangProgram(problem, budget)
+    if gang.too_large:
+        return Solution(Status.LIMIT_REACHED, bound=TOO_LARGE)
+    gang.build()
+    budget.spend(len(gang.program.cost) * WORK_OF_A_VARIABLE)
+    sure = True
     for _ in range(MOST_ROUNDS):
-        solution = program.run(budget)
-        refused = _refused_mixes(problem, solution) if solution.found and problem.mixes is not None else {}
-        if not refused:
-            return _if_sure(problem, solution)
-        for position, counts in refused:
-            program.cut_off(position, counts)
-    return Solution(Status.LIMIT_REACHED, bound=f"every one of {MOST_ROUNDS} exact answers had a mix no kubelet admits")
-
-
-def _if_sure(problem: Problem, solution: Solution) -> Solution:
-    """What is proven only as far as all orders of pods on a node were tried is not proven."""
-    if problem.mixes is None or not problem.mixes.gave_up:
-        return solution
-    if solution.found:
-        return replace(solution, status=Status.FEASIBLE, gap=wished_domains(problem, solution))
-    return Solution(Status.LIMIT_REACHED, bound=f"{solution.bound}; not every order of pods on a node was tried")
-
-
-def _refused_mixes(problem: Problem, solution: Solution) -> dict[tuple[int, Mix], None]:
-    """Mixes of shapes that kubelets do not take together, by position: those of the solution, and the same on equal nodes."""
-    assert problem.mixes is not None
-    together = np.zeros((len(problem.slots), problem.tree.size), dtype=np.int64)
-    for placed in solution.placed:
-        for shape, spots in enumerate(placed):
-            together[shape, spots.positions] += spots.counts
-    refused: dict[tuple[int, Mix], None] = {}
-    for position in np.flatnonzero((together > 0).sum(axis=0) > 1):
-        answer = problem.mixes.refused(int(position), tuple(int(count) for count in together[:, position]))
-        if answer is not None:
-            smallest, positions = answer
-            refused |= dict.fromkeys((each, smallest) for each in positions)
-    return refused
+        answer = gang.program.solve(budget)
+        if answer.outcome is Outcome.STOPPED:
+            return Solution(Status.LIMIT_REACHED, bound=answer.why)
+        if answer.outcome is Outcome.NONE:
+            return gang.refused(sure=sure)
+        mixes = gang.mixes(answer.values)
+        packed = {cell: gang.packed(cell, mix) for cell, mix in mixes.items()}
+        split = [cell for cell, each in packed.items() if each.filling is None]
+        if not split:
+            fillings = {cell: each.filling for cell, each in packed.items() if each.filling is not None}
+            return gang.solution(answer, fillings, sure=sure)
+        sure = sure and all(packed[cell].sure for cell in split)
+        for cell in split:
+            gang.cut_off(cell, mixes[cell], answer.values)
+    return Solution(
+        Status.LIMIT_REACHED, bound=f"{MOST_ROUNDS} exact answers had a domain whose nodes do not hold its pods"
+    )
 
 
 @dataclass
-class _Rows:
-    """Constraints in the form HiGHS takes: sparse rows with a lower and an upper bound."""
+class _GangProgram:
+    """Variables and constraints of one problem: `takes[group, domain]`, `pods[part, shape, cell]`."""
 
-    lower: list[float] = field(default_factory=list)
-    upper: list[float] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+    problem: Problem
+    budget: Budget
+    program: Program = field(default_factory=Program)
+    takes: dict[tuple[int, int], int] = field(default_factory=dict)
+    pods: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
-    def add(self, entries: list[tuple[int, float]], lower: float = -np.inf, upper: float = np.inf) -> None:
-        self.starts.append(len(self.columns))
-        self.lower.append(lower)
-        self.upper.append(upper)
-        for column, value in entries:
-            self.columns.append(column)
-            self.values.append(value)
-
-
-class _Program:
-    """Variables and constraints of one problem."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.one_shape = len(problem.shapes) == 1
-        tree = problem.tree
-        level = tree.node_level if not self.one_shape else max(problem.finest_level, 0)
-        self.cell_level = min(level, tree.node_level)
-        self.cells = self._useful_cells()
-        self.rows = _Rows()
-        self.cost: list[float] = []
-        self.most: list[float] = []
-        self.pods: dict[tuple[int, int, int], int] = {}
-        self.in_cell: dict[int, list[tuple[int, int]]] = {}
-        self.takes: dict[tuple[int, int], int] = {}
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.tree = problem.tree
+        self.groups = groups_of(problem)
+        self.nodes = Nodes(problem, self.budget)
+        self.level = min(max(problem.finest_level, 0), self.tree.node_level)
+        total = np.add.reduce([problem.slots[shape] for shape in problem.shapes])
+        self.cells = np.flatnonzero(self.tree.sums(total, self.level)).tolist()
+        self.first = self.tree.starts[self.level].tolist()
+        # The domain of every level around each cell.
+        self.around = [at[self.tree.starts[self.level]].tolist() for at in self.tree.domain_at]
 
     @property
     def too_large(self) -> bool:
-        return len(self.cells) * len(self.problem.parts) * len(self.problem.shapes) > MOST_VARIABLES
+        loose = sum(sum(map(bool, self.problem.parts[part].pods)) for part in self._loose_parts())
+        return len(self.cells) * (len(self.groups.groups) + loose) > MOST_VARIABLES
 
-    def _useful_cells(self) -> list[int]:
-        total = sum(self.problem.slots[shape] for shape in self.problem.shapes)
-        return [int(cell) for cell in np.flatnonzero(self._cell_sums(np.asarray(total)))]
+    def _is_cell(self, group: int) -> bool:
+        """True if a group takes exactly one cell, so that its pods need no variables of their own."""
+        return self.groups.level_of[group] == self.level
 
-    def _cell_sums(self, counts: Counts) -> Counts:
-        return self.problem.tree.sums(counts, self.cell_level)
+    def _loose_parts(self) -> list[int]:
+        return [part for group, parts in self.groups.members.items() if not self._is_cell(group) for part in parts]
 
-    def _variable(self, most: float, cost: float = 0.0) -> int:
-        self.cost.append(cost)
-        self.most.append(most)
-        return len(self.cost) - 1
+    # -- what must hold ------------------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        problem = self.problem
-        room = {shape: self._cell_sums(problem.slots[shape]) for shape in problem.shapes}
-        for number, part in enumerate(problem.parts):
-            for shape in problem.shapes:
-                if part.pods[shape]:
-                    self._place_all(number, shape, part.pods[shape], room[shape])
-        self._respect_room(room)
-        for number, part in enumerate(problem.parts):
-            if not any(problem.totals[number]):
-                continue
-            if part.required is not None:
-                self._keep_together(number, part.required)
-            if part.preferred is not None:
-                self._count_domains(number, part.preferred, room)
+        self._take_domains()
+        self._place_loose_pods()
+        self._respect_room()
         self._keep_apart()
+        self._count_domains()
 
-    def _place_all(self, number: int, shape: int, count: int, room: Counts) -> None:
-        first, end = self.problem.home(number)
-        mine = []
-        for cell in self.cells:
-            if room[cell] and first <= self.problem.tree.starts[self.cell_level][cell] < end:
-                column = self.pods[number, shape, cell] = self._variable(float(min(count, room[cell])))
-                mine.append((column, 1.0))
-        self.rows.add(mine, lower=count, upper=count)
+    def _take_domains(self) -> None:
+        """Every group takes one domain, inside the one that the group around it takes."""
+        room = self.tree.sums(np.add.reduce([self.problem.slots[shape] for shape in self.problem.shapes]), self.level)
+        for group in self.groups.groups:
+            closed = set(self.problem.closed(group.part))
+            first, end = self.problem.home(group.part)
+            around = self.around[group.level]
+            domains = dict.fromkeys(
+                around[cell] for cell in self.cells if first <= self.first[cell] < end and room[cell]
+            )
+            chosen = []
+            for domain in domains:
+                if domain in closed:
+                    continue
+                takes = self.takes[group.part, domain] = self.program.variable(1.0)
+                chosen.append((takes, 1.0))
+                if group.around != WHOLE_GANG:
+                    outer = self.groups.by_part[group.around]
+                    at = int(self.tree.domain_at[outer.level][self.tree.starts[group.level][domain]])
+                    wide = self.takes.get((outer.part, at))
+                    if wide is None:
+                        self.program.most[takes] = 0.0
+                    else:
+                        self.program.row([(takes, 1.0), (wide, -1.0)], upper=0.0)
+            self.program.row(chosen, lower=1.0, upper=1.0)
 
-    def _respect_room(self, room: dict[int, Counts]) -> None:
-        problem = self.problem
+    def _place_loose_pods(self) -> None:
+        """Pods that are not bound to a single cell: all of a part's in the cells of the domain that its group takes."""
+        for number in self._loose_parts():
+            group = self.groups.bound_by[number]
+            first, end = self.problem.home(number)
+            level = self.groups.level_of[group]
+            for shape, count in enumerate(self.problem.parts[number].pods):
+                if not count:
+                    continue
+                room = self.tree.sums(self.problem.slots[shape], self.level)
+                by_domain: dict[int, list[tuple[int, float]]] = {}
+                for cell in self.cells:
+                    domain = 0 if group == WHOLE_GANG else self.around[level][cell]
+                    inside = group == WHOLE_GANG or (group, domain) in self.takes
+                    if room[cell] and inside and first <= self.first[cell] < end:
+                        column = self.program.variable(float(min(count, room[cell])))
+                        self.pods[number, shape, cell] = column
+                        by_domain.setdefault(domain, []).append((column, 1.0))
+                if group == WHOLE_GANG:
+                    self.program.row(by_domain.get(0, []), lower=count, upper=count)
+                    continue
+                for (part, domain), takes in list(self.takes.items()):
+                    if part == group:
+                        here = by_domain.get(domain, [])
+                        self.program.row([*here, (takes, -float(count))], lower=0.0, upper=0.0)
+
+    def _respect_room(self) -> None:
+        """No cell holds more than its capacity rows say."""
+        rows = capacity_rows(self.problem, every_shape=True)
+        room = np.add.reduceat(rows.per_node, self.tree.starts[self.level], axis=1)
+        entries: dict[int, list[tuple[int, Counts]]] = {}
+        shapes = range(len(self.problem.slots))
+        for (part, domain), column in self.takes.items():
+            if self._is_cell(part):
+                own = self.groups.own[part]
+                entries.setdefault(domain, []).append(
+                    (column, rows.of(np.array([own.get(each, 0) for each in shapes])))
+                )
         for (_, shape, cell), column in self.pods.items():
-            self.in_cell.setdefault(cell, []).append((shape, column))
-        for cell, here in self.in_cell.items():
-            for shape in problem.shapes:
-                mine = [(column, 1.0) for own, column in here if own == shape]
-                if mine:
-                    self.rows.add(mine, upper=float(room[shape][cell]))
-        if self.one_shape:
-            return
-        for resource in range(problem.free.shape[0]):
-            # In units of what divides all amounts: bytes would be beyond the precision that HiGHS works with.
-            amounts = [int(amount) for amount in problem.amounts[:, resource]]
-            unit = gcd(*amounts)
-            for cell, here in self.in_cell.items():
-                taken = [(column, float(amounts[shape] // unit)) for shape, column in here if amounts[shape]]
-                if len({shape for shape, _ in here if amounts[shape]}) > 1:
-                    self.rows.add(taken, upper=float(problem.free[resource, cell] // unit))
-
-    def _members(self, number: int) -> set[int]:
-        return set(within(self.problem.parts, number))
-
-    def _in_domains(self, number: int, level: int) -> dict[int, list[tuple[int, int, int, int]]]:
-        """The part's variables by domain of a level: (part, shape, cell, column)."""
-        members = self._members(number)
-        found: dict[int, list[tuple[int, int, int, int]]] = {}
-        for (part, shape, cell), column in self.pods.items():
-            if part in members:
-                found.setdefault(self._domain_of(cell, level), []).append((part, shape, cell, column))
-        return found
-
-    def _domain_of(self, cell: int, level: int) -> int:
-        first, _ = self.problem.tree.bounds(self.cell_level, cell)
-        return int(self.problem.tree.domain_at[level][first])
-
-    def _keep_together(self, number: int, level: int) -> None:
-        """All pods of a part in the one domain that it takes."""
-        chosen = []
-        for domain, variables in self._in_domains(number, level).items():
-            takes = self.takes[number, domain] = self._variable(1.0)
-            chosen.append((takes, 1.0))
-            wanted: dict[tuple[int, int], list[int]] = {}
-            for part, shape, _, column in variables:
-                wanted.setdefault((part, shape), []).append(column)
-            for (part, shape), columns in wanted.items():
-                most = float(self.problem.parts[part].pods[shape])
-                self.rows.add([(column, 1.0) for column in columns] + [(takes, -most)], upper=0.0)
-        self.rows.add(chosen, lower=1.0, upper=1.0)
+            entries.setdefault(cell, []).append((column, rows.per_pod[shape]))
+        for cell, here in entries.items():
+            for row in range(len(room)):
+                counted = [(column, float(counts[row])) for column, counts in here if counts[row]]
+                most = float(room[row, cell])
+                if sum(value * self.program.most[column] for column, value in counted) > most:
+                    self.program.row(counted, upper=most)
 
     def _keep_apart(self) -> None:
-        """No domain is taken by two parts that avoid each other, nor by one where another of them runs."""
-        rivals: dict[tuple[int, int], list[int]] = {}
+        """No domain is taken by two groups that avoid each other."""
+        rivals: dict[tuple[int, int], list[tuple[int, float]]] = {}
         for (number, domain), takes in self.takes.items():
             part = self.problem.parts[number]
             if part.apart is not None and part.home is None:
-                rivals.setdefault((part.apart, domain), []).append(takes)
-                if domain in self.problem.closed(number):
-                    self.rows.add([(takes, 1.0)], upper=0.0)
+                rivals.setdefault((part.apart, domain), []).append((takes, 1.0))
         for columns in rivals.values():
             if len(columns) > 1:
-                self.rows.add([(column, 1.0) for column in columns], upper=1.0)
+                self.program.row(columns, upper=1.0)
 
-    def _count_domains(self, number: int, level: int, room: dict[int, Counts]) -> None:
-        """Each domain that a part touches costs one, and a little for the room that it has: for all parts together less than a half."""
-        used = self.problem.used(number)
-        sums = {shape: self.problem.tree.sums(self.problem.slots[shape], level) for shape in room}
-        wishes = sum(each.preferred is not None for each in self.problem.parts)
-        everything = 1.0 + 2.0 * wishes * float(sum(counts.sum() for counts in sums.values()))
-        for domain, variables in self._in_domains(number, level).items():
-            if domain in used:
+    # -- what is best --------------------------------------------------------------------------------------------------------
+
+    def _count_domains(self) -> None:
+        """Each domain that a part touches costs something: preferred ones one, wider ones less than anything before, room the least."""
+        wishes = [number for number, part in enumerate(self.problem.parts) if part.preferred is not None]
+        levels = sorted({level for number in wishes for level in range(self.problem.parts[number].preferred or 0)})
+        weights: dict[int, float] = {}
+        # Whatever comes after a goal adds up to less than a half of it.
+        weight = 1.0
+        for level in reversed(levels):
+            weight /= 2.0 * (1 + len(self.tree.starts[level]) * len(wishes))
+            weights[level] = weight if weight > SMALLEST_WEIGHT else 0.0
+        total = np.add.reduce([self.problem.slots[shape] for shape in self.problem.shapes])
+        for number in wishes:
+            preferred = self.problem.parts[number].preferred
+            if preferred is None or not any(self.problem.totals[number]):
                 continue
-            left_over = float(sum(counts[domain] for counts in sums.values())) / everything
-            touched = self._variable(1.0, cost=1.0 + left_over)
-            for owner, shape, cell, column in variables:
-                most = float(min(self.problem.parts[owner].pods[shape], room[shape][cell]))
-                self.rows.add([(column, 1.0), (touched, -most)], upper=0.0)
+            room = self.tree.sums(total, preferred)
+            last = min((value for value in weights.values() if value), default=1.0)
+            of_room = last / (2.0 * len(wishes) * (1.0 + float(room.sum())))
+            touched = self._touched(number, preferred)
+            standing = self.problem.parts[number].standing
+            for domain, column in touched.items():
+                self.program.cost[column] = 1.0 + of_room * float(room[domain])
+            for level in range(preferred - 1, -1, -1):
+                if not weights[level]:
+                    break
+                known = {int(self.tree.domain_at[level][position]) for position in standing}
+                inner, touched = touched, {}
+                for domain, column in inner.items():
+                    at = int(self.tree.domain_at[level][self.tree.starts[level + 1][domain]])
+                    if at in known:
+                        continue
+                    if at not in touched:
+                        touched[at] = self.program.variable(1.0, weights[level])
+                    self.program.row([(column, 1.0), (touched[at], -1.0)], upper=0.0)
 
-    def cut_off(self, position: int, counts: Mix) -> None:
-        """Forbid a mix of shapes on a node, and every larger one: at least one shape must have fewer pods there."""
-        met = [shape for shape in self.problem.shapes if counts[shape]]
-        if any(self.problem.slots[shape][position] < counts[shape] for shape in met):
+    def _touched(self, number: int, level: int) -> dict[int, int]:
+        """A variable for every domain of a level that a part's pods may touch, without those in which members stand already."""
+        inside = set(within(self.problem.parts, number))
+        # Pods of the part that are bound to a group: by that group; others by themselves.
+        bound = {self.groups.bound_by[part] for part in inside if any(self.problem.parts[part].pods)} - {WHOLE_GANG}
+        choosing = {group for group in bound if self.groups.level_of[group] >= level}
+        by_domain: dict[int, dict[object, list[tuple[int, float]]]] = {}
+        most: dict[object, float] = {}
+        for (group, domain), column in self.takes.items():
+            if group in choosing:
+                at = int(self.tree.domain_at[level][self.tree.starts[self.groups.level_of[group]][domain]])
+                by_domain.setdefault(at, {}).setdefault(("takes", group), []).append((column, 1.0))
+                most["takes", group] = 1.0
+        for (part, shape, cell), column in self.pods.items():
+            if part in inside and self.groups.bound_by[part] not in choosing:
+                at = self.around[level][cell]
+                by_domain.setdefault(at, {}).setdefault((part, shape), []).append((column, 1.0))
+                most[part, shape] = float(self.problem.parts[part].pods[shape])
+        used = set(self.problem.used(number))
+        touched = {}
+        for at, terms in by_domain.items():
+            if at in used:
+                continue
+            touched[at] = self.program.variable(1.0)
+            for term, entries in terms.items():
+                room = sum(self.program.most[column] for column, _ in entries)
+                self.program.row([*entries, (touched[at], -min(most[term], room))], upper=0.0)
+        return touched
+
+    # -- answers -------------------------------------------------------------------------------------------------------------
+
+    def _in_cells(self, values: Values) -> dict[int, list[tuple[int, int, int]]]:
+        """(part, shape, number) by cell."""
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        for (group, domain), column in self.takes.items():
+            if self._is_cell(group) and values[column] > 0.5:
+                for part in self.groups.members[group]:
+                    pods = self.problem.parts[part].pods
+                    found.setdefault(domain, []).extend(
+                        (part, shape, count) for shape, count in enumerate(pods) if count
+                    )
+        for (part, shape, cell), column in self.pods.items():
+            if values[column] > 0.5:
+                found.setdefault(cell, []).append((part, shape, round(float(values[column]))))
+        return found
+
+    def mixes(self, values: Values) -> Mapping[int, Mix]:
+        """What an answer puts into each cell."""
+        mixes: dict[int, dict[int, int]] = {}
+        for cell, here in self._in_cells(values).items():
+            mix = mixes.setdefault(cell, {})
+            for _, shape, number in here:
+                mix[shape] = mix.get(shape, 0) + number
+        return mixes
+
+    def packed(self, cell: int, mix: Mix) -> Packed:
+        """Whether the nodes of a cell hold so many pods."""
+        return self.nodes.packed(*self.tree.bounds(self.level, cell), self.nodes.largest_first(mix))
+
+    def cut_off(self, cell: int, mix: Mix, values: Values) -> None:
+        """Forbid what a cell does not hold, and everything larger."""
+        if not any(at == cell and values[column] > 0.5 for (_, _, at), column in self.pods.items()):
+            here = [
+                (column, 1.0)
+                for (group, domain), column in self.takes.items()
+                if domain == cell and self._is_cell(group) and self.groups.own[group] and values[column] > 0.5
+            ]
+            self.program.row(here, upper=len(here) - 1.0)
+            return
+        cells, smallest = self._refused_alike(cell, mix)
+        for each in cells:
+            self._fewer(each, smallest)
+
+    def _refused_alike(self, cell: int, mix: Mix) -> tuple[list[int], Mix]:
+        """Where else a mix is refused: on nodes in the same state, if kubelets were asked."""
+        mixes = self.problem.mixes
+        if mixes is None or self.level != self.tree.node_level:
+            return [cell], mix
+        answer = mixes.refused(cell, tuple(mix.get(shape, 0) for shape in range(len(self.problem.slots))))
+        if answer is None:
+            return [cell], mix
+        smallest, positions = answer
+        return list(positions), {shape: count for shape, count in enumerate(smallest) if count}
+
+    def _fewer(self, cell: int, mix: Mix) -> None:
+        """At least one shape must have fewer pods in a cell than a mix has."""
+        terms: dict[int, list[tuple[int, float]]] = {shape: [] for shape in mix}
+        for (group, domain), column in self.takes.items():
+            if domain == cell and self._is_cell(group):
+                for shape, count in self.groups.own[group].items():
+                    if shape in terms:
+                        terms[shape].append((column, float(count)))
+        for (_, shape, at), column in self.pods.items():
+            if at == cell and shape in terms:
+                terms[shape].append((column, 1.0))
+        most = {shape: sum(self.program.most[column] * value for column, value in terms[shape]) for shape in mix}
+        if any(most[shape] < count for shape, count in mix.items()):
             return
         fewer = []
-        for shape in met:
-            most = float(self.problem.slots[shape][position])
-            less = self._variable(1.0)
+        for shape, count in mix.items():
+            less = self.program.variable(1.0)
             fewer.append((less, 1.0))
-            here = [(column, 1.0) for own, column in self.in_cell.get(position, ()) if own == shape]
-            self.rows.add([*here, (less, most - counts[shape] + 1.0)], upper=most)
-        self.rows.add(fewer, lower=1.0)
+            self.program.row([*terms[shape], (less, most[shape] - count + 1.0)], upper=most[shape])
+        self.program.row(fewer, lower=1.0)
 
-    def run(self, budget: Budget) -> Solution:
-        try:
-            import highspy
-        except ImportError:
-            return Solution(Status.LIMIT_REACHED, bound="highspy is not installed (pip install bayplan[exact])")
-        solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        solver.silent()
-        solver.setOptionValue("time_limit", budget.left)
-        solver.setOptionValue("mip_rel_gap", 0.0)
-        solver.setOptionValue("threads", 1)
-        solver.passModel(self._model(highspy))
-        solver.run()
-        budget.spend(solver.getRunTime())
-        status = solver.getModelStatus()
-        # Every variable has bounds, so that only one reading is left of the second.
-        if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
-            return infeasible("exact search: no assignment of parts to domains holds them all")
-        values = np.asarray(solver.getSolution().col_value)
-        known = solver.getInfo()
-        if not len(values) or known.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return Solution(Status.LIMIT_REACHED, bound="exact search: out of time")
-        proven = status == highspy.HighsModelStatus.kOptimal
-        # What is added for room is below a half, so half a domain less is certainly needed.
-        least = int(np.ceil(max(known.mip_dual_bound - 0.5, 0.0)))
-        gap = 0 if proven else max(0, int(known.objective_function_value + 1e-6) - least)
-        return Solution(
-            Status.OPTIMAL if proven else Status.FEASIBLE,
-            self._placed(values),
-            "exact search: nothing uses fewer domains"
-            if proven
-            else "exact search: out of time, this is the best so far",
-            gap,
+    def refused(self, *, sure: bool) -> Solution:
+        """There is no answer, and no packing was left out unless the search is unsure."""
+        bound = "exact search: no assignment of parts to domains holds them all"
+        if not sure or self._gave_up:
+            return Solution(Status.LIMIT_REACHED, bound=f"{bound}; {UNSURE}")
+        return infeasible(bound)
+
+    @property
+    def _gave_up(self) -> bool:
+        return self.problem.mixes is not None and self.problem.mixes.gave_up
+
+    def solution(self, answer: Answer, fillings: Mapping[int, Filling], *, sure: bool) -> Solution:
+        """Pods by position; `least` is a bound on the cost, of which less than a half is for anything but preferred domains."""
+        found: dict[tuple[int, int], list[Spots]] = {}
+        for cell, here in self._in_cells(answer.values).items():
+            left = {shape: (spots.positions, spots.counts.copy()) for shape, spots in fillings[cell].spots.items()}
+            for part, shape, number in sorted(here):
+                positions, counts = left[shape]
+                before = np.cumsum(counts) - counts
+                share = np.clip(number - before, 0, counts)
+                counts -= share
+                used = np.flatnonzero(share)
+                found.setdefault((part, shape), []).append(Spots(positions[used], share[used]))
+        placed = tuple(
+            tuple(_joined(found.get((number, shape), [])) for shape in range(len(self.problem.slots)))
+            for number in range(len(self.problem.parts))
         )
-
-    def _model(self, highspy: Any) -> Any:
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(self.cost), len(self.rows.lower)
-        lp.col_cost_ = np.array(self.cost)
-        lp.col_lower_ = np.zeros(len(self.cost))
-        lp.col_upper_ = np.array(self.most)
-        lp.row_lower_ = np.array(self.rows.lower)
-        lp.row_upper_ = np.array(self.rows.upper)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.array([*self.rows.starts, len(self.rows.columns)], dtype=np.int32)
-        lp.a_matrix_.index_ = np.array(self.rows.columns, dtype=np.int32)
-        lp.a_matrix_.value_ = np.array(self.rows.values)
-        lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self.cost)
-        return lp
-
-    def _placed(self, values: NDArray[np.float64]) -> tuple[tuple[Spots, ...], ...]:
-        """Pods by position; a cell that is a domain is filled node by node, the largest first."""
-        problem = self.problem
-        left = [counts.copy() for counts in problem.slots]
-        placed: list[list[dict[int, int]]] = [[{} for _ in problem.slots] for _ in problem.parts]
-        for (part, shape, cell), column in self.pods.items():
-            count = round(float(values[column]))
-            first, end = problem.tree.bounds(self.cell_level, cell)
-            while count > 0:
-                position = first + int(left[shape][first:end].argmax())
-                share = min(count, int(left[shape][position]))
-                assert share > 0
-                here = placed[part][shape]
-                here[position] = here.get(position, 0) + share
-                left[shape][position] -= share
-                count -= share
-        return tuple(tuple(_spots(counts) for counts in of_part) for of_part in placed)
+        proven = answer.outcome is Outcome.BEST and sure and not self._gave_up
+        if proven:
+            return Solution(Status.OPTIMAL, placed, "exact search: nothing uses fewer domains")
+        why = answer.why or UNSURE
+        solution = Solution(Status.FEASIBLE, placed, f"{why}, this is the best so far")
+        standing = sum(len(self.problem.used(number)) for number in range(len(self.problem.parts)))
+        least = standing + int(np.ceil(max(answer.least - 0.5, 0.0))) if sure and not self._gave_up else 0
+        return replace(solution, gap=max(0, wished_domains(self.problem, solution) - least))
 
 
-def _spots(counts: dict[int, int]) -> Spots:
-    positions = sorted(counts)
-    return Spots(np.array(positions, dtype=np.intp), np.array([counts[at] for at in positions], dtype=np.int64))
+def _joined(spots: list[Spots]) -> Spots:
+    if len(spots) == 1:
+        return spots[0]
+    positions = np.concatenate([each.positions for each in spots]) if spots else np.zeros(0, dtype=np.intp)
+    counts = np.concatenate([each.counts for each in spots]) if spots else np.zeros(0, dtype=np.int64)
+    order = np.argsort(positions, kind="stable")
+    return Spots(positions[order], counts[order])

@@ -3,8 +3,11 @@
 1. *Bounds* (`bounds.py`). Too few slots in sum, or no required domain that holds enough: a proof, and the sentence that users read.
 2. *Equal pods, one constraint* (`equal_pods.py`): arithmetic, always exact.
 3. *Groups of equal pods* (`packing.py`): a depth-first search; exact about whether, and optimal if it meets the bound on domains.
-   *Pods of different shapes* (`best_fit.py`): greedily; optimal if it meets the bound.
-4. *The rest* (`program.py`): HiGHS, within a time limit, on parts of the cluster (`narrowed.py`) if the whole is too large.
+   *Pods of different shapes* (`best_fit.py`): best fit of whole groups into domains, in several orders; optimal if it meets the bound.
+4. *The rest* (`program.py`): an integer program over domains, whose node packing is verified exactly, on parts of the cluster (`narrowed.py`) if the whole is too
+   large. A "no" of the program is a proof.
+
+Every step counts its work (`budget.py`) and none looks at a clock, so an answer does not depend on how busy the machine is.
 
 Groups are then brought closer together where that costs nothing, and equal ones get their places in the order of ranks (`exchange.py`).
 

@@ -1,0 +1,96 @@
+"""Groups: the parts of a gang that take a domain of their own, with the pods that are bound to exactly that domain.
+
+A part takes a domain if it requires a lower level than what is around it. Pods of other parts are bound to the domain of the nearest group around them, or,
+if there is none, to the whole tree (`WHOLE_GANG`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bayplan.engine.gangs.problem import WHOLE_TREE, Problem
+
+# Stands for the group around all groups, which may use the whole tree.
+WHOLE_GANG = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part that takes a domain: its number, the group around it, and its level.
+
+    `home` is the only domain it may take, `closed` are some that it may not; groups with the same number in `apart` take different ones.
+    """
+
+    part: int
+    around: int
+    level: int
+    home: int | None = None
+    apart: int | None = None
+    closed: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Groups:
+    """All groups of a problem, outer ones before those inside, and to which of them each part is bound."""
+
+    problem: Problem
+    groups: tuple[Group, ...]
+    bound_by: tuple[int, ...]
+
+    @cached_property
+    def by_part(self) -> dict[int, Group]:
+        """Groups by the number of their part."""
+        return {group.part: group for group in self.groups}
+
+    @cached_property
+    def level_of(self) -> dict[int, int]:
+        """The level at which each group takes a domain."""
+        return {WHOLE_GANG: WHOLE_TREE} | {group.part: group.level for group in self.groups}
+
+    @cached_property
+    def inside(self) -> dict[int, list[Group]]:
+        """The groups directly inside each group."""
+        inside: dict[int, list[Group]] = {group: [] for group in self.level_of}
+        for group in self.groups:
+            inside[group.around].append(group)
+        return inside
+
+    @cached_property
+    def members(self) -> dict[int, list[int]]:
+        """The parts whose own pods are bound to each group's domain."""
+        members: dict[int, list[int]] = {group: [] for group in self.level_of}
+        for number, part in enumerate(self.problem.parts):
+            if any(part.pods):
+                members[self.bound_by[number]].append(number)
+        return members
+
+    @cached_property
+    def own(self) -> dict[int, Mapping[int, int]]:
+        """By group the pods that are bound to exactly its domain, by shape."""
+        return {group: self._pods(parts) for group, parts in self.members.items()}
+
+    def _pods(self, parts: Sequence[int]) -> dict[int, int]:
+        pods: dict[int, int] = {}
+        for number in parts:
+            for shape, count in enumerate(self.problem.parts[number].pods):
+                if count:
+                    pods[shape] = pods.get(shape, 0) + count
+        return pods
+
+
+def groups_of(problem: Problem) -> Groups:
+    """The parts that narrow the domain of what is around them, parents first."""
+    groups: list[Group] = []
+    level_of = {WHOLE_GANG: WHOLE_TREE}
+    bound_by: list[int] = []
+    for number, part in enumerate(problem.parts):
+        around = bound_by[part.parent] if part.parent >= 0 else WHOLE_GANG
+        level = part.required if part.required is not None else WHOLE_TREE
+        if any(problem.totals[number]) and level > level_of[around]:
+            groups.append(Group(number, around, level, part.home, part.apart, problem.closed(number)))
+            level_of[number] = level
+            around = number
+        bound_by.append(around)
+    return Groups(problem, tuple(groups), tuple(bound_by))

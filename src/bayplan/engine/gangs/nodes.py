@@ -1,0 +1,340 @@
+"""Pods on the nodes of one domain: where so many of each shape go, or that they have no place there.
+
+Nodes are filled shape by shape, the largest first. `Fill.TIGHT` takes the node with the least left that still holds a pod, which leaves large
+gaps for others; `Fill.FEW` takes the roomiest nodes, so that few are used. Both look at slots (what a kubelet admits of one shape), at sums, and at what
+kubelets say about different shapes on one node. Best fit may miss a packing; `packs` misses none, and says so if it had to stop.
+
+Sizes are compared in shares: what a pod takes of all that is free, weighted by how scarce the resource is for this gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.gangs.choice import distances_to
+from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes
+from bayplan.engine.gangs.packing import in_touched_domains_first
+from bayplan.engine.gangs.problem import Counts, Problem, Spots
+
+Amounts = NDArray[np.float64]
+Wanted = Sequence[tuple[int, int]]
+"""How many pods of which shape, the largest shape first."""
+
+# How often pods are moved on from nodes that refuse a mix, before a domain counts as one that does not hold them.
+MOST_ROUNDS = 12
+# So few pods go to the best node one by one: that is quicker than to sort all nodes.
+ONE_BY_ONE = 2
+# States of nodes that the exact packing looks at for one question.
+MOST_STATES = 4_000
+# More pods than that are not packed exactly: each is one level of recursion.
+MOST_PODS = 400
+
+
+class Fill(Enum):
+    """Which nodes are filled first."""
+
+    TIGHT = auto()
+    FEW = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The nodes between two positions: what is left of each resource, and the pods that were put there by shape."""
+
+    first: int
+    end: int
+    free: Amounts
+    spots: Mapping[int, Spots]
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Pods on the nodes of a domain, if they have a place there; not `sure` if the search for one had to stop."""
+
+    filling: Filling | None
+    sure: bool = True
+
+
+@dataclass
+class Nodes:
+    """The nodes of a problem, as its pods see them."""
+
+    problem: Problem
+    budget: Budget
+    _known: dict[tuple[int, int, tuple[tuple[int, int], ...]], Packed] = field(default_factory=dict)
+
+    @cached_property
+    def scarcity(self) -> Amounts:
+        """By resource what one unit is worth: the share of all that is free, weighted by how much of that the gang takes."""
+        free = np.maximum(self.problem.free, 0.0).sum(axis=1)
+        totals = np.array([self.problem.totals[0][shape] for shape in self.problem.shapes], dtype=np.float64)
+        taken = totals @ self.problem.amounts[list(self.problem.shapes)]
+        free = np.maximum(free, 1e-9)
+        weights: Amounts = np.minimum(taken / free, 1.0) / free
+        return weights
+
+    @cached_property
+    def size(self) -> Sequence[float]:
+        """By shape what one pod takes, in shares."""
+        return [float(share) for share in self.problem.amounts @ self.scarcity]
+
+    def largest_first(self, counts: Mapping[int, int] | Iterable[tuple[int, int]]) -> Wanted:
+        """Pods by shape in the order in which they are put down."""
+        return sorted(dict(counts).items(), key=lambda each: (-self.size[each[0]], each[0]))
+
+    @cached_property
+    def _takes(self) -> list[list[tuple[int, float]]]:
+        """By shape the resources that one pod takes."""
+        return [[(at, amount) for at, amount in enumerate(row) if amount > 0] for row in self.problem.amounts.tolist()]
+
+    def empty(self, first: int, end: int) -> Filling:
+        """The nodes between two positions before this gang comes."""
+        return Filling(first, end, self.problem.free[:, first:end], {})
+
+    def room(self, filling: Filling, shape: int) -> Counts:
+        """How many more pods of a shape each node holds, as far as slots and sums tell."""
+        first = filling.first
+        room = self.problem.slots[shape][first : filling.end]
+        own = filling.spots.get(shape)
+        if own is not None:
+            room = room.copy()
+            room[own.positions - first] -= own.counts
+        for resource, amount in self._takes[shape]:
+            room = np.minimum(room, filling.free[resource] // amount)
+        return np.maximum(room, 0).astype(np.int64)
+
+    def added(
+        self, filling: Filling, wanted: Wanted, fill: Fill, touched: NDArray[np.bool_] | None = None
+    ) -> Filling | None:
+        """The nodes with these pods on them too; None if this way finds no place for all of them.
+
+        `touched` are the preferred domains that the gang uses already: they come first, and get more.
+        """
+        free, spots = filling.free.astype(np.float64), dict(filling.spots)
+        now = Filling(filling.first, filling.end, free, spots)
+        for shape, number in wanted:
+            room = self.room(now, shape)
+            self.budget.spend(self._cost(room))
+            counts = self._accepted(now, shape, room, number, fill, touched)
+            if counts is None:
+                return None
+            added = Spots.of(counts, filling.first)
+            preferred = self.problem.parts[0].preferred
+            if touched is not None and preferred is not None:
+                touched[self.problem.tree.domain_at[preferred][added.positions]] = True
+            at = added.positions - filling.first
+            for resource, amount in self._takes[shape]:
+                free[resource, at] -= amount * added.counts
+            before = spots.get(shape)
+            spots[shape] = added if before is None else _both(before, added)
+        return now
+
+    def _accepted(
+        self,
+        filling: Filling,
+        shape: int,
+        room: Counts,
+        number: int,
+        fill: Fill,
+        touched: NDArray[np.bool_] | None,
+    ) -> Counts | None:
+        """So many pods by node; where a kubelet refuses them beside others, there are fewer."""
+        for _ in range(MOST_ROUNDS):
+            if int(room.sum()) < number:
+                return None
+            counts = self._filled(filling, room, number, fill, touched)
+            refused = self._refused(filling, shape, counts)
+            if not refused:
+                return counts
+            room = room.copy()
+            room[refused] = counts[refused] - 1
+        return None
+
+    def _filled(
+        self, filling: Filling, room: Counts, number: int, fill: Fill, touched: NDArray[np.bool_] | None
+    ) -> Counts:
+        problem = self.problem
+        standing = problem.parts[0].standing
+        if touched is not None and self._spans_preferred(filling):
+            everywhere = np.zeros(problem.tree.size, dtype=np.int64)
+            everywhere[filling.first : filling.end] = room
+            return in_touched_domains_first(problem, everywhere, filling.first, filling.end, number, touched)
+        if problem.spread:
+            return fill_nodes(room, number, spread=True)
+        if standing and fill is Fill.FEW:
+            return fill_nearest(room, number, distances_to(problem.tree, standing)[filling.first : filling.end])
+        if fill is Fill.FEW:
+            return fill_nodes(room, number, spread=False)
+        left = self.scarcity @ filling.free if len(filling.free) else room.astype(np.float64)
+        counts = np.zeros_like(room)
+        if number <= ONE_BY_ONE:
+            left = np.where(room > 0, left, np.inf)
+            missing = number
+            while missing:
+                at = int(left.argmin())
+                counts[at] = share = min(missing, int(room[at]))
+                missing -= share
+                left[at] = np.inf
+            return counts
+        order = np.argsort(left, kind="stable")
+        in_order = room[order]
+        before = np.cumsum(in_order) - in_order
+        counts[order] = np.clip(number - before, 0, in_order)
+        return counts
+
+    def _spans_preferred(self, filling: Filling) -> bool:
+        """True if there are several domains of the gang's preferred level to choose from."""
+        preferred = self.problem.parts[0].preferred
+        if preferred is None:
+            return False
+        domain_at = self.problem.tree.domain_at[preferred]
+        return bool(domain_at[filling.first] != domain_at[filling.end - 1])
+
+    def _refused(self, filling: Filling, shape: int, counts: Counts) -> list[int]:
+        """Where a kubelet would not take these pods beside those of other shapes."""
+        mixes = self.problem.mixes
+        if mixes is None:
+            return []
+        refused = []
+        for at in np.flatnonzero(counts).tolist():
+            mix = self.mix_at(filling, filling.first + at)
+            mix[shape] = mix.get(shape, 0) + int(counts[at])
+            if len(mix) > 1 and mixes.refused(filling.first + at, self._tuple(mix)) is not None:
+                refused.append(at)
+        return refused
+
+    def mix_at(self, filling: Filling, position: int) -> dict[int, int]:
+        """The pods at a position by shape."""
+        mix: dict[int, int] = {}
+        for shape, spots in filling.spots.items():
+            at = int(np.searchsorted(spots.positions, position))
+            if at < len(spots.positions) and spots.positions[at] == position:
+                mix[shape] = int(spots.counts[at])
+        return mix
+
+    def _tuple(self, mix: Mapping[int, int]) -> tuple[int, ...]:
+        return tuple(mix.get(shape, 0) for shape in range(len(self.problem.slots)))
+
+    def _cost(self, room: Counts) -> int:
+        return 20 + len(room) // 50
+
+    # -- exactly -----------------------------------------------------------------------------------------------------------
+
+    def packed(self, first: int, end: int, wanted: Wanted) -> Packed:
+        """Whether these pods have a place between two positions, where nobody else of the gang stands."""
+        question = (first, end, tuple(wanted))
+        if question not in self._known:
+            self._known[question] = self._find(first, end, wanted)
+        return self._known[question]
+
+    def _find(self, first: int, end: int, wanted: Wanted) -> Packed:
+        if end - first == 1:
+            return Packed(self.added(self.empty(first, end), wanted, Fill.FEW))
+        for fill in (Fill.FEW, Fill.TIGHT):
+            filling = self.added(self.empty(first, end), wanted, fill)
+            if filling is not None:
+                return Packed(filling)
+        if sum(number for _, number in wanted) > MOST_PODS:
+            return Packed(None, sure=False)
+        return _Exact(self, first, end, wanted).answer()
+
+
+class _Exact:
+    """Every way to put pods on nodes: one after another, the largest first, nodes in the same state only once, no state twice."""
+
+    def __init__(self, nodes: Nodes, first: int, end: int, wanted: Wanted) -> None:
+        problem = nodes.problem
+        self.first, self.wanted = first, wanted
+        self.shapes = [shape for shape, _ in wanted]
+        self.takes = [problem.amounts[shape].tolist() for shape in self.shapes]
+        self.mixes = problem.mixes
+        self.tuple_of = nodes._tuple  # noqa: SLF001 - the same file
+        self.slots = [[int(problem.slots[shape][at]) for shape in self.shapes] for at in range(first, end)]
+        self.free: list[list[float]] = [problem.free[:, at].tolist() for at in range(first, end)]
+        self.counts = [[0] * len(wanted) for _ in range(first, end)]
+        self.scarcity: list[float] = nodes.scarcity.tolist()
+        self.states = 0
+        self.budget = nodes.budget
+        self.seen: set[object] = set()
+
+    def answer(self) -> Packed:
+        if self._place(0, self.wanted[0][1]):
+            free = np.array(self.free, dtype=np.float64).T.reshape(-1, len(self.free))
+            by_shape = np.array(self.counts, dtype=np.int64).T
+            spots = {shape: Spots.of(by_shape[at], self.first) for at, shape in enumerate(self.shapes)}
+            return Packed(Filling(self.first, self.first + len(self.free), free, spots))
+        return Packed(None, sure=not self.stopped)
+
+    @property
+    def stopped(self) -> bool:
+        return self.states >= MOST_STATES or self.budget.is_spent
+
+    def _room(self, kind: int, node: int) -> int:
+        room = self.slots[node][kind] - self.counts[node][kind]
+        for left, amount in zip(self.free[node], self.takes[kind], strict=True):
+            if amount > 0:
+                room = min(room, int(left // amount))
+        return max(room, 0)
+
+    def _left(self, node: int) -> float:
+        """What is left on a node, in shares."""
+        return sum(left * worth for left, worth in zip(self.free[node], self.scarcity, strict=True))
+
+    def _place(self, kind: int, missing: int) -> bool:
+        """Put down what is missing of a shape and everything behind it."""
+        if not missing:
+            if kind + 1 == len(self.wanted):
+                return True
+            return self._place(kind + 1, self.wanted[kind + 1][1])
+        self.states += 1
+        self.budget.spend(5 + len(self.free))
+        rooms = [self._room(kind, node) for node in range(len(self.free))]
+        if self.stopped or sum(rooms) < missing:
+            return False
+        alike = [self._kind_of(node) for node in range(len(self.free))]
+        state = (kind, missing, tuple(sorted(alike)))
+        if state in self.seen:
+            return False
+        self.seen.add(state)
+        tried: set[object] = set()
+        for node in sorted(range(len(self.free)), key=self._left):
+            if not rooms[node] or alike[node] in tried:
+                continue
+            tried.add(alike[node])
+            self._put(node, kind, 1)
+            if self._is_admitted(node) and self._place(kind, missing - 1):
+                return True
+            self._put(node, kind, -1)
+        return False
+
+    def _put(self, node: int, kind: int, sign: int) -> None:
+        self.counts[node][kind] += sign
+        self.free[node] = [left - sign * amount for left, amount in zip(self.free[node], self.takes[kind], strict=True)]
+
+    def _is_admitted(self, node: int) -> bool:
+        if self.mixes is None or sum(count > 0 for count in self.counts[node]) < 2:
+            return True
+        mix = dict(zip(self.shapes, self.counts[node], strict=True))
+        return self.mixes.refused(self.first + node, self.tuple_of(mix)) is None
+
+    def _kind_of(self, node: int) -> tuple[object, ...]:
+        """What decides about a node's further pods; where kubelets are asked, each node is a kind of its own."""
+        own = node if self.mixes is not None else -1
+        left = tuple(slots - count for slots, count in zip(self.slots[node], self.counts[node], strict=True))
+        return (own, left, tuple(self.free[node]), tuple(self.counts[node]) if self.mixes is not None else ())
+
+
+def _both(one: Spots, other: Spots) -> Spots:
+    """Pods of one shape that came one after another."""
+    positions = np.union1d(one.positions, other.positions)
+    counts = np.zeros(len(positions), dtype=np.int64)
+    for spots in (one, other):
+        counts[np.searchsorted(positions, spots.positions)] += spots.counts
+    return Spots(positions, counts)
