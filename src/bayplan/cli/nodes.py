@@ -10,8 +10,9 @@ import click
 
 from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
-from bayplan.cli.output import no_resources, print_answer, print_document, working
+from bayplan.cli.output import no_resources, print_answer, print_document
 from bayplan.cli.selecting import NODE_FIELDS, selected, selector_options
+from bayplan.cli.watching import answered, watch_option
 
 if TYPE_CHECKING:
     from bayplan.explain.overview.nodes import NodeList
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     metavar="RESOURCE",
     help="Show this resource; may be given several times [default: cpu, memory and devices].",
 )
+@watch_option
 @output_option("text", "wide", "name", "json", "yaml")
 def nodes(
     *,
@@ -47,6 +49,7 @@ def nodes(
     label_selector: str | None,
     field_selector: str | None,
     resources: tuple[str, ...],
+    watch: bool,
     output: str,
 ) -> int:
     """Show what is known of each node's NUMA zones, what is free, and the largest pod that still fits into one zone.
@@ -56,9 +59,14 @@ def nodes(
 
     Exit code: 0 shown, 2 the input cannot be used.
     """
-    with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name)
-    listed = _listed(session, names, label_selector, field_selector, resources)
+
+    def draw(session: Session) -> int:
+        return _show(_listed(session, names, label_selector, field_selector, resources), output)
+
+    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output)
+
+
+def _show(listed: NodeList, output: str) -> int:
     if not listed.nodes:
         return no_resources()
     if output == "name":

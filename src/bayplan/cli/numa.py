@@ -9,7 +9,8 @@ import click
 
 from bayplan.cli.flags import output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import print_document, print_styled, terminal_width, warn, working
+from bayplan.cli.output import print_document, print_styled, terminal_width, warn
+from bayplan.cli.watching import answered, watch_option
 
 if TYPE_CHECKING:
     from bayplan.cluster.topology_report import Problem
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @cluster_options
 @pods_option(required=False, help_text="Place these pods first, and show those that come to this node.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods of -f that do not name theirs.")
+@watch_option
 @output_option("text", "svg", "json", "yaml")
 @theme_option
 def numa(
@@ -38,6 +40,7 @@ def numa(
     scheduler_name: str | None,
     files: tuple[Path, ...],
     namespace: str | None,
+    watch: bool,
     output: str,
     theme: str | None,
 ) -> int:
@@ -49,22 +52,24 @@ def numa(
     Exit code: 0 drawn, 2 the node is unknown or reports no zones, or the input cannot be used.
     """
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
-    with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name)
-    drawn = _drawn(session, node, files, namespace)
-    if output == "svg":
-        from bayplan.explain.numa_svg import numa_svg
 
-        click.echo(numa_svg(drawn, colours))
-    elif output == "text":
-        from bayplan.explain.numa_text import numa_text
+    def draw(session: Session) -> int:
+        drawn = _drawn(session, node, files, namespace)
+        if output == "svg":
+            from bayplan.explain.numa_svg import numa_svg
 
-        print_styled(numa_text(drawn, terminal_width()))
-    else:
-        from bayplan.explain.numa_map import numa_document
+            click.echo(numa_svg(drawn, colours))
+        elif output == "text":
+            from bayplan.explain.numa_text import numa_text
 
-        print_document(numa_document(drawn), output)
-    return 0
+            print_styled(numa_text(drawn, terminal_width()))
+        else:
+            from bayplan.explain.numa_map import numa_document
+
+            print_document(numa_document(drawn), output)
+        return 0
+
+    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files)
 
 
 def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:

@@ -175,9 +175,16 @@ class Session:
         warn(problems + ([f"not used: {ignored}"] if ignored else []))
 
     @classmethod
-    def open(cls, cluster: Sequence[Path], config: Path | None = None, scheduler_name: str | None = None) -> Session:
-        """Read what the options of a command name."""
-        objects = _read(cluster) if cluster else _read_live()
+    def open(
+        cls,
+        cluster: Sequence[Path],
+        config: Path | None = None,
+        scheduler_name: str | None = None,
+        objects: ObjectSet | None = None,
+    ) -> Session:
+        """Read what the options of a command name; `objects` are those of the cluster if they are known already."""
+        if objects is None:
+            objects = _read(cluster) if cluster else _read_live()
         if config is None and scheduler_name is not None:
             raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
         configuration = None if config is None else _read_configuration(config)
@@ -212,7 +219,7 @@ class Session:
         from bayplan.kube.named_objects import read_named
 
         pods = self.objects.pods
-        self.objects.others += _asked_live(lambda access: read_named(access, text, kinds, name, namespace, pods))
+        self.objects.others += asked_live(lambda access: read_named(access, text, kinds, name, namespace, pods))
 
     @property
     def _runs(self) -> bool:
@@ -337,12 +344,12 @@ def _read_live() -> ObjectSet:
     """The objects of the cluster that the kubeconfig names."""
     from bayplan.kube.live import read_cluster
 
-    found, problems = _asked_live(read_cluster)
-    warn([f"not used: {problem}" for problem in problems])
+    found, problems = asked_live(read_cluster)
+    warn_unused(problems)
     return found
 
 
-def _asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _Answer:
+def asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _Answer:
     """What the cluster that the kubeconfig names answers; errors say what to do."""
     import asyncio
 
@@ -358,6 +365,11 @@ def _asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _
         raise click.ClickException(f"{error}; a dump can be given with --cluster FILE") from None
     except (ApiError, Unreachable) as error:
         raise click.ClickException(f"cannot read the cluster: {error}") from None
+
+
+def warn_unused(problems: Sequence[str]) -> None:
+    """Say what of a cluster could not be read."""
+    warn([f"not used: {problem}" for problem in problems])
 
 
 def profiles_in(configuration: object | None, source: str) -> dict[str, Profile]:

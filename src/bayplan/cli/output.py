@@ -38,6 +38,11 @@ def use_colour() -> bool:
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
+    return can_redraw()
+
+
+def can_redraw() -> bool:
+    """Whether the output is a terminal on which something can be drawn over."""
     return sys.stdout.isatty() and not _is_dumb()
 
 

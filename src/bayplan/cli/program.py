@@ -137,7 +137,7 @@ def run(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BY_SIGNAL + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001 - the last line of defence: every run ends with one of our codes
-        if _is_bad_input(error):
+        if is_bad_input(error):
             return _fail(str(error))
         # A bug of ours. Python would end with 1, which means "no" here.
         if os.environ.get(DEBUG):
@@ -157,7 +157,7 @@ def _one_line(error: click.ClickException, program: str) -> str:
     return message
 
 
-def _is_bad_input(error: Exception) -> bool:
+def is_bad_input(error: Exception) -> bool:
     """Whether an error speaks about the user's files; anything else is a bug."""
     from bayplan.kube.errors import InvalidObject
     from bayplan.plugins.node_resource_topology_args import ArgumentError

@@ -8,7 +8,8 @@ import click
 
 from bayplan.cli.flags import levels_option, output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import print_answer, print_document, working
+from bayplan.cli.output import print_answer, print_document
+from bayplan.cli.watching import answered, watch_option
 
 
 @click.command(
@@ -42,6 +43,7 @@ from bayplan.cli.output import print_answer, print_document, working
 @click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
 @levels_option
 @cluster_options
+@watch_option
 @output_option("text", "json", "yaml")
 def slots(
     *,
@@ -55,6 +57,7 @@ def slots(
     cluster: tuple[Path, ...],
     config: Path | None,
     scheduler_name: str | None,
+    watch: bool,
     output: str,
 ) -> int:
     """Count how many gangs of so many equal pods fit into each domain of a level now.
@@ -71,40 +74,41 @@ def slots(
     from bayplan.scheduling.rooms import rooms_of
     from bayplan.scheduling.shortfall import shortfall_of
 
-    with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name)
-    tree = tree_named(session, name, levels)
-    wanted = level_named(tree, level) if level is not None else None
-    pod, size = shape_and_size(session, requests, files, group)
-    if pod is None:
-        raise click.UsageError("one of --requests and -f is needed: what does a pod ask for?")
-    pods = pods or size
-    if pods is None:
-        raise click.UsageError("--pods is missing: how many pods does a gang have?")
-    pod_class, profile, answers, counts = slots_for(session, tree, pod)
-    rooms = rooms_of(tree, counts, pods)
-    holding = [number for number, room in enumerate(rooms) if room.holding_all]
-    chosen = wanted if wanted is not None else max(holding, default=0)
-    gangs, domains = slot_count_of(tree, counts, pods, chosen)
-    answer = answers.for_class(pod_class, profile)
-    shortfall = shortfall_of(session.state, pod_class, profile, answer, list(answer.refused_by_replay.items()))
-    _, stages = stages_in_tree(tree, len(session.state.rows), shortfall, pod_class, profile)
-    found = SlotCount(
-        topology=tree.name,
-        levels=tree.levels,
-        level=chosen,
-        pods=pods,
-        request=pod_class.request,
-        described=description(session.state, pod_class),
-        nodes=len(session.state.rows),
-        slots=int(counts.sum()),
-        rooms=rooms,
-        gangs=gangs,
-        domains=domains,
-        stages=stages,
-    )
-    if output == "text":
-        print_answer(slots_text(found), good=bool(found.fit))
-    else:
-        print_document(slots_document(found), output)
-    return 0 if found.fit else 1
+    def draw(session: Session) -> int:
+        tree = tree_named(session, name, levels)
+        wanted = level_named(tree, level) if level is not None else None
+        pod, size = shape_and_size(session, requests, files, group)
+        if pod is None:
+            raise click.UsageError("one of --requests and -f is needed: what does a pod ask for?")
+        size = pods or size
+        if size is None:
+            raise click.UsageError("--pods is missing: how many pods does a gang have?")
+        pod_class, profile, answers, counts = slots_for(session, tree, pod)
+        rooms = rooms_of(tree, counts, size)
+        holding = [number for number, room in enumerate(rooms) if room.holding_all]
+        chosen = wanted if wanted is not None else max(holding, default=0)
+        gangs, domains = slot_count_of(tree, counts, size, chosen)
+        answer = answers.for_class(pod_class, profile)
+        shortfall = shortfall_of(session.state, pod_class, profile, answer, list(answer.refused_by_replay.items()))
+        _, stages = stages_in_tree(tree, len(session.state.rows), shortfall, pod_class, profile)
+        found = SlotCount(
+            topology=tree.name,
+            levels=tree.levels,
+            level=chosen,
+            pods=size,
+            request=pod_class.request,
+            described=description(session.state, pod_class),
+            nodes=len(session.state.rows),
+            slots=int(counts.sum()),
+            rooms=rooms,
+            gangs=gangs,
+            domains=domains,
+            stages=stages,
+        )
+        if output == "text":
+            print_answer(slots_text(found), good=bool(found.fit))
+        else:
+            print_document(slots_document(found), output)
+        return 0 if found.fit else 1
+
+    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files)

@@ -10,7 +10,8 @@ import click
 
 from bayplan.cli.flags import levels_option, output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import print_answer, print_document, working
+from bayplan.cli.output import print_answer, print_document
+from bayplan.cli.watching import answered, watch_option
 
 if TYPE_CHECKING:
     from bayplan.cluster.tree import Tree
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     "--distance", "origin", metavar="NODE", help="Show how far every domain is from this node, in edges of the tree."
 )
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
+@watch_option
 @output_option("text", "svg", "json", "yaml")
 @theme_option
 def topology(
@@ -68,6 +70,7 @@ def topology(
     requests: str | None,
     origin: str | None,
     files: tuple[Path, ...],
+    watch: bool,
     output: str,
     theme: str | None,
 ) -> int:
@@ -84,29 +87,31 @@ def topology(
     from bayplan.explain.topology_text import topology_text
 
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
-    with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name)
-    tree = tree_named(session, name, levels)
-    depth = level_named(tree, level, [NUMA]) + 1 if level is not None else max(len(tree.levels), 1)
-    with_zones = depth > tree.node_level + 1
-    known = list(session.state.columns.resource_index)
-    shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree.rows)
-    place = _place_of(session, tree, origin) if origin is not None else ()
-    named = shape_of(session, requests, files)
-    pod = named or one_unit(session, shown)
-    if pod is None:
-        drawn = topology_map(session.state, tree, shown, with_zones=with_zones)
-    else:
-        pod_class, _, _, slots = slots_for(session, tree, pod)
-        drawn = topology_map(session.state, tree, shown, pod_class, slots, with_zones=with_zones)
-    drawn = replace(drawn, origin=place, named=named is not None)
-    if output == "svg":
-        click.echo(topology_svg(drawn, colours))
-    elif output == "text":
-        print_answer(topology_text(drawn, depth), good=bool(drawn.nodes))
-    else:
-        print_document(topology_document(drawn), output)
-    return 0 if drawn.nodes else 1
+
+    def draw(session: Session) -> int:
+        tree = tree_named(session, name, levels)
+        depth = level_named(tree, level, [NUMA]) + 1 if level is not None else max(len(tree.levels), 1)
+        with_zones = depth > tree.node_level + 1
+        known = list(session.state.columns.resource_index)
+        shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree.rows)
+        place = _place_of(session, tree, origin) if origin is not None else ()
+        named = shape_of(session, requests, files)
+        pod = named or one_unit(session, shown)
+        if pod is None:
+            drawn = topology_map(session.state, tree, shown, with_zones=with_zones)
+        else:
+            pod_class, _, _, slots = slots_for(session, tree, pod)
+            drawn = topology_map(session.state, tree, shown, pod_class, slots, with_zones=with_zones)
+        drawn = replace(drawn, origin=place, named=named is not None)
+        if output == "svg":
+            click.echo(topology_svg(drawn, colours))
+        elif output == "text":
+            print_answer(topology_text(drawn, depth), good=bool(drawn.nodes))
+        else:
+            print_document(topology_document(drawn), output)
+        return 0 if drawn.nodes else 1
+
+    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files)
 
 
 def _place_of(session: Session, tree: Tree, node: str) -> tuple[str, ...]:

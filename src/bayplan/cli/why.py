@@ -11,8 +11,9 @@ import click
 
 from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
-from bayplan.cli.output import no_resources, print_answer, print_document, working
+from bayplan.cli.output import no_resources, print_answer, print_document
 from bayplan.cli.selecting import POD_FIELDS, selected, selector_options
+from bayplan.cli.watching import answered, watch_option
 
 if TYPE_CHECKING:
     from bayplan.explain.gang_outcome import GangOutcome
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--node", metavar="NODE", help="Ask about this node alone: does the pod fit there, and if not, what is missing?"
 )
+@watch_option
 @output_option("text", "wide", "name", "json", "yaml")
 @click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
 def why(
@@ -61,6 +63,7 @@ def why(
     label_selector: str | None,
     field_selector: str | None,
     node: str | None,
+    watch: bool,
     output: str,
     now: str | None,
 ) -> int:
@@ -86,32 +89,36 @@ def why(
     from bayplan.cli.standing import find_pod, now_or, standing_of
     from bayplan.explain.standing import standing_document, standing_text
 
-    moment = now_or(now)
     _check(pod, namespace, label_selector or field_selector, node, output, everything=all_namespaces)
-    with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name)
-    if pod is None:
-        return _overview(session, namespace or "", selected(label_selector, field_selector, POD_FIELDS), moment, output)
-    workload = find_workload(session, pod, namespace)
-    if workload is not None:
-        return _about_workload(session, workload, node, moment, output)
-    member = find_member(session, pod, namespace)
-    gang = find_gang(session, pod, namespace) if member is None else None
-    if (gang or member) is not None and node is not None:
-        raise click.UsageError("--node asks about one pod, and this is a gang")
-    if member is not None:
-        return _about_gang(outcome_of_gang_with(session, member, moment), output)
-    if gang is not None:
-        return _about_gang(outcome_of(session, gang, moment), output)
-    found = find_pod(session, pod, namespace)
-    if node is not None:
-        return _on_one_node(session, found, node, output)
-    standing = standing_of(session, found, moment)
-    if output == "text":
-        print_answer(standing_text(standing), good=standing.good)
-    else:
-        print_document(standing_document(standing), output)
-    return 0 if standing.good else 1
+
+    def draw(session: Session) -> int:
+        moment = now_or(now)
+        if pod is None:
+            return _overview(
+                session, namespace or "", selected(label_selector, field_selector, POD_FIELDS), moment, output
+            )
+        workload = find_workload(session, pod, namespace)
+        if workload is not None:
+            return _about_workload(session, workload, node, moment, output)
+        member = find_member(session, pod, namespace)
+        gang = find_gang(session, pod, namespace) if member is None else None
+        if (gang or member) is not None and node is not None:
+            raise click.UsageError("--node asks about one pod, and this is a gang")
+        if member is not None:
+            return _about_gang(outcome_of_gang_with(session, member, moment), output)
+        if gang is not None:
+            return _about_gang(outcome_of(session, gang, moment), output)
+        found = find_pod(session, pod, namespace)
+        if node is not None:
+            return _on_one_node(session, found, node, output)
+        standing = standing_of(session, found, moment)
+        if output == "text":
+            print_answer(standing_text(standing), good=standing.good)
+        else:
+            print_document(standing_document(standing), output)
+        return 0 if standing.good else 1
+
+    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output)
 
 
 def _check(

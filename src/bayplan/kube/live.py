@@ -1,18 +1,20 @@
 """The objects of a cluster that runs, as if they had been read from files.
 
 In comes an `Access`, out goes the same `ObjectSet` that `kube/files.py` makes of a dump, so that every command that answers for a file answers for a
-cluster too. Kinds that are not installed are simply not there; an object of a wrong shape is told and left out.
+cluster too; `follow_cluster` keeps it current for those that watch. Kinds that are not installed are simply not there; an object of a wrong shape is told and left out.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from bayplan.kube.access import Access
 from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.decoding import Listed
+from bayplan.kube.core_v1 import Metadata
+from bayplan.kube.decoding import Broken, Listed
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.meta_v1 import T
 from bayplan.kube.resources import (
@@ -30,6 +32,10 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.versions import cannot_read, list_served
+from bayplan.kube.watch import Absent, Changes, follow
+
+SETTLE = 0.3  # seconds
+_Name = tuple[str, str]
 
 OTHER_POD_GROUPS = tuple(resource for resource in ALL_POD_GROUPS.values() if resource is not POD_GROUPS)
 READ: tuple[Resource[Any], ...] = (
@@ -45,14 +51,110 @@ READ: tuple[Resource[Any], ...] = (
     HYPER_NODES,
 )
 
+# Few users may read the last one.
+FOLLOWED = (*READ, KUBERNETES_WORKLOADS)
+
 
 async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     """Everything that decisions depend on, and sentences about what could not be read."""
     async with KubeClient(access) as client:
         answers = await asyncio.gather(*(list_served(client, each) for each in READ))
         workloads, forbidden = await _unless_forbidden(client, KUBERNETES_WORKLOADS)
-    listed = {resource: answer for resource, (answer, _) in zip(READ, answers, strict=True)}
+    listed: dict[Resource[Any], Listed[Any]] = {each: answer for each, (answer, _) in zip(READ, answers, strict=True)}
     unreadable = {resource: found.unreadable for resource, (_, found) in zip(READ, answers, strict=True)}
+    objects, problems = _together({**listed, KUBERNETES_WORKLOADS: workloads}, unreadable)
+    return objects, problems + forbidden
+
+
+async def follow_cluster(
+    access: Access,
+    show: Callable[[ObjectSet, list[str]], None],
+    *,
+    settle: float = SETTLE,
+    on_trouble: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Call `show` with everything, first when all of it is known and again after changes, without end. It runs in a thread of its own.
+
+    Changes in quick succession are batched for `settle` seconds, and for as long as showing them took: a large cluster that changes all the time is not shown all the time.
+    """
+    async with KubeClient(access) as client:
+        cluster = _Followed()
+        tasks = [asyncio.create_task(cluster.follow(client, each, on_trouble)) for each in FOLLOWED]
+        loop = asyncio.get_running_loop()
+        try:
+            for task in tasks:
+                task.add_done_callback(lambda _: cluster.changed.set())
+            while True:
+                await cluster.changed.wait()
+                for task in tasks:
+                    if task.done():
+                        task.result()  # it only ends with an error
+                await asyncio.sleep(settle)
+                cluster.changed.clear()
+                if not cluster.awaited:
+                    began = loop.time()
+                    await asyncio.to_thread(show, *cluster.objects())
+                    settle = max(settle, loop.time() - began)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Followed:
+    """What watches have brought so far."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self.awaited = set(FOLLOWED)
+        self._items: dict[Resource[Any], dict[_Name, Any]] = {}
+        self._broken: dict[Resource[Any], dict[_Name, Broken]] = {}
+        self._unreadable: dict[Resource[Any], tuple[str, ...]] = {}
+
+    async def follow(self, client: KubeClient, resource: Resource[Any], on_trouble: Callable[[str], None]) -> None:
+        """Keep one resource current."""
+        items: dict[_Name, Any] = self._items.setdefault(resource, {})
+        broken: dict[_Name, Broken] = self._broken.setdefault(resource, {})
+        optional = resource is KUBERNETES_WORKLOADS
+        async for news in follow(client, resource, on_trouble=on_trouble, forbidden_is_absent=optional):
+            if not isinstance(news, Changes):
+                items.clear()
+                broken.clear()
+            self._unreadable[resource] = news.unreadable if isinstance(news, Absent) else ()
+            match news:
+                case Listed():
+                    items.update((_name(each.metadata), each) for each in news.items)
+                case Changes():
+                    for change in news.changes:
+                        broken.pop(_name(change.object.metadata), None)
+                        if change.kind == "DELETED":
+                            items.pop(_name(change.object.metadata), None)
+                        else:
+                            items[_name(change.object.metadata)] = change.object
+            for each in news.broken if not isinstance(news, Absent) else ():
+                items.pop((each.namespace, each.name), None)
+                broken.pop((each.namespace, each.name), None)
+                if not each.deleted:
+                    broken[each.namespace, each.name] = each
+            self.awaited.discard(resource)
+            self.changed.set()
+
+    def objects(self) -> tuple[ObjectSet, list[str]]:
+        """Everything as of now."""
+        listed: dict[Resource[Any], Listed[Any]] = {
+            each: Listed(list(self._items[each].values()), "", list(self._broken[each].values())) for each in FOLLOWED
+        }
+        return _together(listed, self._unreadable)
+
+
+def _name(metadata: Metadata) -> _Name:
+    return metadata.namespace or "", metadata.name
+
+
+def _together(
+    listed: Mapping[Resource[Any], Listed[Any]], unreadable: Mapping[Resource[Any], tuple[str, ...]]
+) -> tuple[ObjectSet, list[str]]:
+    """What was listed as one set, and sentences about what is not in it."""
     found = ObjectSet(
         nodes=listed[NODES].items,
         pods=listed[PODS].items,
@@ -64,7 +166,7 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         hyper_nodes=listed[HYPER_NODES].items,
         gangs=listed[POD_GROUPS].items,
         other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
-        kubernetes_workloads=workloads.items,
+        kubernetes_workloads=listed[KUBERNETES_WORKLOADS].items,
     )
     problems = [
         f"{resource.kind} {f'{broken.namespace}/' if broken.namespace else ''}{broken.name}: {broken.problem}"
@@ -72,7 +174,7 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
         for broken in each.broken
     ]
     problems += [cannot_read(resource, versions) for resource, versions in unreadable.items() if versions]
-    return found, problems + forbidden
+    return found, problems
 
 
 async def _unless_forbidden(client: KubeClient, resource: Resource[T]) -> tuple[Listed[T], list[str]]:
