@@ -44,7 +44,7 @@ def work_of(pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
 def decide_all(session: Session, work: Work, now: datetime) -> list[Document]:
     """Decide one after another, each seeing what the earlier ones took; as `place -o json` writes it."""
     answers = ClassAnswers(session.state)
-    placer = GangPlacer(session, answers)
+    placer = GangPlacer(session, answers, advice=False)
     members = members_of(session, work.gangs)
     with working("placing gangs"):
         gangs = [decide_gang(session, placer, key, members[key], now) for key in work.gangs]

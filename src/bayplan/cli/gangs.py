@@ -20,7 +20,7 @@ from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
-from bayplan.cluster.tree import Distances, Path, Tree, distances_among
+from bayplan.cluster.tree import Distances, Tree, distances_among
 from bayplan.engine.gangs.problem import Counts, Status
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
@@ -31,6 +31,7 @@ from bayplan.kube.files import ObjectSet
 from bayplan.kube.times import moment_of
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.closeness import closeness_of, running_members, unbound
 from bayplan.scheduling.dialects.table import (
     AnyPodGroup,
     dialect_of,
@@ -47,10 +48,11 @@ from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_g
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.gang_patience import waited_for
 from bayplan.scheduling.gang_reader import gang_of, has_shapes
-from bayplan.scheduling.gang_remedies import Running, gang_remedies
+from bayplan.scheduling.gang_remedies import GangRemedy, Running, gang_remedies
 from bayplan.scheduling.gang_roster import GangRoster, naming_strangers
-from bayplan.scheduling.gang_standing import what_is_split
+from bayplan.scheduling.gang_standing import standing_seats, what_is_split
 from bayplan.scheduling.gang_styles import BAYPLAN
+from bayplan.scheduling.ranks import rank_key
 from bayplan.scheduling.relations import answer_for, newcomer_of
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
@@ -143,10 +145,14 @@ def gang_of_pod(pod: Pod) -> str:
 
 
 class GangPlacer:
-    """Places gangs one after another on a session's cluster; each sees what the earlier ones took."""
+    """Places gangs one after another on a session's cluster; each sees what the earlier ones took.
 
-    def __init__(self, session: Session, answers: ClassAnswers) -> None:
+    Without `advice` nobody looks for changes that would help those that have no place: for very many gangs that takes too long.
+    """
+
+    def __init__(self, session: Session, answers: ClassAnswers, *, advice: bool = True) -> None:
         self._session = session
+        self._advice = advice
         self._answers = answers
         self._schedulers: dict[str, GangScheduler] = {}
 
@@ -167,9 +173,9 @@ class GangPlacer:
         wrong = problem_of(gang, tree, session.trees.names)
         if wrong or tree is None:
             raise InvalidObject(ObjectPath(f"PodGroup {gang.name}"), wrong)
-        if not gang.pods:
-            return _running(session, tree, gang)
         scheduler = self._scheduler(gang)
+        if not gang.pods:
+            return running_outcome(scheduler, tree, gang)
         classes = _classes(session, gang)
         before = _slots(scheduler, gang, tree, classes)
         waited = waited_for(gang, now.timestamp(), otherwise)
@@ -191,8 +197,13 @@ class GangPlacer:
             zones={seated.pod: seated.containers for seated in taken or ()},
             distances=_distances(tree, gang, decision) if decision.seats and tree.levels else None,
             waited=waited,
-            remedies=() if decision.seats or decision.problem else gang_remedies(scheduler, gang, self._running(gang)),
+            remedies=self._remedies(scheduler, gang, decision),
         )
+
+    def _remedies(self, scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> tuple[GangRemedy, ...]:
+        if decision.seats or decision.problem or not self._advice:
+            return ()
+        return gang_remedies(scheduler, gang, self._running(gang))
 
     def _running(self, gang: Gang) -> list[Running]:
         """Gangs and pods on nodes that could make room for a gang: none of a higher priority, none that every node has."""
@@ -208,7 +219,7 @@ class GangPlacer:
 
     def _scheduler(self, gang: Gang) -> GangScheduler:
         session = self._session
-        profile = session.profile_for(gang.pods[0])
+        profile = session.profile_for((gang.pods or running_members(gang))[0])
         if profile.name not in self._schedulers:
             self._schedulers[profile.name] = GangScheduler(session.state, session.trees, profile, self._answers)
         return self._schedulers[profile.name]
@@ -249,11 +260,6 @@ def _anew(session: Session, name: str, bound: Sequence[Pod]) -> Gang | None:
     except InvalidObject:
         return None
     return gang if isinstance(gang, Gang) else None
-
-
-def unbound(pod: Pod) -> Pod:
-    """The pod as it was before it came to a node."""
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
 
 
 def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcome:
@@ -328,17 +334,35 @@ def _slots(scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Iterable[P
     return {pod: relations.limit(pod, tree, scheduler.slots(pod, tree, ALL_SLOTS)) for pod in classes}
 
 
-def _running(session: Session, tree: Tree, gang: Gang) -> GangOutcome:
-    """A gang none of whose pods waits: where they are, or what is wrong with that."""
-    split = what_is_split(gang, tree, session.state)
+def running_outcome(scheduler: GangScheduler, tree: Tree, gang: Gang) -> GangOutcome:
+    """A gang none of whose pods waits: where they are and whether they could be closer, or what is wrong with that."""
+    state = scheduler.state
+    split = what_is_split(gang, tree, state)
     if split:
         decision = GangDecision(gang.name, Status.INFEASIBLE, split, problem=split)
-        return GangOutcome(decision, tree.name, tree.levels, len(session.state.rows), ())
-    path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
-    nodes = set(_running_on(gang))
-    paths: list[Path] = [path_of.get(node, (node,)) for node in sorted(nodes)]
-    decision = GangDecision(gang.name, Status.OPTIMAL, "every pod has a node")
-    return GangOutcome(decision, tree.name, tree.levels, len(session.state.rows), (), running=tuple(paths))
+        return GangOutcome(decision, tree.name, tree.levels, len(state.rows), ())
+    running = standing_seats(gang, tree)
+    inside = [seat.path for seat in running if len(seat.path) > tree.node_level]
+    return GangOutcome(
+        GangDecision(gang.name, Status.OPTIMAL, "every pod has a node"),
+        tree.name,
+        tree.levels,
+        len(state.rows),
+        (),
+        running=running,
+        distances=distances_among(inside) if inside and tree.levels else None,
+        closeness=closeness_of(scheduler, gang, tree),
+    )
+
+
+def outcome_of_running(session: Session, name: str, pods: Sequence[Pod]) -> GangOutcome:
+    """Where running pods are that belong together without being a gang, such as those of a Deployment."""
+    gang = Gang(name, Group(running=tuple(sorted(pods, key=rank_key))))
+    tree = session.trees.get(session.trees.name_for(gang))
+    assert tree is not None  # a gang that names no Topology always has a tree
+    answers = ClassAnswers(session.state)
+    scheduler = GangScheduler(session.state, session.trees, session.profile_for(pods[0]), answers)
+    return running_outcome(scheduler, tree, gang)
 
 
 def _running_on(gang: Gang) -> list[str]:

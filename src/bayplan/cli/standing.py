@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 import click
 
-from bayplan.cli.gangs import outcome_of_gang_with, unbound, warn_of_stranger
+from bayplan.cli.gangs import outcome_of_gang_with, warn_of_stranger
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cli.placing import in_namespace, outcome_for
@@ -18,11 +18,14 @@ from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.topology_report import Problem
 from bayplan.engine.demand import demand_of
 from bayplan.explain.annotations import zones_of_pod
+from bayplan.explain.gang_outcome import GangOutcome
+from bayplan.explain.levels import path_text
 from bayplan.explain.refusal import description
 from bayplan.explain.standing import FAILED, PENDING, RUNNING, Standing
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.times import moment_of
 from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.closeness import unbound
 from bayplan.scheduling.dialects.table import gang_named
 
 RANKED = 5
@@ -79,7 +82,9 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     outcome, gang = None, None
     if not settled and not gang_named(pod):
         warn_of_stranger(session, pod)
-    if phase == PENDING and not settled and gang_named(pod):
+    if (phase == PENDING and not settled and gang_named(pod)) or (
+        settled and node and phase != "Succeeded" and gang_named(pod)
+    ):
         gang = outcome_of_gang_with(session, pod, now)
     elif not settled:
         outcome = outcome_for(session, unbound(pod), ClassAnswers(state), RANKED)
@@ -96,7 +101,16 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
         waiting_seconds=_seconds_since(pod.metadata.creation_timestamp, now) if waits else None,
         outcome=outcome,
         gang=gang,
+        path=_path(session, node, gang) if node else "",
     )
+
+
+def _path(session: Session, node: str, gang: GangOutcome | None) -> str:
+    """A node's path in the tree of its pod's gang, or in the only Topology; empty if it is in none."""
+    names = session.trees.names
+    tree = session.trees.get(gang.topology if gang is not None else names[0] if len(names) == 1 else "")
+    paths = tree.paths[tree.node_level] if tree is not None and tree.levels else ()
+    return next((path_text(path) for path in paths if path[-1] == node), "")
 
 
 def _seconds_since(created: str | None, now: datetime) -> int | None:

@@ -51,7 +51,7 @@ def findings(session: Session, is_meant: Callable[[Pod], bool], now: datetime) -
 
 def _decided(session: Session, work: Work, now: datetime) -> Iterator[Finding]:
     answers = ClassAnswers(session.state)
-    placer = GangPlacer(session, answers)
+    placer = GangPlacer(session, answers, advice=False)
     members = members_of(session, work.gangs)
     told = monotonic()
     with working("placing gangs"):

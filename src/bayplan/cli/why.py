@@ -194,10 +194,10 @@ def _about_gang(outcome: GangOutcome, output: str) -> int:
 
 
 def _on_one_node(session: Session, pod: Pod, node: str, output: str) -> int:
-    from bayplan.cli.gangs import unbound
     from bayplan.cluster.state import pod_key
     from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
     from bayplan.scheduling.answers import ClassAnswers
+    from bayplan.scheduling.closeness import unbound
     from bayplan.scheduling.node_verdict import verdict_on
     from bayplan.scheduling.relations import answer_for, newcomer_of
 

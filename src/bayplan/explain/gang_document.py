@@ -18,10 +18,11 @@ from bayplan.explain.documents import (
 )
 from bayplan.explain.gang_changes import gang_changes_document
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView
-from bayplan.explain.gang_text import gang_text
+from bayplan.explain.gang_text import closer_text, gang_text
 from bayplan.explain.kueue_assignment import assignments_document
 from bayplan.explain.placement import Outcome
-from bayplan.scheduling.gang import LevelRoom
+from bayplan.scheduling.closeness import Closeness
+from bayplan.scheduling.gang import LevelRoom, Seat
 
 
 def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[Outcome]) -> Document:
@@ -62,20 +63,37 @@ def gang_document(outcome: GangOutcome) -> Document:
         "objective": [goal.value for goal in decision.objective],
         "distance": None if distances is None else {"largest": distances.largest, "mean": round(distances.mean, 3)},
         "seats": [
-            {
-                "rank": seat.rank,
-                "pod": seat.pod,
-                "node": seat.node,
-                "domain": list(seat.path[:-1]),
-                "group": seat.group or None,
-                "segment": seat.segment,
-                "containers": containers_document(outcome.zones.get(seat.pod, ())),
-            }
+            {**seat_document(seat), "containers": containers_document(outcome.zones.get(seat.pod, ()))}
             for seat in seats
         ],
+        "running": [seat_document(seat) for seat in outcome.running],
+        "couldBeCloser": None if outcome.closeness is None else _closeness_document(outcome.closeness, outcome.levels),
         "topologyAssignments": assignments_document(seats),
         "shapes": [_shape_document(shape) for shape in outcome.shapes],
         "wouldScheduleIf": gang_changes_document(outcome),
+    }
+
+
+def seat_document(seat: Seat) -> Document:
+    """One pod's place; a running pod that nobody has numbered has no rank."""
+    return {
+        "rank": None if seat.rank < 0 else seat.rank,
+        "pod": seat.pod,
+        "node": seat.node,
+        "domain": list(seat.path[:-1]),
+        "group": seat.group or None,
+        "segment": seat.segment,
+    }
+
+
+def _closeness_document(closeness: Closeness, levels: Sequence[str]) -> Document:
+    return {
+        "answer": closeness.could_be_closer,
+        "text": closer_text(closeness, levels),
+        "proven": closeness.proven,
+        "level": closeness.level,
+        "domainsNow": closeness.now,
+        "domainsAnew": closeness.anew,
     }
 
 

@@ -17,6 +17,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.placement import ContainerZones
 from bayplan.explain.stages import Stage, StageKind, stages_of
 from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.closeness import Closeness
 from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.gang import GangDecision, LevelRoom, Seat
 from bayplan.scheduling.gang_remedies import GangRemedy
@@ -48,7 +49,7 @@ class ShapeView:
 class GangOutcome:
     """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
 
-    `distances` are those among all members, seated or running; `running` is for a gang of which nobody waits. `waited` is for how many seconds it has
+    `distances` are those among all members, seated or running; `running` are the places of a gang of which nobody waits, and `closeness` whether it could be closer. `waited` is for how many seconds it has
     waited, None if nobody knows. `remedies` are changes that would help one without a place.
     """
 
@@ -58,10 +59,11 @@ class GangOutcome:
     nodes: int
     shapes: tuple[ShapeView, ...]
     zones: Mapping[str, tuple[ContainerZones, ...]] = field(default_factory=dict)
-    running: tuple[Path, ...] = ()
+    running: tuple[Seat, ...] = ()
     distances: Distances | None = None
     waited: float | None = None
     remedies: tuple[GangRemedy, ...] = ()
+    closeness: Closeness | None = None
 
     @property
     def name(self) -> str:

@@ -21,12 +21,14 @@ from bayplan.explain.amounts import count, listing
 from bayplan.explain.gang_changes import gang_changes
 from bayplan.explain.gang_outcome import GangOutcome, ShapeView, seat_rows
 from bayplan.explain.hostlist import hostlist
-from bayplan.explain.levels import in_one, in_short, path_text, place_phrase, ranks_text, short_levels
+from bayplan.explain.levels import counted, in_one, in_short, path_text, place_phrase, ranks_text, short_levels
 from bayplan.explain.placement import Outcome, outcomes_text
 from bayplan.explain.table import table
 from bayplan.explain.why import WIDTH, change_lines, neighbour_lines, stage_lines
 from bayplan.explain.zones import zone_column
-from bayplan.scheduling.gang import LevelRoom
+from bayplan.kube.topology_levels import HOSTNAME, level_meant
+from bayplan.scheduling.closeness import Closeness
+from bayplan.scheduling.gang import LevelRoom, Seat
 from bayplan.scheduling.rooms import NODE
 
 LONGEST_HOSTLIST = 48
@@ -49,16 +51,41 @@ def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[Outcome], *, wide: b
 def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> str:
     """One gang. `status` says how it stands: `is Pending for 4m`."""
     if outcome.running and not outcome.seats:
-        return f"{outcome.name} runs: {place_phrase(outcome.levels, outcome.running)}"
+        return "\n".join(_running_lines(outcome, wide=wide))
     if outcome.decision.problem:
         return f"{outcome.name} is not placed: {outcome.decision.problem}."
     if not outcome.seats:
         return "\n".join([_refused_line(outcome, status), *_why_lines(outcome)])
     lines = [fitting_line(outcome, status), ""]
-    lines += _every_seat(outcome) if wide else _seat_lines(outcome)
+    lines += _every_seat(outcome, outcome.seats) if wide else _seat_lines(outcome, outcome.seats)
     lines += ["", *_room_lines(outcome)] if outcome.decision.placed else []
     lines += ["", *_remarks(outcome)]
     return "\n".join(lines)
+
+
+def _running_lines(outcome: GangOutcome, *, wide: bool) -> list[str]:
+    """Where a gang runs, how far its pods are apart, and whether they could be closer."""
+    levels = outcome.levels if all(len(seat.path) > len(outcome.levels) for seat in outcome.running) else ()
+    where = place_phrase(levels, [seat.path[-1 - len(levels) :] for seat in outcome.running])
+    told = [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
+    told += [("closer?   ", closer_text(outcome.closeness, outcome.levels))] if outcome.closeness else []
+    table_lines = _every_seat(outcome, outcome.running) if wide else _seat_lines(outcome, outcome.running)
+    return [f"{outcome.name} runs: {where}", "", *table_lines, *([""] if told else []), *_told_lines(told)]
+
+
+def closer_text(closeness: Closeness, levels: Sequence[str]) -> str:
+    """`yes: 1 rack instead of 2 if started anew`, `no: 2 racks is the optimum`."""
+    short = NODE if closeness.level == HOSTNAME else in_short(level_meant(closeness.level, levels) or "", levels)
+    now, distance = counted(closeness.now, short), closeness.distance_anew
+    if closeness.could_be_closer and closeness.anew is not None and distance is not None:
+        where = place_phrase(levels, closeness.paths)
+        if closeness.anew < closeness.now:
+            return f"yes: {counted(closeness.anew, short)} instead of {closeness.now} if started anew ({where})"
+        means = f"{distance.mean:.3g} between two pods on average instead of {closeness.distance.mean:.3g}"
+        return f"yes: {means} if started anew ({where})"
+    return (
+        f"no: {now} is the optimum" if closeness.proven else f"no better place than {now} was found; that is not proven"
+    )
 
 
 def fitting_line(outcome: GangOutcome, status: str = "") -> str:
@@ -95,9 +122,9 @@ def _refused_line(outcome: GangOutcome, status: str) -> str:
 # -- who sits where --------------------------------------------------------------------------------------------------------
 
 
-def _seat_lines(outcome: GangOutcome) -> list[str]:
+def _seat_lines(outcome: GangOutcome, seats: Sequence[Seat]) -> list[str]:
     """A line for each rack (the lowest level), group and segment; columns that say nothing are left out."""
-    rows = seat_rows(outcome.seats)
+    rows = seat_rows(seats)
     domain = short_levels(outcome.levels)[-2] if outcome.levels else ""
     header = [domain, "group", "segment", "pods", "ranks", "nodes"]
     cells = [
@@ -105,8 +132,8 @@ def _seat_lines(outcome: GangOutcome) -> list[str]:
             path_text(row.domain),
             row.group,
             "" if row.segment is None else str(row.segment),
-            str(len(row.ranks)),
-            ranks_text(row.ranks),
+            str(len(row.nodes)),
+            ranks_text([rank for rank in row.ranks if rank >= 0]),
             hostlist(row.nodes, LONGEST_HOSTLIST),
         ]
         for row in rows
@@ -114,12 +141,12 @@ def _seat_lines(outcome: GangOutcome) -> list[str]:
     return _table(header, cells, numbers=("segment", "pods"))
 
 
-def _every_seat(outcome: GangOutcome) -> list[str]:
+def _every_seat(outcome: GangOutcome, seats: Sequence[Seat]) -> list[str]:
     domain = short_levels(outcome.levels)[-2] if outcome.levels else ""
     header = ["rank", "pod", "node", "NUMA zones", domain, "group", "segment"]
     cells = [
         [
-            str(seat.rank),
+            "" if seat.rank < 0 else str(seat.rank),
             seat.pod,
             seat.node,
             zone_column(outcome.zones.get(seat.pod, ())),
@@ -127,7 +154,7 @@ def _every_seat(outcome: GangOutcome) -> list[str]:
             seat.group,
             "" if seat.segment is None else str(seat.segment),
         ]
-        for seat in outcome.seats
+        for seat in seats
     ]
     return _table(header, cells, numbers=("rank", "segment"))
 
@@ -167,6 +194,11 @@ def _remarks(outcome: GangOutcome) -> list[str]:
     told += [("patience  ", f"{decision.waits}; {decision.patience_left:.0f} s more")] if decision.waits else []
     told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
     told += [("left out  ", hostlist(decision.left_out, WIDTH - 20))] if decision.left_out else []
+    return _told_lines(told)
+
+
+def _told_lines(told: Sequence[tuple[str, str]]) -> list[str]:
+    """What there is to say, each behind its lead."""
     return [
         line
         for lead, words in told

@@ -24,7 +24,9 @@ PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One pod. `outcome` is there for pods that could be placed now, those that wait and those that failed; `gang` for one that waits in a gang."""
+    """One pod. `outcome` is there for pods that could be placed now, those that wait and those that failed; `gang` for one that waits or runs in a gang. `path` is that of
+    its node in the tree.
+    """
 
     pod: str
     phase: str
@@ -37,11 +39,12 @@ class Standing:
     waiting_seconds: int | None = None
     outcome: Outcome | None = None
     gang: GangOutcome | None = None
+    path: str = ""
 
     @property
     def good(self) -> bool:
         """True if the pod runs, is done, or would fit now, with its gang if it has one."""
-        if self.gang is not None:
+        if self.gang is not None and self.phase == PENDING:
             return self.gang.good
         return self.outcome is None or self.outcome.decision.placed
 
@@ -49,12 +52,12 @@ class Standing:
 def standing_text(standing: Standing) -> str:
     """The answer first, then what the pod asks for and what there is to say about it."""
     outcome = standing.outcome
-    if standing.gang is not None:
+    if standing.gang is not None and standing.phase == PENDING:
         return "\n".join(
             [f"{standing.pod} {_status(standing)}: its gang {gang_text(standing.gang)}", *_own_seat(standing)]
         )
     if outcome is None:
-        return "\n".join([_settled(standing), *_asks_for(standing)])
+        return "\n".join([_settled(standing), *_asks_for(standing), *_in_its_gang(standing)])
     status = _status(standing)
     if outcome.refusal is not None:
         return refusal_text(outcome.refusal, status)
@@ -76,6 +79,7 @@ def standing_document(standing: Standing) -> Document:
         "phase": standing.phase,
         "reason": standing.reason or None,
         "node": standing.node or None,
+        "path": standing.path or None,
         "zones": {container: list(zones) for container, zones in standing.zones.items()} or None,
         "waitingSeconds": standing.waiting_seconds,
         "asksFor": asks_for_document(standing.request),
@@ -103,6 +107,19 @@ def _own_seat(standing: Standing) -> list[str]:
     if own is not None:
         return ["", f"  this pod  on {own.node}, rank {own.rank}"]
     return ["", "  this pod  left out: the gang may start without it"] if seats else []
+
+
+def _in_its_gang(standing: Standing) -> list[str]:
+    """Where a running member is among the others, and how they stand."""
+    if standing.gang is None:
+        return [f"  path      {standing.path}"] if standing.path else []
+    own = next((seat for seat in standing.gang.running if seat.pod == standing.pod), None)
+    words = [] if own is None or own.rank < 0 else [f"rank {own.rank}"]
+    words += [] if own is None or own.segment is None else [f"segment {own.segment}"]
+    words += [] if own is None or not own.group else [f"group {own.group}"]
+    numbers = f"  in gang   {', '.join(words)}" if words else ""
+    path = f"  path      {standing.path}" if standing.path else ""
+    return [*filter(None, (path, numbers)), "", gang_text(standing.gang)]
 
 
 def _settled(standing: Standing) -> str:

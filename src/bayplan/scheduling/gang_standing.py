@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayplan.cluster.state import ClusterState
+from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Index, Tree
-from bayplan.scheduling.gang import Gang, Group
+from bayplan.scheduling.gang import Gang, Group, Seat
+from bayplan.scheduling.ranks import written_rank, written_segment
 
 
 def what_is_split(gang: Gang, tree: Tree, state: ClusterState) -> str:
@@ -26,6 +27,23 @@ def what_is_split(gang: Gang, tree: Tree, state: ClusterState) -> str:
         if len(paths) > 1:
             return split_in_words(group, *paths)
     return ""
+
+
+def standing_seats(gang: Gang, tree: Tree) -> tuple[Seat, ...]:
+    """The places of running members in the order of their ranks, as their annotations number them; -1 where a pod has no rank.
+
+    The path of a node outside of the tree is its name alone.
+    """
+    path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
+    seats = []
+    for group in gang.whole.every_group():
+        for pod in group.running:
+            node = pod.spec.node_name or ""
+            rank, segment = written_rank(pod), written_segment(pod)
+            seats.append(
+                Seat(pod_key(pod), group.name, node, path_of.get(node, (node,)), -1 if rank is None else rank, segment)
+            )
+    return tuple(sorted(seats, key=lambda seat: seat.rank))
 
 
 def split_in_words(group: Group, one: str, other: str) -> str:

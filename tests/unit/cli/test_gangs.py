@@ -327,7 +327,70 @@ def test_why_says_where_a_running_gang_is(bayplan: Bayplan, tmp_path: Path) -> N
     spec = f"topologyConstraint: {{topology: network, requiredTopologyLevel: {RACK}}}"
     running = kai_gang(tmp_path, pods=2, on="b1-r1-n3", spec=spec)
     result = bayplan("why", "podgroup/k", "--cluster", running, cluster=CLUSTER)
-    assert (result.code, result.out) == (0, "ml/k runs: block b1, rack r1, node b1-r1-n3\n")
+    assert (result.code, result.answer) == (0, "ml/k runs: block b1, rack r1, node b1-r1-n3")
+    assert "  b1/r1  default     2  b1-r1-n3\n" in result.out
+    assert "  closer?   no: 1 node is the optimum\n" in result.out
+
+
+def running_gang(folder: Path, *nodes: str) -> Path:
+    """bayplan's own PodGroup `ml/run` in segments of 2, whose pods run on these nodes, with ranks; and a pod that stands alone."""
+    member = (
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: run-{0}, namespace: ml, labels: {{bayplan.io/pod-group: run}}, "
+        'annotations: {{bayplan.io/rank: "{0}", bayplan.io/segment: "{1}"}}}}\n'
+        "spec: {{nodeName: {2}, containers: [{{name: c, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\n"
+    )
+    head = gang_file(folder, f"size: {len(nodes)}", "preferred: rack", "segments: [{size: 2, level: node}]")
+    group = head.read_text().replace("{name: g,", "{name: run,")
+    solo = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: solo, namespace: ml}\nspec: {nodeName: b2-r1-n2, containers: [{name: c}]}\n"
+    file = folder / "running.yaml"
+    file.write_text(group + "".join(member.format(rank, rank // 2, node) for rank, node in enumerate(nodes)) + solo)
+    head.unlink()
+    return file
+
+
+@pytest.mark.parametrize(
+    "nodes, closer",
+    [
+        (["b2-r1-n1"] * 2 + ["b1-r1-n3"] * 2, "yes: 1 rack instead of 2 if started anew (block b1, rack r4, node b1-r4-n1)"),
+        (["b2-r1-n1"] * 2 + ["b2-r1-n2"] * 2, "yes: 0 between two pods on average instead of 1.33 if started anew"),
+        (["b2-r1-n1"] * 4, "no: 1 rack is the optimum"),
+    ],
+)  # fmt: skip
+def test_why_says_whether_a_running_gang_could_be_closer(
+    bayplan: Bayplan, tmp_path: Path, nodes: list[str], closer: str
+) -> None:
+    result = bayplan("why", "podgroup/run", "-n", "ml", "--cluster", running_gang(tmp_path, *nodes), cluster=CLUSTER)
+    assert result.code == 0
+    assert f"  closer?   {closer}" in result.out
+
+
+def test_why_shows_racks_ranks_segments_and_distance_of_a_running_gang(bayplan: Bayplan, tmp_path: Path) -> None:
+    nodes = ["b2-r1-n1", "b2-r1-n1", "b1-r1-n3", "b1-r1-n3"]
+    running = ("--cluster", running_gang(tmp_path, *nodes))
+    out = bayplan("why", "podgroup/run", *running, cluster=CLUSTER).out
+    assert "ml/run runs: 2 blocks, 2 racks, 2 nodes\n" in out
+    assert "  b2/r1        0     2  0-1    b2-r1-n1\n  b1/r1        1     2  2-3    b1-r1-n3\n" in out
+    assert "  distance  at most 6 between two pods, 4 on average\n" in out
+    document = json.loads(bayplan("why", "podgroup/run", *running, "-o", "json", cluster=CLUSTER).out)
+    assert document["now"]["running"][2] == {
+        "rank": 2,
+        "pod": "ml/run-2",
+        "node": "b1-r1-n3",
+        "domain": ["b1", "r1"],
+        "group": None,
+        "segment": 1,
+    }
+    closer = document["now"]["couldBeCloser"]
+    assert (closer["answer"], closer["domainsNow"], closer["domainsAnew"]) == (True, 2, 1)
+
+
+def test_why_shows_a_running_pod_in_its_gang(bayplan: Bayplan, tmp_path: Path) -> None:
+    running = ("--cluster", running_gang(tmp_path, "b2-r1-n1", "b2-r1-n1"))
+    out = bayplan("why", "run-1", "-n", "ml", *running, cluster=CLUSTER).out
+    assert "  path      b2/r1/b2-r1-n1\n  in gang   rank 1, segment 0\n" in out
+    assert "ml/run runs: block b2, rack r1, node b2-r1-n1\n" in out
+    out = bayplan("why", "solo", "-n", "ml", *running, cluster=CLUSTER).out
+    assert out.endswith("  path      b2/r1/b2-r1-n2\n")
 
 
 def test_why_says_what_is_wrong_with_where_a_running_gang_is(bayplan: Bayplan, tmp_path: Path) -> None:
