@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+# Shells set this to ask for completions.
+COMPLETE_VARIABLE = "_BAYPLAN_COMPLETE"
+
 SCHEDULER_PORT = 10361
 AGENT_PORT = 10362
 AGENT_GC_PORT = 10363

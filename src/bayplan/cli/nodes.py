@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.completion import node_names
 from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import no_resources, print_answer, print_document
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
         "nodes --cluster cluster.json -o json",
     ),
 )
-@click.argument("names", metavar="[NODE]...", nargs=-1)
+@click.argument("names", metavar="[NODE]...", nargs=-1, shell_complete=node_names)
 @cluster_options
 @selector_options("nodes", NODE_FIELDS)
 @click.option(

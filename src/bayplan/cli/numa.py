@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.completion import node_names
 from bayplan.cli.flags import output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_document, print_styled, terminal_width, warn
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
         "numa worker-3 --cluster cluster.json -o svg > worker-3.svg",
     ),
 )
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=node_names)
 @cluster_options
 @pods_option(required=False, help_text="Place these pods first, and show those that come to this node.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods of -f that do not name theirs.")

@@ -15,10 +15,13 @@ import traceback
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem, shell_complete
 
 from bayplan import __version__
+from bayplan.cli.flags import COMPLETE_VARIABLE
 from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
 
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
@@ -43,6 +46,7 @@ COMMANDS = {
     "kubelets": "Stand for nodes of a real API server, NUMA zones included.",
     "snapshot": "Keep a cluster and the decisions made on it, without secrets.",
     "replay": "Decide everything again that a snapshot recorded.",
+    "completion": "Print the completion script of a shell.",
 }
 
 
@@ -76,6 +80,11 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise click.UsageError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """Commands from the table, so that none has to be imported; and options."""
+        commands = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return commands + (click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples first; the commands' own lines come from the table."""
@@ -120,6 +129,8 @@ def run(argv: list[str]) -> int:
         argv = ["bayplan", *STANDS_IN_FOR[program], *argv[1:]]
     # kubectl finds this plugin by the file name kubectl-bayplan; users type a space.
     name = "kubectl bayplan" if program == "kubectl-bayplan" else "bayplan"
+    if COMPLETE_VARIABLE in os.environ:
+        return shell_complete(bayplan, {}, name, COMPLETE_VARIABLE, os.environ[COMPLETE_VARIABLE])
     try:
         # click's own `main` would end with 1 on a closed pipe, which is an answer here.
         command_line = f"{name} {shlex.join(argv[1:])}"

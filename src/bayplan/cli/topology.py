@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.completion import node_names
 from bayplan.cli.flags import levels_option, output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document
@@ -52,7 +53,11 @@ if TYPE_CHECKING:
     help="Count how many such pods fit: cpu=8,memory=64Gi,nvidia.com/gpu=8 [default: one of the first device shown, else of cpu].",
 )
 @click.option(
-    "--distance", "origin", metavar="NODE", help="Show how far every domain is from this node, in edges of the tree."
+    "--distance",
+    "origin",
+    metavar="NODE",
+    shell_complete=node_names,
+    help="Show how far every domain is from this node, in edges of the tree.",
 )
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
 @watch_option

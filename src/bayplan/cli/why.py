@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bayplan.cli.completion import namespace_names, node_names, pod_names
 from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import no_resources, print_answer, print_document
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
         "why -n telco -l app=upf",
     ),
 )
-@click.argument("pod", metavar="[POD|PODGROUP|KIND/NAME]", required=False)
+@click.argument("pod", metavar="[POD|PODGROUP|KIND/NAME]", required=False, shell_complete=pod_names)
 @cluster_options
 @click.option(
     "-n",
     "--namespace",
+    shell_complete=namespace_names,
     metavar="NAME",
     help="The pod's namespace, unless POD names it; without POD: all that waits there.",
 )
@@ -47,7 +49,10 @@ if TYPE_CHECKING:
 )
 @selector_options("pods, of -A and -n,", POD_FIELDS)
 @click.option(
-    "--node", metavar="NODE", help="Ask about this node alone: does the pod fit there, and if not, what is missing?"
+    "--node",
+    metavar="NODE",
+    shell_complete=node_names,
+    help="Ask about this node alone: does the pod fit there, and if not, what is missing?",
 )
 @watch_option
 @output_option("text", "wide", "name", "json", "yaml")

@@ -66,6 +66,13 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     return objects, problems + forbidden
 
 
+async def read_nodes_and_pods(access: Access) -> ObjectSet:
+    """As little as names can be completed from."""
+    async with KubeClient(access) as client:
+        nodes, pods = await asyncio.gather(client.list(NODES), client.list(PODS))
+    return ObjectSet(nodes=nodes.items, pods=pods.items)
+
+
 async def follow_cluster(
     access: Access,
     show: Callable[[ObjectSet, list[str]], None],
