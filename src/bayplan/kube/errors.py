@@ -6,7 +6,9 @@ the object, the field, the value and what would be allowed in one line.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
@@ -66,6 +68,8 @@ class ObjectPath:
 
 
 _UNKNOWN_FIELD = "Object contains unknown field "
+_ALIKE = 0.7
+_LONGEST_QUOTE = 80
 
 
 class InvalidObject(ValueError):
@@ -89,3 +93,31 @@ def field_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
     if unknown == problem:
         return field, problem
     return ".".join(part for part in (field, unknown.strip("`")) if part), "there is no such field"
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """The end of a message about a misspelt word; empty if it resembles none of those allowed.
+
+    >>> did_you_mean("nodeselector", ["nodeName", "nodeSelector"])
+    '; did you mean nodeSelector?'
+    """
+    by_lower = {each.lower(): each for each in allowed}
+    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=_ALIKE)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""
+
+
+def in_words(value: object) -> str:
+    """A value as a user wrote it; lists and mappings only by what they are."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'"{value}"' if len(value) <= _LONGEST_QUOTE else f'"{value[:_LONGEST_QUOTE]}..."'
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case None:
+            return "null"
+        case _:
+            return str(value)

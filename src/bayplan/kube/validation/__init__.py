@@ -1,0 +1,1 @@
+"""What an API server would refuse in an object that a user submits."""
