@@ -67,7 +67,10 @@ def _plain_pod(draw: Random) -> Json:
     if draw.random() < 0.5:
         metadata["labels"] = {"app": "web", "example.com/tier": draw.choice(("", "front", "A_b.c-9"))}
     if draw.random() < 0.3:
-        metadata["annotations"] = {"Example.com/Note": "any text {} \u00e9", "controller.kubernetes.io/pod-deletion-cost": "-7"}
+        metadata["annotations"] = {
+            "Example.com/Note": "any text {} \u00e9",
+            "controller.kubernetes.io/pod-deletion-cost": "-7",
+        }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
 
 
@@ -81,8 +84,14 @@ def _container(draw: Random, name: str) -> Json:
 
 
 def _resources(draw: Random) -> Json:
-    limits: Json = {"cpu": draw.choice((4, "4", "4000m", 4.5, "8e0")), "memory": draw.choice(("8Gi", "8589934592", "9G", "1e10"))}
-    requests: Json = {"cpu": draw.choice(("500m", 1, 0.25, "1.5", "0")), "memory": draw.choice(("1Gi", 1024, "0.5Gi", "128974848"))}
+    limits: Json = {
+        "cpu": draw.choice((4, "4", "4000m", 4.5, "8e0")),
+        "memory": draw.choice(("8Gi", "8589934592", "9G", "1e10")),
+    }
+    requests: Json = {
+        "cpu": draw.choice(("500m", 1, 0.25, "1.5", "0")),
+        "memory": draw.choice(("1Gi", 1024, "0.5Gi", "128974848")),
+    }
     match draw.randrange(5):
         case 0:
             return {"limits": limits}
@@ -90,7 +99,10 @@ def _resources(draw: Random) -> Json:
             return {"requests": requests}
         case 2:
             devices = {"nvidia.com/gpu": draw.choice((1, "2", "1000m"))}
-            return {"limits": {**limits, **devices}, "requests": {**requests, **(devices if draw.random() < 0.5 else {})}}
+            return {
+                "limits": {**limits, **devices},
+                "requests": {**requests, **(devices if draw.random() < 0.5 else {})},
+            }
         case 3:
             pages = {draw.choice(("hugepages-2Mi", "hugepages-1Gi")): "2Gi"}
             return {"limits": {**limits, **pages}, "requests": {**requests, **pages}}
@@ -119,14 +131,24 @@ def _init_container(draw: Random, pod: Json) -> None:
 def _ports(draw: Random, pod: Json) -> None:
     _first(pod)["ports"] = [
         {"containerPort": 80, "name": "http"},
-        {"containerPort": draw.choice((443, 65535, 1)), "protocol": draw.choice(("TCP", "UDP", "SCTP")), "hostPort": 8443},
+        {
+            "containerPort": draw.choice((443, 65535, 1)),
+            "protocol": draw.choice(("TCP", "UDP", "SCTP")),
+            "hostPort": 8443,
+        },
         {"containerPort": 53, "protocol": "UDP", "hostIP": "127.0.0.1", "hostPort": 53},
     ]
 
 
 def _probes(draw: Random, pod: Json) -> None:
     handlers: list[Json] = [
-        {"httpGet": {"path": "/healthz", "port": draw.choice((8080, "http")), "httpHeaders": [{"name": "X-A", "value": "b"}]}},
+        {
+            "httpGet": {
+                "path": "/healthz",
+                "port": draw.choice((8080, "http")),
+                "httpHeaders": [{"name": "X-A", "value": "b"}],
+            }
+        },
         {"tcpSocket": {"port": 22}},
         {"exec": {"command": ["true"]}},
         {"grpc": {"port": 5000}},
@@ -145,7 +167,10 @@ def _variables(draw: Random, pod: Json) -> None:
     _first(pod)["env"] = [
         {"name": "PLAIN", "value": "1"},
         {"name": draw.choice(("with.dot-1", "9starts", "a b")), "value": ""},
-        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": draw.choice(("spec.nodeName", "metadata.labels['app']"))}}},
+        {
+            "name": "NODE",
+            "valueFrom": {"fieldRef": {"fieldPath": draw.choice(("spec.nodeName", "metadata.labels['app']"))}},
+        },
         {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
         {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": True}}},
     ]
@@ -235,7 +260,13 @@ def _pod_affinity(draw: Random, pod: Json) -> None:
 
 def _spread(draw: Random, pod: Json) -> None:
     constraints: list[Json] = [
-        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2, "labelSelector": _selector(draw)},
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "minDomains": 2,
+            "labelSelector": _selector(draw),
+        },
         {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "nodeTaintsPolicy": "Honor"},
     ]
     _spec(pod)["topologySpreadConstraints"] = constraints[: draw.randint(1, 2)]
@@ -260,7 +291,11 @@ def _security(draw: Random, pod: Json) -> None:
 
 def _network(draw: Random, pod: Json) -> None:
     _spec(pod)["dnsPolicy"] = draw.choice(("None", "ClusterFirst", "Default"))
-    _spec(pod)["dnsConfig"] = {"nameservers": ["10.0.0.1"], "searches": ["a_b.example.", "."], "options": [{"name": "ndots", "value": "2"}]}
+    _spec(pod)["dnsConfig"] = {
+        "nameservers": ["10.0.0.1"],
+        "searches": ["a_b.example.", "."],
+        "options": [{"name": "ndots", "value": "2"}],
+    }
     _spec(pod)["hostAliases"] = [{"ip": "2001:db8::1", "hostnames": ["a.b"]}]
     _spec(pod)["hostname"] = "h"
     _spec(pod)["subdomain"] = "s"
@@ -322,7 +357,11 @@ def _claims(draw: Random, pod: Json) -> None:
 
 
 def _exported(draw: Random, pod: Json) -> None:
-    pod["status"] = {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}], "startTime": "2026-01-31T09:00:00Z"}
+    pod["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "startTime": "2026-01-31T09:00:00Z",
+    }
     pod["metadata"] |= {"creationTimestamp": "2026-01-31T09:00:00+01:00", "generation": 3, "uid": "u-1"}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}
     pod["metadata"]["ownerReferences"] = [owner]
@@ -336,7 +375,9 @@ def _restart_rules(draw: Random, pod: Json) -> None:
 
 
 def _nulls(draw: Random, pod: Json) -> None:
-    _spec(pod)[draw.choice(("affinity", "nodeName", "tolerations", "securityContext", "nodeSelector", "hostNetwork"))] = None
+    _spec(pod)[
+        draw.choice(("affinity", "nodeName", "tolerations", "securityContext", "nodeSelector", "hostNetwork"))
+    ] = None
 
 
 FEATURES: tuple[Callable[[Random, Json], None], ...] = (
@@ -360,7 +401,9 @@ def _places(thing: Any) -> list[Place]:
 
 
 def _a_place(draw: Random, pod: Json, kind: type | tuple[type, ...] = object) -> Place | None:
-    found = [(holder, key) for holder, key in _places(pod) if isinstance(holder[key], kind) and key not in NEVER_SPOILED]
+    found = [
+        (holder, key) for holder, key in _places(pod) if isinstance(holder[key], kind) and key not in NEVER_SPOILED
+    ]
     return draw.choice(found) if found else None
 
 
@@ -371,7 +414,9 @@ NEVER_SPOILED = ("kind", "namespace", "runtimeClassName", "priorityClassName", "
 def _misspelt_field(draw: Random, pod: Json) -> str:
     holders = [(holder, key) for holder, key in _places(pod) if isinstance(holder, dict) and key not in NEVER_SPOILED]
     holder, key = draw.choice(holders)
-    wrong = draw.choice((key.lower(), key + "s", key[:-1], key[:1] + key[2:], key.upper(), key.replace("e", "ee", 1), "extra"))
+    wrong = draw.choice(
+        (key.lower(), key + "s", key[:-1], key[:1] + key[2:], key.upper(), key.replace("e", "ee", 1), "extra")
+    )
     holder[wrong] = holder.pop(key)
     return f"{key} as {wrong}"
 
@@ -391,7 +436,23 @@ def _odd_text(draw: Random, pod: Json) -> str:
         return ""
     holder, key = place
     written = holder[key]
-    odd = (written.upper(), f"{written}_", f"-{written}", written * 40, "", " ", f"{written} ", "a/b/c", "../x", "Nein", "/abs", "1.5", "a.b", "-1", "é")
+    odd = (
+        written.upper(),
+        f"{written}_",
+        f"-{written}",
+        written * 40,
+        "",
+        " ",
+        f"{written} ",
+        "a/b/c",
+        "../x",
+        "Nein",
+        "/abs",
+        "1.5",
+        "a.b",
+        "-1",
+        "é",
+    )
     holder[key] = draw.choice(odd)
     return f"{key} = {holder[key]!r}"
 
@@ -406,12 +467,28 @@ def _odd_number(draw: Random, pod: Json) -> str:
 
 
 def _odd_key(draw: Random, pod: Json) -> str:
-    maps = [holder[key] for holder, key in _places(pod) if isinstance(holder[key], dict) and key in MAPS and holder[key]]
+    maps = [
+        holder[key] for holder, key in _places(pod) if isinstance(holder[key], dict) and key in MAPS and holder[key]
+    ]
     if not maps:
         return _misspelt_field(draw, pod)
     chosen = draw.choice(maps)
     key = draw.choice(list(chosen))
-    wrong = draw.choice((f"{key}/", f"/{key}", f"a/{key}/b", f"{key}!", key.upper(), "", "x" * 70, "cpus", "example.com/dev", f"{key}.", "é"))
+    wrong = draw.choice(
+        (
+            f"{key}/",
+            f"/{key}",
+            f"a/{key}/b",
+            f"{key}!",
+            key.upper(),
+            "",
+            "x" * 70,
+            "cpus",
+            "example.com/dev",
+            f"{key}.",
+            "é",
+        )
+    )
     chosen[wrong] = chosen.pop(key)
     return f"key {wrong!r}"
 
@@ -453,8 +530,39 @@ def _odd_amount(draw: Random, pod: Json) -> str:
     for field in draw.choice((("limits",), ("requests",), ("limits", "requests"))):
         amounts = resources.setdefault(field, {})
         if isinstance(amounts, dict):
-            name = draw.choice(("cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi", "hugepages-1Gi", "hugepages-3", "gpu", "ephemeral-storage", "storage"))
-            amounts[name] = draw.choice(("-1", "0", "1.5", "3Mi", "2Gb", "1Gi", "1e3", "", " 4 ", "0.0001", "1000Ei", 3, 2.5, "100m", True, None))
+            name = draw.choice(
+                (
+                    "cpu",
+                    "memory",
+                    "nvidia.com/gpu",
+                    "hugepages-2Mi",
+                    "hugepages-1Gi",
+                    "hugepages-3",
+                    "gpu",
+                    "ephemeral-storage",
+                    "storage",
+                )
+            )
+            amounts[name] = draw.choice(
+                (
+                    "-1",
+                    "0",
+                    "1.5",
+                    "3Mi",
+                    "2Gb",
+                    "1Gi",
+                    "1e3",
+                    "",
+                    " 4 ",
+                    "0.0001",
+                    "1000Ei",
+                    3,
+                    2.5,
+                    "100m",
+                    True,
+                    None,
+                )
+            )
     return str(resources)
 
 
@@ -463,15 +571,35 @@ def _swapped_word(draw: Random, pod: Json) -> str:
     if place is None:
         return ""
     holder, key = place
-    words = ("Always", "Exists", "In", "NoSchedule", "TCP", "None", "Never", "always", "DoNotSchedule", "Honor", "Equal", "Gt", "linux", "windows", "v1")
+    words = (
+        "Always",
+        "Exists",
+        "In",
+        "NoSchedule",
+        "TCP",
+        "None",
+        "Never",
+        "always",
+        "DoNotSchedule",
+        "Honor",
+        "Equal",
+        "Gt",
+        "linux",
+        "windows",
+        "v1",
+    )
     holder[key] = draw.choice(words)
     return f"{key} = {holder[key]!r}"
 
 
 def _moved(draw: Random, pod: Json) -> str:
     """A field on another level, as after a wrong indentation."""
-    holder, key = draw.choice([(holder, key) for holder, key in _places(pod) if isinstance(holder, dict) and key not in NEVER_SPOILED])
-    target = draw.choice([each for each in (pod, pod.get("metadata"), pod.get("spec"), *_containers(pod)) if isinstance(each, dict)])
+    holder, key = draw.choice(
+        [(holder, key) for holder, key in _places(pod) if isinstance(holder, dict) and key not in NEVER_SPOILED]
+    )
+    target = draw.choice(
+        [each for each in (pod, pod.get("metadata"), pod.get("spec"), *_containers(pod)) if isinstance(each, dict)]
+    )
     value = holder.pop(key)
     target[key] = value
     return str(key)
@@ -500,7 +628,17 @@ FAULTS = tuple(
     map(
         _guarded,
         (
-            *(_misspelt_field, _wrong_type, _odd_text, _odd_text, _odd_number, _odd_key, _left_out, _entry_twice, _key_twice),
+            *(
+                _misspelt_field,
+                _wrong_type,
+                _odd_text,
+                _odd_text,
+                _odd_number,
+                _odd_key,
+                _left_out,
+                _entry_twice,
+                _key_twice,
+            ),
             *(_odd_amount, _odd_amount, _swapped_word, _swapped_word, _moved),
         ),
     )

@@ -20,7 +20,13 @@ TABLE = Path(__file__).parents[2] / "src/bayplan/kube/validation/object_fields.j
 GROUPS = ("api/v1", "apis/apps/v1", "apis/batch/v1")
 KINDS = ("Pod", "PodTemplateSpec", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 # Types with a form of their own on the wire, whatever the schema says about them.
-SCALARS = {"Quantity": "quantity", "Time": "time", "MicroTime": "time", "IntOrString": "int-or-string", "FieldsV1": "any"}
+SCALARS = {
+    "Quantity": "quantity",
+    "Time": "time",
+    "MicroTime": "time",
+    "IntOrString": "int-or-string",
+    "FieldsV1": "any",
+}
 
 Schema = dict[str, Any]
 

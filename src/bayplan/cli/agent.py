@@ -281,6 +281,8 @@ def _token_file(given: str | None) -> Path | None:
 
 
 def _left_out(given: str | None, node: str, *, optional: bool) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
+    from bayplan.kube.documents import in_place
+    from bayplan.kube.errors import InvalidObject
     from bayplan.kube.files import read_document
     from bayplan.services.agent.settings import left_out
 
@@ -290,7 +292,10 @@ def _left_out(given: str | None, node: str, *, optional: bool) -> tuple[frozense
     if not _is_there(file) and optional:
         warn([f"file {file}: does not exist: no resource and no pod is left out"])
         return frozenset(), ()
-    return left_out(read_document(file), str(file), node)
+    try:
+        return left_out(read_document(file), str(file), node)
+    except InvalidObject as error:
+        raise in_place(error, file) from None
 
 
 def duration_of(option: str, text: str) -> float:

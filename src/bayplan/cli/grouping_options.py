@@ -34,6 +34,8 @@ def grouping_settings(mode: str, rules: Path | None) -> GroupingSettings:
     """What the options mean; what is wrong with the file is one sentence."""
     if mode == "kai" and rules:
         raise click.UsageError("--grouping-rules does not go with --grouping kai, which groups the kinds as KAI does")
+    from bayplan.kube.documents import in_place
+    from bayplan.kube.errors import InvalidObject
     from bayplan.kube.files import read_document
     from bayplan.scheduling.grouping.group import settings_with
     from bayplan.scheduling.grouping.rules import rules_of
@@ -41,29 +43,7 @@ def grouping_settings(mode: str, rules: Path | None) -> GroupingSettings:
     if rules is None:
         return settings_with([], "kai" if mode == "kai" else "bayplan")
     document = read_document(rules)
-    _refuse_repeated_keys(rules)
-    return settings_with(rules_of(document, str(rules)))
-
-
-def _refuse_repeated_keys(file: Path) -> None:
-    """A key that stands twice in one map: readers of YAML take the last one and say nothing."""
-    import yaml
-
-    from bayplan.kube.errors import InvalidObject, ObjectPath
-
     try:
-        todo = list(yaml.compose_all(file.read_bytes(), Loader=yaml.SafeLoader))
-    except yaml.YAMLError:
-        return  # JSON with tabs, or compressed: it has been read, and is nothing that people write by hand
-    while todo:
-        node = todo.pop()
-        if isinstance(node, yaml.SequenceNode):
-            todo.extend(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, value in node.value:
-                if key.value in seen:
-                    line = key.start_mark.line + 1
-                    raise InvalidObject(ObjectPath(f"rule file {file}"), f'line {line}: "{key.value}" appears twice')
-                seen.add(key.value)
-                todo.append(value)
+        return settings_with(rules_of(document, str(rules)))
+    except InvalidObject as error:
+        raise in_place(error, rules) from None

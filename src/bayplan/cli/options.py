@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayplan.cluster.kubelet_settings import Assumptions
     from bayplan.kube.access import Access
     from bayplan.kube.core_v1 import Pod
-    from bayplan.kube.files import ObjectSet
+    from bayplan.kube.files import ObjectSet, Strictness
     from bayplan.scheduling.grouping.group import GroupingSettings
     from bayplan.scheduling.profile import Profile
     from bayplan.scheduling.trees import Trees
@@ -80,9 +80,14 @@ class ExampleCommand(click.Command):
         super().format_help_text(ctx, formatter)
 
 
+def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Only `Session.open` reads these, so no command has to pass them on."""
+    ctx.meta[f"{__name__}.{param.name}"] = value
+
+
 def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Function]:
-    """`-f`: files or folders with pods."""
-    return click.option(
+    """`-f`: files or folders with pods; `--validate`: what becomes of fields in them that Kubernetes does not know."""
+    files = click.option(
         "-f",
         "--filename",
         "files",
@@ -92,11 +97,17 @@ def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Fun
         metavar="PATH",
         help=help_text,
     )
-
-
-def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Only `Session.open` reads these, so no command has to pass them on."""
-    ctx.meta[f"{__name__}.{param.name}"] = value
+    validate = click.option(
+        "--validate",
+        type=click.Choice(["strict", "warn", "ignore"]),
+        default="strict",
+        show_default=True,
+        expose_value=False,
+        callback=_keep,
+        help="Unknown and repeated fields in -f: an error, a warning, or nothing. All else that an API server would "
+        "refuse is always an error.",
+    )
+    return lambda function: files(validate(function))
 
 
 def cluster_options(function: _Function) -> _Function:
@@ -171,7 +182,8 @@ class Session:
         from bayplan.cli.workloads import unused_kinds
 
         ignored = ", ".join(unused_kinds(self.objects, self.grouping)[0])
-        problems = [str(problem) for problem in self.state.problems]
+        problems = [f"{error}: the object is left out" for error in objects.left_out]
+        problems += [str(problem) for problem in self.state.problems]
         warn(problems + ([f"not used: {ignored}"] if ignored else []))
 
     @classmethod
@@ -223,7 +235,7 @@ class Session:
 
     @property
     def _runs(self) -> bool:
-        """Whether this is a cluster that runs: then one bad object is a warning, and nobody can mend it in a file."""
+        """Whether this is a cluster that runs."""
         return self.source == LIVE
 
     @cached_property
@@ -243,9 +255,7 @@ class Session:
             try:
                 levels = levels_of(topology)
             except InvalidObject as error:
-                if not self._runs:
-                    raise self.objects.naming_the_file(error, topology) from None
-                warn([f"{error}: the object is left out"])
+                warn([f"{self.objects.naming_the_file(error, topology)}: the object is left out"])
                 continue
             if known.setdefault(name, levels) != levels:
                 warn(
@@ -316,11 +326,13 @@ class Session:
 
 
 def read_all(paths: Sequence[Path]) -> ObjectSet:
-    """The objects of several files or folders as one set. Pods are looked at at once, so that an error names the file."""
+    """The objects that `-f` submits, as one set. Pods are looked at at once, so that an error names the file."""
     from bayplan.cluster.pod_class import PodClasses
     from bayplan.kube.errors import InvalidObject
+    from bayplan.kube.files import Strictness
 
-    found = _read(paths)
+    found = _read(paths, Strictness(click.get_current_context().meta.get(f"{__name__}.validate") or "strict"))
+    warn(found.remarks)
     classes = PodClasses()
     for pod in found.pods:
         try:
@@ -330,13 +342,13 @@ def read_all(paths: Sequence[Path]) -> ObjectSet:
     return found
 
 
-def _read(paths: Sequence[Path]) -> ObjectSet:
-    """The objects of several files or folders, `-` being standard input."""
+def _read(paths: Sequence[Path], submitted: Strictness | None = None) -> ObjectSet:
+    """The objects of several files or folders, `-` being standard input; of a cluster unless they are submitted."""
     from bayplan.kube.files import ObjectSet, read_objects
 
     found = ObjectSet()
     for path in paths:
-        found.add(read_objects(STDIN if path == STANDARD_INPUT else path))
+        found.add(read_objects(STDIN if path == STANDARD_INPUT else path, submitted))
     return found
 
 
@@ -374,6 +386,7 @@ def warn_unused(problems: Sequence[str]) -> None:
 
 def profiles_in(configuration: object | None, source: str) -> dict[str, Profile]:
     """The profiles of a configuration, bayplan's default without one; what is wrong with it is said with its source."""
+    from bayplan.kube.documents import located
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.configuration import ConfigurationError, configuration_of
     from bayplan.scheduling.profile import default_profile
@@ -384,7 +397,7 @@ def profiles_in(configuration: object | None, source: str) -> dict[str, Profile]
     try:
         read = configuration_of(configuration)
     except (ConfigurationError, ArgumentError) as error:
-        raise ConfigurationError(f"{source}: {error}") from None
+        raise ConfigurationError(located(Path(source), str(error))) from None
     warn([f"{source}: {remark}" for remark in read.remarks])
     return read.profiles
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayplan.explain.styled import StyledLine
 
 MOST_WARNINGS = 10
+WARNINGS = f"{__name__}.warnings"
 
 # The line that has to be taken away before anything else is printed.
 _on_screen = {"progress": ""}
@@ -64,8 +65,11 @@ def print_answer(text: str, *, good: bool) -> None:
 
 
 def print_document(document: Mapping[str, Any], output: str) -> None:
-    """A document as JSON or YAML."""
+    """A document as JSON or YAML, with the warnings that were given on the way."""
     show_progress("")
+    warnings = click.get_current_context().meta.get(WARNINGS) if click.get_current_context(silent=True) else None
+    if warnings:
+        document = {**document, "warnings": warnings}
     if output == "yaml":
         import yaml
 
@@ -133,6 +137,9 @@ def _folded(line: str, width: int) -> list[str]:
 
 def warn(messages: Sequence[str]) -> None:
     """Say on stderr what was odd about the input, once for each cause; after ten lines only how much more there was."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta.setdefault(WARNINGS, []).extend(messages)
     lines = _grouped(messages)
     show_progress("")
     for line, _ in lines[:MOST_WARNINGS]:

@@ -27,6 +27,7 @@ from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
 
 EXIT_ERROR = 2
+MOST_FAULTS = 10
 DEBUG = "BAYPLAN_DEBUG"
 
 # Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name,
@@ -149,7 +150,7 @@ def run(argv: list[str]) -> int:
         return EXIT_BY_SIGNAL + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001 - the last line of defence: every run ends with one of our codes
         if is_bad_input(error):
-            return _fail(str(error))
+            return _fail(*_messages(error))
         # A bug of ours. Python would end with 1, which means "no" here.
         if os.environ.get(DEBUG):
             traceback.print_exc()
@@ -178,6 +179,17 @@ def is_bad_input(error: Exception) -> bool:
     return isinstance(error, InvalidObject | ArgumentError | ConfigurationError | ScenarioError)
 
 
-def _fail(message: str) -> int:
-    click.echo(f"error: {message}", err=True)
+def _messages(error: Exception) -> list[str]:
+    """What is wrong with the user's files: usually one sentence, all of them for an object with several faults."""
+    from bayplan.kube.errors import InvalidObjects
+
+    if not isinstance(error, InvalidObjects):
+        return [str(error)]
+    told = [str(fault) for fault in error.faults[:MOST_FAULTS]]
+    return told + ([f"and {len(error.faults) - MOST_FAULTS} more"] if len(error.faults) > MOST_FAULTS else [])
+
+
+def _fail(*messages: str) -> int:
+    for message in messages:
+        click.echo(f"error: {message}", err=True)
     return EXIT_ERROR

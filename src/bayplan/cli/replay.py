@@ -65,6 +65,7 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
     import msgspec
 
     from bayplan.explain.snapshot import recorded_in
+    from bayplan.kube.documents import in_place
     from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
     from bayplan.kube.files import read_document, read_objects
 
@@ -73,7 +74,7 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
         recorded = recorded_in(read_document(snapshot))
     except msgspec.ValidationError as error:
         field, problem = field_and_problem(error)
-        raise InvalidObject(at.child(field), problem) from None
+        raise in_place(InvalidObject(at.child(field) if field else at, problem), snapshot) from None
     if recorded is None:
         raise InvalidObject(at, "is not a snapshot; 'bayplan snapshot --cluster PATH > s.json.gz' writes one")
     profiles = profiles_in(recorded.configuration, str(snapshot))

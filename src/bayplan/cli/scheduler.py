@@ -160,6 +160,7 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
     """The file's configuration, or the default one; the flag has the last word about leader election."""
     from dataclasses import replace
 
+    from bayplan.kube.documents import located
     from bayplan.kube.files import read_document
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.configuration import ConfigurationError, configuration_of
@@ -167,7 +168,7 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
     try:
         configuration = configuration_of(read_document(file) if file else {})
     except (ConfigurationError, ArgumentError) as error:
-        raise ConfigurationError(f"{file}: {error}") from None
+        raise ConfigurationError(located(file, str(error)) if file else str(error)) from None
     warn([f"{file}: {remark}" for remark in configuration.remarks])
     if leader_elect is None:
         return configuration

@@ -1,8 +1,8 @@
 """A whole set of objects at once, as a state: from a dump, or from a cluster that runs.
 
-In comes an `ObjectSet`, out goes a `ClusterState`; pods without a node become `waiting`. An object of a dump that makes no sense is an error that names its
-file. In a cluster that runs, one bad object must not hide all others: it is noted and left out. There, too, a node's report may be behind the pods on it, and the
-state says of such a node what a scheduler that starts at this moment would say.
+In comes an `ObjectSet`, out goes a `ClusterState`; pods without a node become `waiting`. One bad object must not hide all others: it is left out, with a
+problem that names it. In a cluster that runs, a node's report may be behind the pods on it, and the state says of such a node what a scheduler
+that starts at this moment would say.
 """
 
 from __future__ import annotations
@@ -77,9 +77,8 @@ class _Loading:
         try:
             put(thing)
         except InvalidObject as error:
-            if self._live_at is None:
-                raise self._objects.naming_the_file(error, thing) from None
-            self._state.note(Problem(error.at, f"{error.problem}: the object is left out"))
+            named = self._objects.naming_the_file(error, thing)
+            self._state.note(Problem(named.at, f"{named.problem}: the object is left out"))
             return False
         return True
 

@@ -6,7 +6,8 @@ the object, the field, the value and what would be allowed in one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -59,15 +60,27 @@ class ObjectPath:
         """One key of the map this path names; quoted where a dot or slash would be read as a field."""
         return ObjectPath(self.subject, f'{self.field}["{name}"]' if set(name) & set("./") else f"{self.field}.{name}")
 
-    def in_file(self, file: Path) -> ObjectPath:
-        """The same place, with the file that the object came from."""
-        return ObjectPath(f"{self.subject} ({file})", self.field)
+    def in_file(self, file: Path, position: object = None) -> ObjectPath:
+        """The same place, with the file that the object came from and, if it is known, line and column."""
+        where = f"{file}:{position}" if position else str(file)
+        return ObjectPath(f"{self.subject} ({where})", self.field)
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.field}" if self.field else self.subject
 
 
 _UNKNOWN_FIELD = "Object contains unknown field "
+_MISSING_FIELD = "Object missing required field "
+_WRONG_TYPE = re.compile(r"Expected `(?P<expected>[^`]*)`(?P<rest>(?:(?!, got ).)*)(?:, got `?(?P<got>[^`]*)`?)?")
+_TYPE_WORDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "empty",
+}
 _ALIKE = 0.7
 _LONGEST_QUOTE = 80
 
@@ -81,18 +94,47 @@ class InvalidObject(ValueError):
         self.problem = problem
 
 
+class InvalidObjects(InvalidObject):
+    """Everything that is wrong with one object; the first is the one to name where there is room for one."""
+
+    def __init__(self, faults: Sequence[InvalidObject]) -> None:
+        super().__init__(faults[0].at, faults[0].problem)
+        self.faults = tuple(faults)
+
+
 def field_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
-    """msgspec's "Expected `str`, got `int` - at `$.spec.nodeName`" as the field's path and what is wrong with it.
+    """msgspec's message as the field's path and, in the words of a user, what is wrong with it.
 
     >>> field_and_problem(msgspec.ValidationError("Object contains unknown field `nodeNam` - at `$.spec`"))
     ('spec.nodeNam', 'there is no such field')
+    >>> field_and_problem(msgspec.ValidationError("Expected `array | null`, got `str` - at `$.zones`"))
+    ('zones', 'must be a list, not a string')
     """
-    problem, _, path = str(error).partition(" - at `$")
-    field = path.strip("`").lstrip(".")
+    problem, _, path = str(error).partition(" - at `")
+    field = path.removeprefix("key` in `").strip("`").removeprefix("$").lstrip(".")
     unknown = problem.removeprefix(_UNKNOWN_FIELD)
-    if unknown == problem:
-        return field, problem
-    return ".".join(part for part in (field, unknown.strip("`")) if part), "there is no such field"
+    if unknown != problem:
+        return ".".join(part for part in (field, unknown.strip("`")) if part), "there is no such field"
+    missing = problem.removeprefix(_MISSING_FIELD)
+    if missing != problem:
+        return ".".join(part for part in (field, missing.strip("`")) if part), "is missing"
+    return field, _in_user_words(problem)
+
+
+def _in_user_words(problem: str) -> str:
+    """What msgspec expected and got, without its names for types."""
+    wrong = _WRONG_TYPE.fullmatch(problem)
+    if wrong:
+        expected = [_TYPE_WORDS.get(each, each) for each in wrong["expected"].split(" | ") if each != "null"]
+        got = _TYPE_WORDS.get(wrong["got"] or "", wrong["got"] or "")
+        if got == "a number" and "a whole number" in expected:
+            got = "a fraction"
+        must = f"must be {' or '.join(dict.fromkeys(expected))}{wrong['rest'].replace('`', '')}"
+        return f"{must}, not {got}" if got else must
+    enum = problem.removeprefix("Invalid enum value ")
+    if enum != problem:
+        return f'"{enum.strip("`").strip(chr(39))}" is not allowed'
+    return f"{problem[:1].lower()}{problem[1:]}".replace("`", "")
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:

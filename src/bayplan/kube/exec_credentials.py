@@ -19,6 +19,7 @@ import msgspec
 
 from bayplan.kube.credentials import AccessError, ClientCertificate, Credential, Trust
 from bayplan.kube.errors import field_and_problem
+from bayplan.kube.json_text import json_words
 from bayplan.kube.kubeconfig import Cluster, Entry, Exec, User
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -117,7 +118,7 @@ class ExecPlugin:
             path, problem = field_and_problem(error)
             raise self._error(f"printed an ExecCredential with a wrong {path or 'form'}: {problem}") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._error(f"printed no JSON: {error}") from None
+            raise self._error(f"printed no JSON: {json_words(error)}") from None
         if printed.kind != "ExecCredential" or printed.api_version != self._exec.api_version:
             found = f"{printed.api_version or '(no apiVersion)'} {printed.kind or '(no kind)'}"
             raise self._error(f"printed {found}; expected {self._exec.api_version} ExecCredential")

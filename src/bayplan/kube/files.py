@@ -1,19 +1,19 @@
 """Read Kubernetes objects from files: what `kubectl get nodes,pods,noderesourcetopologies -o json|yaml` prints.
 
 In comes a path: one file (JSON, YAML with one or many documents, each optionally gzipped) or a folder of such files.
-Out goes an `ObjectSet` of wire structs. A file that cannot be read or an object of the wrong shape raises
-`InvalidObject` naming file, object and field. Objects of all other kinds are kept as they are: some of them own pods
-(`scheduling/workloads/`), and the rest are named in a remark.
-`cluster/state.py` builds the columns from the result.
+Out goes an `ObjectSet` of wire structs. A file that cannot be read raises `InvalidObject` with the place. Objects of all other
+kinds are kept as they are: some of them own pods (`scheduling/workloads/`), and the rest are named in a remark.
+`cluster/loading.py` builds the state from the result.
+
+Two kinds of input: what a user *submits* (`-f`) is judged as strictly as an API server would; a *cluster* (`--cluster`, or one that runs) has passed one
+already, so that an object which cannot be read is left out and named, and the rest counts.
 """
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,12 +32,16 @@ from bayplan.kube import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
-from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.kube.documents import Document, Position, not_utf_8, read_documents
+from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, field_and_problem
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.unread_fields import remarked, unknown_field
+from bayplan.kube.validation.fields import UnknownField
+from bayplan.kube.validation.submitted import submitted_faults
 
+MOST_SEARCHES = 20
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 
 OtherPodGroup = (
@@ -74,12 +78,28 @@ _OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
 _Wire = TypeVar("_Wire", bound=WireObject)
 
 
+class Strictness(Enum):
+    """What becomes of fields of a submitted object that are not known or stand twice; the words are kubectl's."""
+
+    STRICT = "strict"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
+class RepeatedField(InvalidObject):
+    """A field that stands twice in one mapping."""
+
+
+class _HeadOfMetadata(Metadata, frozen=True):
+    generate_name: str = ""
+
+
 class _Header(WireStruct, frozen=True):
     """Enough of any object to know what it is. `items` stays undecoded until the kind is known; `kinds` is what a rule file has instead."""
 
     api_version: str = ""
     kind: str = ""
-    metadata: Metadata = Metadata()
+    metadata: _HeadOfMetadata = _HeadOfMetadata()
     items: list[msgspec.Raw] | None = None
     kinds: msgspec.Raw = msgspec.Raw()
 
@@ -114,7 +134,7 @@ class ObjectSet:
     topologies: list[NodeResourceTopology] = field(default_factory=list)
     numatopologies: list[Numatopology] = field(default_factory=list)
     unreadable_topologies: list[str] = field(default_factory=list)
-    """Nodes of a cluster that runs whose NodeResourceTopology has a wrong shape."""
+    """Nodes whose NodeResourceTopology has a wrong shape."""
     levels: list[topology_levels.Topology] = field(default_factory=list)
     hyper_nodes: list[hypernode_v1alpha1.HyperNode] = field(default_factory=list)
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
@@ -124,7 +144,12 @@ class ObjectSet:
     others: list[OtherObject] = field(default_factory=list)
     rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
     """Rules for kinds of workloads (`scheduling/grouping/rules.py`) that were among the objects, with their files."""
+    left_out: list[InvalidObject] = field(default_factory=list)
+    """What is wrong with objects of a cluster that have a wrong shape."""
+    remarks: list[str] = field(default_factory=list)
+    """What is wrong with objects that were submitted and are used nevertheless."""
     files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
+    searches: int = 0
 
     def add(self, part: ObjectSet, file: Path | None = None) -> None:
         """Take over the objects of another set; `file` is where they come from."""
@@ -141,14 +166,19 @@ class ObjectSet:
         self.kubernetes_workloads += part.kubernetes_workloads
         self.others += part.others
         self.rule_documents += part.rule_documents
+        self.unreadable_topologies += part.unreadable_topologies
+        self.left_out += part.left_out
+        self.remarks += part.remarks
         self.files += [(file, part)] if file else part.files
 
-    def naming_the_file(self, error: InvalidObject, thing: WireStruct) -> InvalidObject:
-        """The same error about an object of this set, with the file it came from."""
+    def naming_the_file(self, error: InvalidObject, thing: WireObject) -> InvalidObject:
+        """The same error about an object of this set, with the file it came from and its place there."""
         for file, part in self.files:
-            groups = (part.nodes, part.pods, part.topologies, part.levels, part.gangs, part.other_gangs)
-            if any(each is thing for group in (*groups, part.volcano_jobs, part.numatopologies) for each in group):
-                return InvalidObject(error.at.in_file(file), error.problem)
+            if any(each is thing for each in part.all_of(type(thing))):
+                self.searches += 1  # reads the file once more: not for thousands of objects
+                searched = self.searches <= MOST_SEARCHES
+                position = _position_of(thing, part, file, error.at.field) if searched else None
+                return InvalidObject(error.at.in_file(file, position), error.problem)
         return error
 
     @property
@@ -160,32 +190,44 @@ class ObjectSet:
         """The file that an object of another kind came from."""
         return next((file for file, part in self.files if any(each is other for each in part.others)), None)
 
+    def all_of(self, kind: type[WireObject]) -> list[WireObject]:
+        """The objects of one kind."""
+        groups = (self.nodes, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
+        others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads)
+        return [each for group in (*groups, *others) if group for each in group if isinstance(each, kind)]
+
     def __len__(self) -> int:
         return len(self.nodes) + len(self.pods) + len(self.topologies) + len(self.numatopologies)
 
 
-def read_objects(path: Path) -> ObjectSet:
-    """Read a file or every object file of a folder (sub-folders included, in name order)."""
+def read_objects(path: Path, submitted: Strictness | None = None) -> ObjectSet:
+    """Read a file or every object file of a folder (sub-folders included, in name order).
+
+    Objects that a user submits are checked as an API server would check them, and the first that is wrong is an error. Without `submitted`
+    the objects are those of a cluster, which an API server has admitted: fields that are not known are skipped, and an object of a wrong shape is left out.
+    """
     found = ObjectSet()
     for file in _files_of(path):
         part = ObjectSet()
-        for document in _documents_of(file):
-            _collect(document, file, part)
+        reader = _Reader(file, submitted, part)
+        for document in read_documents(file):
+            reader.collect(document)
+        reader.finish()
         found.add(part, file)
     return found
 
 
-def read_document(path: Path) -> object:
-    """Read a file that holds one document of any shape, such as a configuration."""
+def read_document(path: Path, *, strict: bool = True) -> object:
+    """Read a file that holds one document of any shape, such as a configuration; a key that stands twice is an error if it is read strictly."""
     if not path.exists() or path.is_dir():
         raise InvalidObject(ObjectPath(f"file {path}"), "is a folder" if path.is_dir() else "does not exist")
-    documents = list(_documents_of(path))
+    documents = list(read_documents(path))
     if len(documents) != 1:
         raise InvalidObject(ObjectPath(f"file {path}"), f"holds {len(documents)} documents; expected one")
-    try:
-        return msgspec.json.decode(documents[0])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidObject(ObjectPath(f"file {path}"), f"is not valid JSON: {error}") from None
+    for repeated in documents[0].repeated_keys() if strict else ():
+        at = ObjectPath(f"file {path}:{documents[0].position(repeated)}", repeated)
+        raise InvalidObject(at, "appears twice")
+    return msgspec.json.decode(documents[0].json)
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -199,86 +241,170 @@ def _files_of(path: Path) -> list[Path]:
     return [path]
 
 
-def _documents_of(file: Path) -> Iterator[bytes]:
-    """Each document of a file as JSON, so that one decoder serves both formats."""
-    try:
-        raw = file.read_bytes()
-        data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (OSError, EOFError, zlib.error) as error:
-        raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {error}") from None
-    if not data:
-        raise InvalidObject(ObjectPath(f"file {file}"), "is empty: did the command that wrote it fail?")
-    start = data.lstrip()[:1]
-    if start in (b"{", b"["):
-        yield data
-    elif start:
-        yield from _yaml_documents(data, file)
+@dataclass(slots=True)
+class _Entry:
+    """An object of a document on its way into a set: the document itself, or one item of a list."""
+
+    document: Document
+    content: bytes | msgspec.Raw
+    header: _Header
+    item: tuple[int, msgspec.Raw] | None = None
+
+    def position(self, field: str) -> Position:
+        return self.document.position(field, self.item)
 
 
-def _yaml_documents(data: bytes, file: Path) -> Iterator[bytes]:
-    import yaml  # costs 30 ms and most dumps are JSON
+class _Reader:
+    """Takes the objects of one file into a set."""
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        for document in yaml.load_all(data, Loader=loader):
-            if document is not None:
-                yield msgspec.json.encode(document, order=None)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        problem = " ".join(str(error).split())
-        raise InvalidObject(ObjectPath(f"file {file}"), f"is neither JSON nor YAML: {problem}") from None
-    except RecursionError:
-        raise InvalidObject(ObjectPath(f"file {file}"), "is nested too deeply") from None
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise InvalidObject(ObjectPath(f"file {file}"), f"holds YAML that JSON cannot express: {error}") from None
+    def __init__(self, file: Path, submitted: Strictness | None, found: ObjectSet) -> None:
+        self._file = file
+        self._submitted = submitted
+        self._found = found
+        self._no_objects: list[InvalidObject] = []
+        self._objects = 0
+        self._generated = 0
 
+    def collect(self, document: Document) -> None:
+        """A document: an object, or a list of objects."""
+        try:
+            self._collect(document)
+        except UnicodeDecodeError:
+            raise not_utf_8(document.json, self._file) from None
 
-def _collect(document: bytes | msgspec.Raw, file: Path, found: ObjectSet) -> None:
-    header = _header(document, file)
-    kind = header.kind
-    if header.items is not None and (kind == "List" or kind.endswith("List")):
-        for item in header.items:
+    def _collect(self, document: Document) -> None:
+        try:
+            whole = _Entry(document, document.json, _HEADER_DECODER.decode(document.json))
+        except msgspec.ValidationError as error:
+            field, problem = field_and_problem(error)
+            at = ObjectPath(f"file {self._file}:{document.position(field)}", field)
+            self._no_objects.append(InvalidObject(at, f"{problem}; expected a Kubernetes object"))
+            return
+        kind = whole.header.kind
+        if whole.header.items is not None and (kind == "List" or kind.endswith("List")):
             # Items of a typed list (`NodeList`) may omit their kind.
-            _collect_one(item, _header(item, file), kind.removesuffix("List"), header.api_version, file, found)
-    else:
-        _collect_one(document, header, "", "", file, found)
+            self._objects += 1
+            version = "" if kind == "List" else whole.header.api_version
+            for item in enumerate(whole.header.items):
+                self._collect_item(document, item, kind.removesuffix("List"), version)
+        elif not kind and whole.header.kinds:
+            self._objects += 1
+            self._found.rule_documents.append((self._file, msgspec.json.decode(document.json)))
+        elif not kind:
+            at = self._subject("object", whole, "kind")
+            self._no_objects.append(InvalidObject(at, "is missing; is this a Kubernetes object?"))
+        else:
+            self._objects += 1
+            self._take(whole, kind, whole.header.api_version)
 
+    def finish(self) -> None:
+        """A file without any object is an error; a document that is none beside others is one of many that are left out."""
+        for problem in self._no_objects:
+            if self._submitted or not self._objects:
+                raise problem
+            self._found.left_out.append(problem)
 
-def _collect_one(
-    document: bytes | msgspec.Raw,
-    header: _Header,
-    default_kind: str,
-    default_version: str,
-    file: Path,
-    found: ObjectSet,
-) -> None:
-    kind = header.kind or default_kind
-    group, _, version = header.api_version.rpartition("/")
-    if kind == "Node" and not group:
-        found.nodes.append(_decode(document, Node, header, file))
-    elif kind == "Pod" and not group:
-        pod = _decode(document, Pod, header, file)
-        if not pod.spec.containers:
-            at = _subject(kind, header, file).child("spec.containers")
-            raise InvalidObject(at, "is empty: a pod needs at least one container")
-        found.pods.append(pod)
-    elif kind == "Namespace" and not group:
-        found.namespaces.append(_decode(document, Namespace, header, file))
-    elif kind == "NodeResourceTopology":
-        if header.api_version and (group != topology_v1alpha2.GROUP or version not in topology_v1alpha2.VERSIONS):
-            allowed = ", ".join(f"{topology_v1alpha2.GROUP}/{known}" for known in topology_v1alpha2.VERSIONS)
-            at = _subject(kind, header, file).child("apiVersion")
-            raise InvalidObject(at, f'"{header.api_version}" is not understood; expected {allowed}')
-        found.topologies.append(_decode(document, NodeResourceTopology, header, file))
-    elif (header.api_version, kind) in _OTHER_KINDS:
-        struct, group_of_set = _OTHER_KINDS[header.api_version, kind]
-        getattr(found, group_of_set).append(_decode(document, struct, header, file))
-    elif not kind and header.kinds:
-        found.rule_documents.append((file, msgspec.json.decode(document)))
-    elif not kind:
-        raise InvalidObject(_subject("object", header, file).child("kind"), "is missing; is this a Kubernetes object?")
-    else:
-        api_version = header.api_version or default_version
-        found.others.append(OtherObject(api_version, kind, header.metadata, bytes(document)))
+    def _collect_item(self, document: Document, item: tuple[int, msgspec.Raw], kind: str, version: str) -> None:
+        try:
+            entry = _Entry(document, item[1], _HEADER_DECODER.decode(item[1]), item)
+        except msgspec.ValidationError as error:
+            field, problem = field_and_problem(error)
+            named = _named_in(item[1])
+            metadata = _HeadOfMetadata(name=named.get("name", ""), namespace=named.get("namespace"))
+            header = _Header(metadata=metadata)
+            entry = _Entry(document, item[1], header, item)
+            self._leave_out(
+                InvalidObject(self._subject(named.get("kind", "") or kind or "object", entry, field), problem)
+            )
+            return
+        kind = entry.header.kind or kind
+        if kind:
+            self._take(entry, kind, entry.header.api_version or version)
+        else:
+            at = self._subject("object", entry, "kind")
+            self._leave_out(InvalidObject(at, "is missing; is this a Kubernetes object?"))
+
+    def _leave_out(self, problem: InvalidObject) -> None:
+        if self._submitted:
+            raise problem
+        self._found.left_out.append(problem)
+
+    def _take(self, entry: _Entry, kind: str, api_version: str) -> None:
+        try:
+            if self._submitted:
+                self._check(entry, kind, api_version)
+            self._decode_into_set(entry, kind, api_version)
+        except InvalidObject as error:
+            if kind == NodeResourceTopology.__name__ and not self._submitted:
+                self._found.unreadable_topologies.append(entry.header.metadata.name)
+            self._leave_out(error)
+
+    def _check(self, entry: _Entry, kind: str, api_version: str) -> None:
+        """What an API server would refuse in an object that is submitted."""
+        at = _path(kind, entry)
+        repeated = entry.document.repeated_keys(entry.item)
+        faults: list[InvalidObject] = [RepeatedField(_below(at, field), "appears twice") for field in repeated]
+        faults += submitted_faults(msgspec.json.decode(entry.content), kind, api_version, at)
+        if self._submitted is not Strictness.STRICT:
+            passing = [fault for fault in faults if isinstance(fault, UnknownField | RepeatedField)]
+            faults = [fault for fault in faults if not isinstance(fault, UnknownField | RepeatedField)]
+            if self._submitted is Strictness.WARN:
+                self._found.remarks += [str(self._placed(fault, entry)) for fault in passing]
+        if faults:
+            raise InvalidObjects([self._placed(fault, entry) for fault in faults])
+
+    def _placed(self, fault: InvalidObject, entry: _Entry) -> InvalidObject:
+        return InvalidObject(fault.at.in_file(self._file, entry.position(fault.at.field)), fault.problem)
+
+    def _decode_into_set(self, entry: _Entry, kind: str, api_version: str) -> None:
+        found = self._found
+        group, _, version = api_version.rpartition("/")
+        if kind == "Node" and not group:
+            found.nodes.append(self._decode(entry, Node))
+        elif kind == "Pod" and not group:
+            pod = self._decode(entry, Pod)
+            if not pod.spec.containers:
+                at = self._subject(kind, entry, "spec.containers")
+                raise InvalidObject(at, "is empty: a pod needs at least one container")
+            found.pods.append(pod)
+        elif kind == "Namespace" and not group:
+            found.namespaces.append(self._decode(entry, Namespace))
+        elif kind == NodeResourceTopology.__name__:
+            if api_version and (group != topology_v1alpha2.GROUP or version not in topology_v1alpha2.VERSIONS):
+                allowed = ", ".join(f"{topology_v1alpha2.GROUP}/{known}" for known in topology_v1alpha2.VERSIONS)
+                at = self._subject(kind, entry, "apiVersion")
+                raise InvalidObject(at, f'"{api_version}" is not understood; expected {allowed}')
+            found.topologies.append(self._decode(entry, NodeResourceTopology))
+        elif (api_version, kind) in _OTHER_KINDS:
+            struct, group_of_set = _OTHER_KINDS[api_version, kind]
+            getattr(found, group_of_set).append(self._decode(entry, struct))
+        else:
+            found.others.append(OtherObject(api_version, kind, entry.header.metadata, bytes(entry.content)))
+
+    def _decode(self, entry: _Entry, kind: type[_Wire]) -> _Wire:
+        try:
+            decoded = remarked(msgspec.json.decode(entry.content, type=kind), entry.content)
+        except msgspec.ValidationError as error:
+            field, problem = field_and_problem(error)
+            unknown = unknown_field(entry.content, kind)
+            if unknown:
+                field, _, problem = unknown.partition(": ")
+            raise InvalidObject(self._subject(kind.__name__, entry, field), problem) from None
+        if not decoded.metadata.name and entry.header.metadata.generate_name and self._submitted:
+            return self._with_a_name(decoded, entry.header.metadata.generate_name)
+        if not decoded.metadata.name:
+            at = self._subject(kind.__name__, entry, "metadata.name")
+            raise InvalidObject(at, "is missing: every object needs a name")
+        return decoded
+
+    def _with_a_name(self, thing: _Wire, start: str) -> _Wire:
+        """The API server would add random letters; here the same file gives the same names."""
+        self._generated += 1
+        metadata = msgspec.structs.replace(thing.metadata, name=f"{start}{self._generated}")
+        return msgspec.structs.replace(thing, metadata=metadata)  # type: ignore[type-var]
+
+    def _subject(self, kind: str, entry: _Entry, field: str) -> ObjectPath:
+        return _below(_path(kind, entry), field).in_file(self._file, entry.position(field))
 
 
 def _unread(api_version: str, kind: str) -> str:
@@ -291,41 +417,60 @@ def _unread(api_version: str, kind: str) -> str:
     return f"{kind} of {api_version}, of which bayplan reads {', '.join(versions)}"
 
 
-def _header(document: bytes | msgspec.Raw, file: Path) -> _Header:
+def _path(kind: str, entry: _Entry) -> ObjectPath:
+    metadata = entry.header.metadata
+    name = metadata.name or (f"{metadata.generate_name}*" if metadata.generate_name else "(no name)")
+    return ObjectPath(f"{kind} {metadata.namespace}/{name}" if metadata.namespace else f"{kind} {name}")
+
+
+def _below(at: ObjectPath, field: str) -> ObjectPath:
+    return ObjectPath(at.subject, field)
+
+
+def _named_in(content: msgspec.Raw) -> dict[str, str]:
+    """Kind, namespace and name of an object of which not even the head has the right shape, as far as they can be read."""
+    read = msgspec.json.decode(content)
+    head = read if isinstance(read, dict) else {}
+    metadata = head.get("metadata")
+    named = {**(metadata if isinstance(metadata, dict) else {}), "kind": head.get("kind")}
+    return {key: named[key] for key in ("kind", "namespace", "name") if isinstance(named.get(key), str)}
+
+
+def _position_of(thing: WireObject, part: ObjectSet, file: Path, field: str) -> Position | None:
+    """Where a field of an object that was read stands in its file, which is read once more for this."""
+    kind, metadata = type(thing).__name__, thing.metadata
+    alike = [each for each in part.all_of(type(thing)) if _same_name(each.metadata, metadata)]
+    wanted = next(number for number, each in enumerate(alike) if each is thing)
+    if not file.is_file():
+        return None  # standard input is gone
+    for document in read_documents(file):
+        header = _HEADER_DECODER.decode(document.json)
+        listed = header.items is not None and header.kind.endswith("List")
+        entries = enumerate(header.items or ()) if listed else [None]
+        for item in entries:
+            head = header if item is None else _headed(item[1])
+            if (head.kind or header.kind.removesuffix("List")) == kind and _same_name(head.metadata, metadata):
+                if not wanted:
+                    # Messages about gangs name the fields of their spec.
+                    found = document.position(field, item)
+                    return (
+                        found
+                        if not field or found != document.position("", item)
+                        else document.position(f"spec.{field}", item)
+                    )
+                wanted -= 1
+    return None
+
+
+def _headed(content: msgspec.Raw) -> _Header:
     try:
-        return _HEADER_DECODER.decode(document)
-    except msgspec.ValidationError as error:
-        raise InvalidObject(ObjectPath(f"file {file}"), _readable(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidObject(ObjectPath(f"file {file}"), f"is not valid JSON: {error}") from None
-    except RecursionError:
-        raise InvalidObject(ObjectPath(f"file {file}"), "is nested too deeply") from None
+        return _HEADER_DECODER.decode(content)
+    except msgspec.ValidationError:
+        return _Header()
 
 
-def _decode(document: bytes | msgspec.Raw, kind: type[_Wire], header: _Header, file: Path) -> _Wire:
-    at = _subject(kind.__name__, header, file)
-    try:
-        decoded = remarked(msgspec.json.decode(document, type=kind), document)
-    except msgspec.ValidationError as error:
-        raise InvalidObject(at, unknown_field(document, kind) or _readable(error)) from None
-    except UnicodeDecodeError as error:
-        raise InvalidObject(at, f"is not valid JSON: {error}") from None
-    if not decoded.metadata.name:
-        raise InvalidObject(at.child("metadata.name"), "is missing: every object needs a name")
-    return decoded
-
-
-def _subject(kind: str, header: _Header, file: Path) -> ObjectPath:
-    metadata = header.metadata
-    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or "(no name)"
-    return ObjectPath(f"{kind} {name} ({file})")
-
-
-def _readable(error: msgspec.ValidationError) -> str:
-    """msgspec's message with the field first."""
-    where, problem = field_and_problem(error)
-    problem = problem.replace("`", "")
-    return f"{where}: {problem[0].lower()}{problem[1:]}" if where else problem
+def _same_name(one: Metadata, other: Metadata) -> bool:
+    return (one.name, one.namespace) == (other.name, other.namespace)
 
 
 _HEADER_DECODER = msgspec.json.Decoder(_Header)

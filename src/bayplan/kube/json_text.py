@@ -18,6 +18,9 @@ HEAD_DEPTH = 4
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
+BYTE = re.compile(r" \(byte (\d+)\)$")
+"""Where msgspec's message says in which byte it stopped."""
+
 V = TypeVar("V")
 
 
@@ -77,3 +80,11 @@ def pruned(data: bytes, depth: int = HEAD_DEPTH) -> bytes:
                 since = token.end()
             level -= 1
     return b"".join((*kept, data[since:]))
+
+
+def json_words(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
+    """What is wrong with a text that is not JSON."""
+    if isinstance(error, UnicodeDecodeError):
+        return "the text is not UTF-8"
+    said = BYTE.sub("", str(error)).removeprefix("JSON is malformed: ")
+    return said.replace("Input data was truncated", "it ends too early")

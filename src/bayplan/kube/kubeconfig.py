@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from bayplan.kube.credentials import AccessError
+from bayplan.kube.documents import located
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.kube.files import read_document
 
@@ -210,12 +211,10 @@ def _first_wins(configs: Sequence[tuple[Path, _Kubeconfig]], plural: str, singul
 def _read(file: Path) -> _Kubeconfig:
     try:
         if not file.exists() or file.is_dir() or file.stat().st_size:
-            return msgspec.convert(read_document(file), _Kubeconfig)
+            return msgspec.convert(read_document(file, strict=False), _Kubeconfig)
     except InvalidObject as error:
-        raise AccessError(f"kubeconfig {file}: {error.problem}") from None
+        raise AccessError(f"kubeconfig {str(error).removeprefix('file ')}") from None
     except msgspec.ValidationError as error:
         path, problem = field_and_problem(error)
-        raise AccessError(
-            f"kubeconfig {file}: {path}: {problem}" if path else f"kubeconfig {file}: {problem}"
-        ) from None
+        raise AccessError(f"kubeconfig {located(file, f'{path}: {problem}' if path else problem)}") from None
     return _Kubeconfig()  # an empty file says nothing, and that is allowed

@@ -27,7 +27,7 @@ def kai_gang(folder: Path, *, pods: int, on: str = "", spec: str = "minMember: 1
     node = f"nodeName: {on}, " if on else ""
     members = [
         f"apiVersion: v1\nkind: Pod\nmetadata: {{name: k-{number}, namespace: ml, "
-        f"annotations: {{pod-group-name: k}}{labels}}}\nspec: {{{node}containers: [{{name: c}}]}}\n"
+        f"annotations: {{pod-group-name: k}}{labels}}}\nspec: {{{node}containers: [{{name: c, image: i}}]}}\n"
         for number in range(pods)
     ]
     file = folder / "kai.yaml"

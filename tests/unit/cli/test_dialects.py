@@ -141,4 +141,4 @@ def test_what_is_wrong_is_named_with_its_file(bayplan: Bayplan, tmp_path: Path) 
     result = bayplan("place", "-f", wrong, cluster=CLUSTER)
     told = "'Replicas' are not equal to TotalPartitions*PartitionSize in task: worker, job: train"
     assert result.code == 2
-    assert f"Job ml/train ({wrong}): {told}" in result.err
+    assert f"Job ml/train ({wrong}:7:1): {told}" in result.err

@@ -154,7 +154,7 @@ def patient_gang(folder: Path) -> Path:
     members = [
         f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: g-{rank}, namespace: ml, "
         f'creationTimestamp: "2026-01-31T12:0{rank // 15}:00Z", labels: {{bayplan.io/pod-group: g}}}}\n'
-        f"spec: {{containers: [{{name: c, resources: {{requests: {REQUESTS}, limits: {REQUESTS}}}}}]}}\n"
+        f"spec: {{containers: [{{name: c, image: i, resources: {{requests: {REQUESTS}, limits: {REQUESTS}}}}}]}}\n"
         for rank in range(16)
     ]
     file.write_text("".join([file.read_text(), *members]))
@@ -242,7 +242,9 @@ def test_a_gang_that_is_wrong_in_itself_is_an_error(
     file = gang_file(tmp_path, *fields)
     result = bayplan("place", "-f", file, cluster=CLUSTER)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"error: PodGroup ml/g ({file}): {message}")
+    where, _, problem = result.err.removeprefix(f"error: PodGroup ml/g ({file}:").partition("): ")
+    assert re.fullmatch(r"\d+:\d+", where)
+    assert problem.startswith(message)
 
 
 def test_two_podgroups_of_one_name_are_an_error_that_names_the_podgroup(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -250,7 +252,7 @@ def test_two_podgroups_of_one_name_are_an_error_that_names_the_podgroup(bayplan:
     file.write_text(f"{file.read_text()}\n---\n{file.read_text()}")
     result = bayplan("place", "-f", file, cluster=CLUSTER)
     assert (result.code, result.out) == (2, "")
-    assert result.err == f"error: PodGroup ml/g ({file}): metadata.name: is the name of two PodGroups of -f\n"
+    assert result.err == f"error: PodGroup ml/g ({file}:12:12): metadata.name: is the name of two PodGroups of -f\n"
 
 
 @pytest.mark.parametrize(
@@ -441,7 +443,7 @@ class TestWhyAMemberOfAGangWaits:
     def test_it_has_its_gangs_answer(self, bayplan: Bayplan, tmp_path: Path, pod: str, answer: str) -> None:
         kai_gang(tmp_path, pods=2, spec="minMember: 3")
         names = "name: lost, namespace: ml, annotations: {scheduling.k8s.io/group-name: nope}"
-        lost = f"apiVersion: v1\nkind: Pod\nmetadata: {{{names}}}\nspec: {{containers: [{{name: c}}]}}\n"
+        lost = f"apiVersion: v1\nkind: Pod\nmetadata: {{{names}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
         (tmp_path / "lost.yaml").write_text(lost)
         result = bayplan("why", f"ml/{pod}", "--cluster", tmp_path, cluster=CLUSTER)
         assert (result.code, result.answer) == (1, f"ml/{pod} is Pending: {answer}")

@@ -169,8 +169,8 @@ def test_secrets_never_get_in(tmp_path: Path) -> None:
     "content, problem",
     [
         ("kind: List\nitems: []\n", "is not a snapshot; 'bayplan snapshot --cluster PATH > s.json.gz' writes one"),
-        ("bayplan: {version: 1}\n", "bayplan.version: Expected `str`, got `int`"),
-        ("[1, 2]\n", "Expected `object`, got `array`"),
+        ("bayplan: {version: 1}\n", "bayplan.version: must be a string, not a whole number"),
+        ("[1, 2]\n", "must be a mapping, not a list"),
         (
             "kind: List\nitems: []\nbayplan: {version: '1', decisions: [{pod: a/b}]}\n",
             'bayplan.decisions: pod "a/b" is not among the objects of the snapshot',

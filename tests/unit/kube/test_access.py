@@ -149,7 +149,7 @@ NO_PEM = base64.b64encode(b"nothing").decode()
             'clusters["dev"].cluster.server: "10.0.0.1:6443" is no address; expected such as https://10.0.0.1:6443',
         ),
         ({"server": "https://a:b"}, {}, {}, 'clusters["dev"].cluster.server: "https://a:b" is no address'),
-        ({"server": 7}, {}, {}, "clusters[0].cluster.server: Expected `str`, got `int`"),
+        ({"server": 7}, {}, {}, "clusters[0].cluster.server: must be a string, not a whole number"),
         ({"proxy-url": "socks5://a:1"}, {}, {}, 'cluster.proxy-url: "socks5://a:1" is not supported; expected http://'),
         ({"certificate-authority": "ca.crt"}, {}, {}, "cluster.certificate-authority: {folder}/ca.crt cannot be read"),
         ({"certificate-authority-data": "%"}, {}, {}, "cluster.certificate-authority-data: is not base64"),
@@ -192,7 +192,7 @@ NO_PEM = base64.b64encode(b"nothing").decode()
         ),
         ({}, {}, {"contexts": [{"name": "dev"}]}, 'contexts["dev"].context.cluster: is not set'),
         ({}, {}, {"users": [{"name": "a"}, {"name": "a"}]}, 'users: the name "a" appears twice'),
-        ({}, {}, {"clusters": 3}, "clusters: Expected `array | null`, got `int`"),
+        ({}, {}, {"clusters": 3}, "clusters: must be a list, not a whole number"),
     ],
 )
 def test_what_is_wrong_is_told_by_file_and_field(

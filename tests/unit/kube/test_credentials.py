@@ -265,7 +265,7 @@ async def test_a_plug_in_may_print_a_certificate(tmp_path: Path, authority: Auth
     [
         ("echo no network >&2; exit 3", '"./plugin.sh" ended with 3: no network'),
         ("echo hello", "printed no JSON"),
-        ("echo '{\"kind\": 7}'", "printed an ExecCredential with a wrong kind: Expected `str`, got `int`"),
+        ("echo '{\"kind\": 7}'", "printed an ExecCredential with a wrong kind: must be a string, not a whole number"),
         (prints(V1BETA1, token="a"), f"printed {V1BETA1} ExecCredential; expected {V1} ExecCredential"),
         (prints(), "printed neither a token nor a client certificate"),
         (prints(clientKeyData="x"), "printed only one of clientCertificateData and clientKeyData"),

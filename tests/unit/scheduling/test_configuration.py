@@ -128,8 +128,11 @@ def topology_match(**arguments: object) -> Json:
             ),
         ),
         ({**HEADER, "profile": []}, "profile: there is no such field"),
-        ([], "document: Expected `object`, got `array`"),
-        ({**HEADER, "profiles": [{"schedulerName": 5}]}, "profiles[0].schedulerName: Expected `str`, got `int`"),
+        ([], "document: must be a mapping, not a list"),
+        (
+            {**HEADER, "profiles": [{"schedulerName": 5}]},
+            "profiles[0].schedulerName: must be a string, not a whole number",
+        ),
         ({**HEADER, "profiles": [{}, {}]}, "profiles[1].schedulerName: 'bayplan' appears twice"),
         ({**HEADER, "profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName: is empty: no pod can name it"),
     ],
@@ -163,7 +166,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
         (
             {},
             [{"name": "NodeName"}, {"name": "NodeResourceTopologyMatch", "args": {"filterMode": "Both"}}],
-            "profiles[0].pluginConfig[1].args.filterMode: Invalid enum value 'Both': must be Kubelet or Upstream",
+            'profiles[0].pluginConfig[1].args.filterMode: "Both" is not allowed: must be Kubelet or Upstream',
         ),
         (
             {},

@@ -210,12 +210,12 @@ def test_remarks(plugin: dict[str, Any], actions: str, remark: str) -> None:
     [
         ({"tiers": [{"plugins": [{"name": "gang", "enablePredicate": "no"}]}]}, "must be true or false"),
         ({"tiers": [{"plugins": [{}]}]}, "tiers[0].plugins[0].name: is missing"),
-        ({"tiers": "gang"}, "tiers: Expected `array`, got `str`"),
+        ({"tiers": "gang"}, "tiers: must be a list, not a string"),
         ({"tiers": [], "actions": "allocate, evict"}, 'actions: "evict" is no action; expected enqueue, allocate'),
         ({"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"weight": -1}}]}]}, "weight: -1 is not allowed"),
         (
             {"tiers": [{"plugins": [{"name": "numa-aware", "arguments": {"matchPolicyless": "yes"}}]}]},
-            "numa-aware: matchPolicyless: Expected `bool`, got `str`",
+            "numa-aware: matchPolicyless: must be true or false, not a string",
         ),
         ({"data": {"other": ""}}, 'data["volcano-scheduler.conf"]: is missing in the ConfigMap'),
         ({"data": {"volcano-scheduler.conf": "a: ["}}, "is no YAML"),

@@ -28,7 +28,9 @@ FIELDS_OF_FILES = (
     "metadata.annotations",
     "metadata.uid",
 )
-_RESOURCES = tuple(f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage"))
+_RESOURCES = tuple(
+    f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "memory", "ephemeral-storage")
+)
 _HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
 _SIZES = frozenset(("1", *(f"1{unit}" for unit in ("k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))))
 _CPU_PARTS = frozenset(("1m", "1"))
@@ -78,7 +80,9 @@ def _file_key_faults(reference: Json, volumes: Mapping[str, Json], at: ObjectPat
     yield from required(reference, "path", at, names.no_backsteps)
     volume = volumes.get(text(reference, "volumeName"))
     if volume is None or volume.get("emptyDir") is None:
-        yield InvalidObject(at.child("volumeName"), f'"{text(reference, "volumeName")}" is no emptyDir volume of this pod')
+        yield InvalidObject(
+            at.child("volumeName"), f'"{text(reference, "volumeName")}" is no emptyDir volume of this pod'
+        )
 
 
 def field_ref_faults(reference: Json, allowed: tuple[str, ...], at: ObjectPath) -> Faults:
@@ -98,7 +102,9 @@ def field_ref_faults(reference: Json, allowed: tuple[str, ...], at: ObjectPath) 
         elif path == "metadata.labels":
             yield from named(key, names.qualified_name, at)
         else:
-            yield InvalidObject(at.child("fieldPath"), f'"{written}" is not allowed: only labels and annotations have keys')
+            yield InvalidObject(
+                at.child("fieldPath"), f'"{written}" is not allowed: only labels and annotations have keys'
+            )
     else:
         yield from choice("spec.nodeName" if written == "spec.host" else written, allowed, at.child("fieldPath"))
 
@@ -120,4 +126,6 @@ def resource_ref_faults(reference: Json, at: ObjectPath, *, needs_container: boo
         return
     allowed = _CPU_PARTS if kind == "cpu" else _SIZES
     if str(divisor) not in allowed:
-        yield InvalidObject(at.child("divisor"), f'"{divisor}" is not allowed: must be one unit, such as {min(allowed)}')
+        yield InvalidObject(
+            at.child("divisor"), f'"{divisor}" is not allowed: must be one unit, such as {min(allowed)}'
+        )

@@ -88,7 +88,7 @@ def _scalar_faults(value: Any, expected: str, at: ObjectPath) -> Iterator[Invali
     match expected:
         case "string":
             if not isinstance(value, str):
-                yield _wrong(value, "text in quotes" if not isinstance(value, dict | list) else "text", at)
+                yield _wrong(value, "a string" if isinstance(value, dict | list) else "a string: put it in quotes", at)
         case "boolean":
             if not isinstance(value, bool):
                 yield _wrong(value, "true or false", at)

@@ -51,7 +51,9 @@ def pod_faults(pod: Any, at: ObjectPath) -> list[InvalidObject]:
     if not isinstance(pod, Mapping) or any(not isinstance(fault, UnknownField) for fault in found):
         return found
     if text(pod, "apiVersion") != "v1":
-        problem = f'"{pod["apiVersion"]}" is not allowed: must be v1' if text(pod, "apiVersion") else "is missing: must be v1"
+        problem = (
+            f'"{pod["apiVersion"]}" is not allowed: must be v1' if text(pod, "apiVersion") else "is missing: must be v1"
+        )
         found.append(InvalidObject(at.child("apiVersion"), problem))
     if found:
         return found
@@ -204,4 +206,6 @@ def _token_faults(spec: Json, at: ObjectPath) -> Faults:
     for volume, place in entries(spec, "volumes", at):
         for source, where in entries(part(volume, "projected") or {}, "sources", place.child("projected")):
             if part(source, "serviceAccountToken") is not None:
-                yield InvalidObject(where.child("serviceAccountToken"), "is only allowed where serviceAccountName is set")
+                yield InvalidObject(
+                    where.child("serviceAccountToken"), "is only allowed where serviceAccountName is set"
+                )

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation import names
-from bayplan.kube.validation.rules import Faults, Json, choice, entries, missing, named, not_negative, part, text, within
+from bayplan.kube.validation.rules import (
+    Faults,
+    Json,
+    choice,
+    entries,
+    missing,
+    named,
+    not_negative,
+    part,
+    text,
+    within,
+)
 
 LARGEST_PORT = 65_535
 SCHEMES = ("HTTP", "HTTPS")

@@ -251,4 +251,6 @@ def resize_faults(container: Json, pod_restart: str, at: ObjectPath) -> Faults:
             problem = f'"{restart}" is not allowed: must be NotRequired or RestartContainer'
             yield InvalidObject(place.child("restartPolicy"), problem)
         if pod_restart == "Never" and restart != "NotRequired":
-            yield InvalidObject(place.child("restartPolicy"), "must be NotRequired where the pod's restartPolicy is Never")
+            yield InvalidObject(
+                place.child("restartPolicy"), "must be NotRequired where the pod's restartPolicy is Never"
+            )

@@ -6,7 +6,19 @@ import re
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation import names
-from bayplan.kube.validation.rules import Faults, Json, chosen, entries, missing, named, part, required, text, twice, within
+from bayplan.kube.validation.rules import (
+    Faults,
+    Json,
+    chosen,
+    entries,
+    missing,
+    named,
+    part,
+    required,
+    text,
+    twice,
+    within,
+)
 
 LARGEST_ID = 2**31 - 1
 PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
@@ -149,7 +161,9 @@ def _is_windows_user(written: str) -> bool:
     domain, slash, user = written.rpartition("\\")
     if any(letter < " " or letter == "\x7f" for letter in written) or "\\" in domain:
         return False
-    if slash and (len(domain) >= LONGEST_USER_DOMAIN or not (_NET_BIOS.fullmatch(domain) or _USER_DOMAIN.fullmatch(domain))):
+    if slash and (
+        len(domain) >= LONGEST_USER_DOMAIN or not (_NET_BIOS.fullmatch(domain) or _USER_DOMAIN.fullmatch(domain))
+    ):
         return False
     return 0 < len(user) <= LONGEST_USER and not _NOT_IN_USER.search(user)
 
@@ -177,23 +191,29 @@ def _operating_system_faults(spec: Json, context: Json, at: ObjectPath) -> Fault
     name = text(system, "name")
     if not name:
         yield missing(at.child("os.name"))
-    elif name not in ("linux", "windows"):
+    elif name == "windows":
+        yield from _windows_faults(spec, context, at)
+        yield from _not_on(name, spec, context, at, _NOT_ON_WINDOWS_POD, _NOT_ON_WINDOWS_CONTAINER)
+    elif name == "linux":
+        yield from _not_on(name, spec, context, at, ("windowsOptions",), ("windowsOptions",))
+    else:
         yield from chosen(system, "name", ("linux", "windows"), at.child("os"))
-    banned = ("windowsOptions",) if name == "linux" else ()
-    for field in _NOT_ON_WINDOWS_POD if name == "windows" else banned:
-        if context.get(field) is not None:
-            yield InvalidObject(at.child("securityContext").child(field), f"is not allowed for a {name} pod")
-    if name == "windows":
-        if context.get("sysctls"):
-            yield InvalidObject(at.child("securityContext.sysctls"), "is not allowed for a windows pod")
-        for field in ("hostPID", "hostIPC"):
-            if spec.get(field):
-                yield InvalidObject(at.child(field), "is not allowed for a windows pod")
-        for field in ("hostUsers", "shareProcessNamespace"):
-            if spec.get(field) is not None:
-                yield InvalidObject(at.child(field), "is not allowed for a windows pod")
-    for container, place in all_containers(spec, at):
-        own = part(container, "securityContext") or {}
-        for field in _NOT_ON_WINDOWS_CONTAINER if name == "windows" else banned:
+
+
+def _windows_faults(spec: Json, context: Json, at: ObjectPath) -> Faults:
+    if context.get("sysctls"):
+        yield InvalidObject(at.child("securityContext.sysctls"), "is not allowed for a windows pod")
+    present = [field for field in ("hostPID", "hostIPC") if spec.get(field)]
+    for field in present + [field for field in ("hostUsers", "shareProcessNamespace") if spec.get(field) is not None]:
+        yield InvalidObject(at.child(field), "is not allowed for a windows pod")
+
+
+def _not_on(
+    system: str, spec: Json, context: Json, at: ObjectPath, of_pod: tuple[str, ...], of_container: tuple[str, ...]
+) -> Faults:
+    contexts = [(context, at, of_pod)]
+    contexts += [(part(each, "securityContext") or {}, place, of_container) for each, place in all_containers(spec, at)]
+    for own, place, banned in contexts:
+        for field in banned:
             if own.get(field) is not None:
-                yield InvalidObject(place.child("securityContext").child(field), f"is not allowed for a {name} pod")
+                yield InvalidObject(place.child("securityContext").child(field), f"is not allowed for a {system} pod")

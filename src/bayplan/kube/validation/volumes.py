@@ -163,7 +163,9 @@ def _iscsi(source: Json, at: ObjectPath) -> Faults:
     for field in ("iqn", "initiatorName"):
         value = source.get(field)
         if value and not any(each.match(value) for each in _ISCSI_NAMES):
-            yield InvalidObject(at.child(field), f'"{value}" is not allowed: must be a name that begins with iqn, eui or naa')
+            yield InvalidObject(
+                at.child(field), f'"{value}" is not allowed: must be a name that begins with iqn, eui or naa'
+            )
     yield from within(source.get("lun"), 0, 255, at.child("lun"))
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and part(source, "secretRef") is None:
         yield missing(at.child("secretRef"))

@@ -22,8 +22,8 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.json_text import decode
+from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.kube.json_text import decode, json_words
 from bayplan.kube.topology_levels import is_node_label
 from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects.dialect import Dialect, asked_by_label, topology_for
@@ -124,8 +124,11 @@ def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
     example = 'must be such as [{"topology": "example.com/rack", "size": 8}]'
     try:
         layers = decode(written, list[_Layer])
+    except msgspec.ValidationError as error:
+        where, problem = field_and_problem(error)
+        raise InvalidObject(at, f'"{written}": {where}: {problem}; {example}') from None
     except msgspec.DecodeError as error:
-        raise InvalidObject(at, f'"{written}": {error}; {example}') from None
+        raise InvalidObject(at, f'"{written}" is not JSON: {json_words(error)}; {example}') from None
     if not 1 <= len(layers) <= MOST_LAYERS:
         raise InvalidObject(at, f'"{written}" has {len(layers)} layers: must be 1 to {MOST_LAYERS}')
     for index, layer in enumerate(layers):

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from bayplan.kube.documents import in_place
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import read_document
 from bayplan.services.agent.kubelet_config import KubeletSetup, from_flags, setup_of
@@ -49,7 +50,11 @@ async def read_setup(source: str, flags: Path | None = None, token_file: Path | 
             # The kubelet answers with what it runs with: flags are in it already.
             return setup_of(await _configz(source, _token(token_file)), source)
         file = Path(urlsplit(source).path if source.startswith("file:") else source)
-        return setup_of({**_document(file), **from_flags(_arguments(flags or _flags_beside(file)))}, source)
+        setup = {**_document(file), **from_flags(_arguments(flags or _flags_beside(file)))}
+        try:
+            return setup_of(setup, source)
+        except InvalidObject as error:
+            raise in_place(error, file) from None
     except InvalidObject as error:
         named = str(error).startswith("kubelet")
         raise NoConfiguration(str(error) if named else f"kubelet configuration: {error}") from None
@@ -59,7 +64,7 @@ async def read_setup(source: str, flags: Path | None = None, token_file: Path | 
 
 
 def _document(file: Path) -> Mapping[str, object]:
-    document = read_document(file)
+    document = read_document(file, strict=False)  # as the kubelet reads it
     if not isinstance(document, Mapping):
         raise NoConfiguration(f"kubelet configuration {file}: must be a KubeletConfiguration")
     return document

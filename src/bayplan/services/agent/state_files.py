@@ -16,6 +16,7 @@ import msgspec
 
 from bayplan.cluster.inventory import NotUnderstood, cpu_set
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.kube.json_text import json_words
 from bayplan.services.agent.pod_resources import DeviceGroup, MemoryBlock
 from bayplan.services.agent.sysfs_files import members
 
@@ -170,7 +171,7 @@ def _decoded(text: bytes, kind: type[_Struct], source: str) -> _Struct:
         where, problem = field_and_problem(error)
         raise InvalidObject(at.child(where) if where else at, problem) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidObject(at, f"is not valid JSON: {error}") from None
+        raise InvalidObject(at, f"is not valid JSON: {json_words(error)}") from None
 
 
 def _cpus(text: str, at: ObjectPath) -> tuple[int, ...]:

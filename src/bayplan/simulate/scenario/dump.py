@@ -45,11 +45,11 @@ class RecordedCluster:
 
 
 def read_cluster(path: Path) -> RecordedCluster:
-    """The cluster in a file or folder; raises `InvalidObject` for what makes no sense in it."""
+    """The cluster in a file or folder. An object that makes no sense is left out, with a remark that names it."""
     objects = read_objects(path)
-    remarks: list[str] = []
+    remarks = [f"{error}: the object is left out" for error in objects.left_out]
     reports = _reports(objects, remarks)
-    recorded = {node.metadata.name: (node, _machine(node, reports, objects)) for node in objects.nodes}
+    recorded = _recorded(objects, reports, remarks)
     assumed: dict[str, list[str]] = {}
     for name, (_, machine) in recorded.items():
         for text in machine.assumed:
@@ -74,7 +74,8 @@ def _reports(objects: ObjectSet, remarks: list[str]) -> dict[str, TopologyReport
         try:
             report = read_report(topology)
         except InvalidObject as error:
-            raise objects.naming_the_file(error, topology) from None
+            remarks.append(f"{objects.naming_the_file(error, topology)}: the object is left out")
+            continue
         remarks += map(str, report.problems)
         if report.usable and report.zones:
             reports[report.node] = report
@@ -86,11 +87,20 @@ def _reports(objects: ObjectSet, remarks: list[str]) -> dict[str, TopologyReport
     return reports
 
 
-def _machine(node: Node, reports: dict[str, TopologyReport], objects: ObjectSet) -> RecordedMachine:
-    try:
-        allocatable = amounts_of(node.status.allocatable, ObjectPath.of(node).child("status.allocatable"))
-    except InvalidObject as error:
-        raise objects.naming_the_file(error, node) from None
+def _recorded(
+    objects: ObjectSet, reports: dict[str, TopologyReport], remarks: list[str]
+) -> dict[str, tuple[Node, RecordedMachine]]:
+    found: dict[str, tuple[Node, RecordedMachine]] = {}
+    for node in objects.nodes:
+        try:
+            found[node.metadata.name] = (node, _machine(node, reports))
+        except InvalidObject as error:
+            remarks.append(f"{objects.naming_the_file(error, node)}: the object is left out")
+    return found
+
+
+def _machine(node: Node, reports: dict[str, TopologyReport]) -> RecordedMachine:
+    allocatable = amounts_of(node.status.allocatable, ObjectPath.of(node).child("status.allocatable"))
     report = reports.get(node.metadata.name)
     if report is not None:
         return machine_from_report(report, allocatable)
@@ -122,7 +132,8 @@ def _pods(objects: ObjectSet, nodes: set[str], remarks: list[str]) -> tuple[list
         try:
             pod_class_of(pod)
         except InvalidObject as error:
-            raise objects.naming_the_file(error, pod) from None
+            remarks.append(f"{objects.naming_the_file(error, pod)}: the object is left out")
+            continue
         if pod.spec.node_name in nodes:
             running.append(pod)
         elif pod.spec.node_name:

@@ -7,7 +7,6 @@ written like that of a workload (`pods.py`), or under `spec` as in a PodGroup.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -29,16 +28,6 @@ from bayplan.simulate.scenario.model import SimulatedNode, Together
 # The one tree of a scenario; gangs need not name it.
 TREE = "scenario"
 # What msgspec expects, in words.
-_EXPECTED = re.compile(r"Expected `(\w+)( \| null)?`")
-_WORDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "a text",
-    "array": "a list",
-    "object": "keys and values",
-}
-
 PodReader = Callable[[Written], Pod | None]
 _Spec = TypeVar("_Spec", PodGroupSpec, GroupSpec)
 
@@ -174,11 +163,9 @@ def _note(written: Written, field: str, problem: str) -> None:
 
 def _note_type(written: Written, field: str, problem: str) -> None:
     """Note what msgspec says, in the words of this folder."""
-    missing = re.fullmatch(r"Object missing required field `(\w+)`", problem)
-    if missing:
-        _note(written, f"{field}.{missing[1]}" if field else missing[1], "is missing")
+    if problem == "is missing":
+        _note(written, field, problem)
         return
-    expected = _EXPECTED.match(problem)
-    allowed = f"must be {_WORDS[expected[1]]}" if expected and expected[1] in _WORDS else problem
+    allowed = problem.partition(", not ")[0]
     here = written.at(field)
     here.wrong(f"{described(here)} is not allowed: {allowed}")

@@ -273,7 +273,7 @@ def test_a_pod_without_owner_stands_alone_and_is_told_what_is_wrong_with_its_ann
 
 def test_a_pod_that_is_no_pod_is_said_to_be_none() -> None:
     outcome = grouped({"metadata": {"name": "odd", "namespace": "ml"}, "spec": 7}, job(IN_ONE_BLOCK))
-    assert problems(outcome) == ["object ml/odd: spec: Expected `object`, got `int`"]
+    assert problems(outcome) == ["object ml/odd: spec: must be a mapping, not a whole number"]
 
 
 def test_a_wrong_annotation_keeps_the_pods_waiting_and_says_why() -> None:

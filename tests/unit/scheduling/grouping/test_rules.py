@@ -70,8 +70,8 @@ def rule(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "document, expected",
     [
-        ([], "Expected `object`, got `array`"),
-        ({}, "Object missing required field `kinds`"),
+        ([], "must be a mapping, not a list"),
+        ({}, "kinds: is missing"),
         (rule(replica=3), "kinds[0].replica: there is no such field"),
         (rule(gang="sometimes"), 'kinds[0].gang: "sometimes" must be one of always, asked'),
         (rule(kind=""), 'kinds[0].kind: "" must be the name of a kind'),

@@ -83,7 +83,7 @@ def test_a_kubelet_that_says_nothing_aligns_nothing() -> None:
             {"topologyManagerPolicy": "Restricted"},
             'topologyManagerPolicy: "Restricted": must be one of none, best-effort, restricted, single-numa-node',
         ),
-        ({"cpuManagerPolicy": 1}, "cpuManagerPolicy: Expected `str`, got `int`"),
+        ({"cpuManagerPolicy": 1}, "cpuManagerPolicy: must be a string, not a whole number"),
         ({"memoryManagerPolicy": "static"}, 'memoryManagerPolicy: "static": must be one of None, Static'),
         (
             {"reservedSystemCPUs": "0-x"},

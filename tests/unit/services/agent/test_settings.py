@@ -29,7 +29,7 @@ def test_what_is_left_out_on_node_n1(document: Json | None, resources: set[str],
 
 
 def test_a_wrong_file_is_named_with_its_field() -> None:
-    with pytest.raises(InvalidObject, match=r"file agent.conf: excludeList\[\.\.\.\]: Expected `array`, got `str`"):
+    with pytest.raises(InvalidObject, match=r"file agent.conf: excludeList\[\.\.\.\]: must be a list, not a string"):
         left_out({"excludeList": {"n1": "cpu"}}, "agent.conf", "n1")
 
 

@@ -236,9 +236,9 @@ class TestBrokenObjects:
     def test_pods_of_a_group_that_cannot_be_read_are_told_what_is_wrong_with_it(self) -> None:
         intake, dispatcher = new_intake()
         intake.take(PODS, listed(pod("a", gang="train")), 1)
-        broken = Broken("ml", "train", "spec.size: Expected `int`, got `str`")
+        broken = Broken("ml", "train", "spec.size: must be a whole number, not a string")
         intake.take(POD_GROUPS, listed(broken=(broken,)), 1)
-        assert _reason(dispatcher, 1) == "PodGroup ml/train: spec.size: Expected `int`, got `str`"
+        assert _reason(dispatcher, 1) == "PodGroup ml/train: spec.size: must be a whole number, not a string"
         intake.take(POD_GROUPS, listed(), 2)
         assert _reason(dispatcher, 2) == "waits for PodGroup ml/train, which does not exist"
 

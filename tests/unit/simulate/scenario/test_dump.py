@@ -1,5 +1,6 @@
 """A recorded cluster as the start: machines rebuilt from reports, pods that run, pods that wait."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,6 @@ from bayplan.cluster.inventory import CPUS, DEVICES, FREE_CPUS, RESERVED_CPUS
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.topology_report import read_report
 from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.errors import InvalidObject
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
@@ -168,11 +168,15 @@ def test_pods_are_admitted_again_in_the_order_of_their_creation(tmp_path: Path) 
     assert [pod.metadata.name for pod in found.running] == ["first", "second", "third"]
 
 
-def test_what_makes_no_sense_is_named_with_its_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidObject, match=r'Node n1 \(.*dump\.json\): status\.allocatable\.cpu: "-1" is negative'):
-        recorded(tmp_path, node("n1", {"cpu": "-1"}))
-    with pytest.raises(InvalidObject, match=r"Pod default/pod \(.*dump\.json\): spec\.containers\[0\]"):
-        recorded(tmp_path, simple_pod({"cpu": "x"}))
+def test_what_makes_no_sense_is_left_out_with_a_remark_that_names_it(tmp_path: Path) -> None:
+    found = recorded(
+        tmp_path, node("n1"), node("n2", {"cpu": "-1"}), simple_pod({"cpu": "x"}), simple_pod({"cpu": 1}, "fine")
+    )
+    assert [each.name for each in found.nodes] == ["n1"]
+    assert [each.name for each in found.waiting] == ["fine"]
+    told = "\n".join(found.remarks)
+    assert re.search(r'Node n2 \(.*dump\.json:1:\d+\): status\.allocatable\.cpu: "-1" is negative.*left out', told)
+    assert re.search(r"Pod default/pod \(.*dump\.json:1:\d+\): spec\.containers\[0\].*left out", told)
 
 
 def test_a_scenario_goes_on_from_a_dump(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_the_priority_of_pods(tmp_path: Path, written: str, priority: int) -> No
         ("pod: {resources: {gpu: 1}}", "pod.resources.gpu: is no resource: must be cpu, memory"),
         ("pod: {resources: {cpu: -1}}", 'pod.resources.cpu: "-1" is negative: must be 0 or more'),
         ("pod: {resources: {cpu: 1}, toleration: []}", "pod.toleration: is unknown: did you mean tolerations?"),
-        ("pod: {resources: {cpu: 1}, nodeSelector: {a: 5}}", "pod.nodeSelector: Expected `str`, got `int`"),
+        ("pod: {resources: {cpu: 1}, nodeSelector: {a: 5}}", "pod.nodeSelector: must be a string, not a whole number"),
         ("pod: {resources: {requests: {cpu: 2}, limits: {cpu: 1}}}", 'pod.resources.requests.cpu: "2" is above the limit of "1"'),
         ("pod: {resources: {nvidia.com/gpu: 0.5}}", 'pod.resources["nvidia.com/gpu"]: "0.5" is no whole number: nvidia.com/gpu cannot be divided'),
         ("pod: {containers: [{name: a, resources: {limits: {a.b/c: 1500m}}}]}", 'pod.containers[0].resources.limits["a.b/c"]: "1500m" is no whole number'),

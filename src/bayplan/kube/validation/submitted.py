@@ -1,0 +1,49 @@
+"""Which rules apply to an object that a user submits: a pod's, those of a built-in workload, or those of the pod templates inside any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.validation.fields import UnknownField, field_faults
+from bayplan.kube.validation.pod import pod_faults, template_faults
+
+_PLANNING = "bayplan.io/"  # its pods are shapes to plan with: they need neither names nor images
+_BUILT_IN = {
+    "apps/v1": ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
+    "batch/v1": ("Job", "CronJob"),
+}
+
+
+def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath) -> list[InvalidObject]:
+    """Everything that an API server would refuse in a document of a kind, as far as bayplan knows the kind; `at` names the object."""
+    if kind == "Pod" and "/" not in api_version:
+        return pod_faults(document, at)
+    if not api_version:
+        return [InvalidObject(at.child("apiVersion"), "is missing")]
+    found: list[InvalidObject] = []
+    if api_version.startswith(_PLANNING):
+        for shape, place in _templates(document, at):
+            found += field_faults(shape["spec"], "PodSpec", place.child("spec"))
+        return found
+    if kind in _BUILT_IN.get(api_version, ()):
+        found += field_faults(document, kind, at)
+    if all(isinstance(fault, UnknownField) for fault in found):
+        for template, place in _templates(document, at):
+            found += [fault for fault in template_faults(template, place) if str(fault) not in map(str, found)]
+    return found
+
+
+def _templates(value: Any, at: ObjectPath) -> Iterator[tuple[Any, ObjectPath]]:
+    """The pod templates inside an object of any kind: whatever has a spec with containers."""
+    if isinstance(value, dict):
+        spec = value.get("spec")
+        if at.field and isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+            yield value, at
+            return
+        for key, each in value.items():
+            yield from _templates(each, at.child(str(key)))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _templates(each, at.item(index))
