@@ -65,7 +65,7 @@ def test_a_misspelt_field_is_a_warning_with_what_was_meant(bayplan: Bayplan, tmp
         written.replace("requiredTopologyLevel: example.com/rack", "requiredTopologyLevl: example.com/rack")
     )
     result = bayplan("place", "-f", file, cluster=CLUSTER)
-    where = f"PodGroup ml/train ({file}): spec.subGroups[1].topologyConstraint.requiredTopologyLevl"
+    where = f"PodGroup ml/train ({file}:12:75): spec.subGroups[1].topologyConstraint.requiredTopologyLevl"
     assert result.code == 0
     assert f"warning: {where}: unknown field; did you mean requiredTopologyLevel?" in result.err
 
@@ -87,7 +87,7 @@ def test_what_a_group_asks_for_in_vain_is_a_warning(bayplan: Bayplan, tmp_path: 
     )
     result = bayplan("place", "-f", file, cluster=CLUSTER)
     told = 'spec.queue: "research" is kept, but bayplan has no queues or quotas'
-    assert f"warning: PodGroup ml/train ({file}): {told}" in result.err
+    assert f"warning: PodGroup ml/train ({file}:8:3): {told}" in result.err
 
 
 def test_every_file_is_an_example() -> None:

@@ -47,7 +47,7 @@ def test_the_largest_aligned_pod_is_one_that_place_accepts_and_one_cpu_more_is_n
             "metadata": {"name": name},
             "spec": {
                 "nodeSelector": {"kubernetes.io/hostname": "telco-1"},
-                "containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}],
+                "containers": [{"name": "main", "image": "i", "resources": {"requests": amounts, "limits": amounts}}],
             },
         }
         file = tmp_path / f"{name}.json"

@@ -19,7 +19,7 @@ SHOWN = [file for file in sorted(WORKLOADS.glob("*.yaml")) if file.name not in (
 
 
 def container(cpu: int) -> Json:
-    return {"name": "main", "resources": {"limits": {"cpu": str(cpu), "memory": "4Gi"}}}
+    return {"name": "main", "image": "i", "resources": {"limits": {"cpu": str(cpu), "memory": "4Gi"}}}
 
 
 def deployment(replicas: int = 5, cpu: int = 4, name: str = "web", **metadata: Any) -> Json:
@@ -81,8 +81,15 @@ def test_no_replicas_are_nothing_to_place(bayplan: Bayplan, tmp_path: Path) -> N
 
 def test_a_daemon_set_has_one_pod_for_each_node(bayplan: Bayplan, tmp_path: Path) -> None:
     thing = deployment(cpu=1) | {"kind": "DaemonSet"}
+    del thing["spec"]["replicas"]
     result = bayplan("place", "-f", written(tmp_path, thing))
     assert result.answer == "default/web: all 5 pods fit: amd-[1-2], telco-[1-3]"
+
+
+def test_a_field_that_the_kind_does_not_have_is_refused(bayplan: Bayplan, tmp_path: Path) -> None:
+    result = bayplan("place", "-f", file := written(tmp_path, deployment() | {"kind": "DaemonSet"}))
+    assert result.code == 2
+    assert f"DaemonSet web ({file}:5:3): spec.replicas: unknown field" in result.err
 
 
 def test_a_folder_may_hold_rules_and_a_topology_beside_its_workloads(bayplan: Bayplan, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.kube.decoding import decoder_of
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.files import read_objects
+from bayplan.kube.files import Strictness, read_objects
 from bayplan.kube.resources import ALL_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, VOLCANO_JOBS, Resource
 
 KAI, VOLCANO, COSCHEDULING, KUBERNETES = list(ALL_POD_GROUPS.values())[1:]
@@ -148,7 +148,7 @@ def test_bayplans_own_podgroup_is_refused_with_what_was_meant(tmp_path: Path, sp
     file = tmp_path / "gang.json"
     file.write_text(json.dumps(document))
     with pytest.raises(InvalidObject) as caught:
-        read_objects(file)
+        read_objects(file, Strictness.STRICT)
     assert told in str(caught.value)
     _, (broken,), _ = decoder_of(POD_GROUPS).page(json.dumps({"items": [document]}).encode())
     assert told in broken.problem

@@ -248,11 +248,11 @@ def test_issue_5500_cpus_that_are_released_while_a_pod_is_on_its_way() -> None:
 @pytest.mark.parametrize(
     "arguments, problem",
     [
-        ({"weight": "10"}, "weight: Expected `int`, got `str`"),
+        ({"weight": "10"}, "weight: must be a whole number, not a string"),
         ({"weight": -1}, "weight: -1 is not allowed: must be 0 to 1000"),
         ({"weigth": 1}, "weigth"),
         ({"compatibility": "koordinator"}, 'compatibility: "koordinator" is not allowed: must be kubelet or volcano'),
-        ({"matchPolicyless": "yes"}, "matchPolicyless: Expected `bool`, got `str`"),
+        ({"matchPolicyless": "yes"}, "matchPolicyless: must be true or false, not a string"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, object], problem: str) -> None:
