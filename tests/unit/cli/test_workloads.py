@@ -89,7 +89,7 @@ def test_a_daemon_set_has_one_pod_for_each_node(bayplan: Bayplan, tmp_path: Path
 def test_a_field_that_the_kind_does_not_have_is_refused(bayplan: Bayplan, tmp_path: Path) -> None:
     result = bayplan("place", "-f", file := written(tmp_path, deployment() | {"kind": "DaemonSet"}))
     assert result.code == 2
-    assert f"DaemonSet web ({file}:5:3): spec.replicas: unknown field" in result.err
+    assert f"DaemonSet web ({file}:6:3): spec.replicas: unknown field" in result.err
 
 
 def test_a_folder_may_hold_rules_and_a_topology_beside_its_workloads(bayplan: Bayplan, tmp_path: Path) -> None:

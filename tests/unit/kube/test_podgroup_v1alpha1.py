@@ -71,7 +71,7 @@ def test_nothing_is_required_but_a_groups_name() -> None:
         ({"groups": [{"name": "a", "topology": "x"}]}, "unknown field `topology` - at `$.spec.groups[0]`"),
         ({"groups": [{"size": 1}]}, "missing required field `name` - at `$.spec.groups[0]`"),
         ({"segments": [{"size": 2}]}, "missing required field `level` - at `$.spec.segments[0]`"),
-        ({"size": "many"}, "must be a whole number, not a string - at `$.spec.size`"),
+        ({"size": "many"}, "Expected `int`, got `str` - at `$.spec.size`"),
         ({"pod": {"containers": []}}, "unknown field `containers` - at `$.spec.pod`"),
         ({"patience": {"domains": 1}}, "missing required field `seconds` - at `$.spec.patience`"),
     ],
