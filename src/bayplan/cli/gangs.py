@@ -195,6 +195,7 @@ class GangPlacer:
                 for each, pods in classes.items()
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
+            zones_unknown=tuple(dict.fromkeys(seated.node for seated in taken or () if seated.node and seated.remark)),
             distances=_distances(tree, gang, decision) if decision.seats and tree.levels else None,
             waited=waited,
             remedies=self._remedies(scheduler, gang, decision),

@@ -19,6 +19,8 @@ from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 
 FloatColumn = NDArray[np.float64]
 
+# Up to NO_TOPOLOGY: the node has no report. A new node's first one is expected any moment.
+TOPOLOGY_EXPECTED = -1
 NO_TOPOLOGY = 0
 TOPOLOGY_USABLE = 1
 TOPOLOGY_INVALID = 2

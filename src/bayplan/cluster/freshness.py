@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 
 from bayplan.cluster.columns import (
     NO_TOPOLOGY,
+    TOPOLOGY_EXPECTED,
     TOPOLOGY_INVALID,
     TOPOLOGY_STALE,
     TOPOLOGY_UNCLEAR,
@@ -34,6 +35,9 @@ class Freshness:
     def __init__(self) -> None:
         self.waits_for_reports = False
         self.told_stale: set[int] = set()
+        # New nodes without a report, and until when their first one is expected. Where no node ever reports, none is.
+        self.expected: dict[int, float] = {}
+        self.knows_reports = False
         # Pods that stand in zones nobody knows, on nodes whose report does not show what is in use.
         self.in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
         self._restless: defaultdict[int, set[str]] = defaultdict(set)
@@ -42,7 +46,9 @@ class Freshness:
     def standing(self, row: int, report: TopologyReport | None) -> int:
         """What the topology column says about a row."""
         if report is None:
-            return TOPOLOGY_STALE if row in self.told_stale else NO_TOPOLOGY
+            if row in self.told_stale:
+                return TOPOLOGY_STALE
+            return TOPOLOGY_EXPECTED if self.knows_reports and row in self.expected else NO_TOPOLOGY
         lost = self.in_unknown_zones.get(row) and report.settings.policy in REFUSING_POLICIES
         if not report.usable or lost:
             return TOPOLOGY_INVALID
@@ -92,6 +98,7 @@ class Freshness:
     def clear(self, row: int) -> None:
         """The node or its report is gone."""
         self.told_stale.discard(row)
+        self.expected.pop(row, None)
         for pods in (self.in_unknown_zones, self._restless, self._ended_in_the_dark):
             pods.pop(row, None)
 

@@ -9,7 +9,7 @@ The engine (`engine/kubelet/`) reads these values; this module only holds them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class Policy(IntEnum):
@@ -52,6 +52,14 @@ POLICY_BY_TEXT = {text: policy for policy, text in _POLICY_TEXT.items()}
 SCOPE_BY_TEXT = {scope.text: scope for scope in Scope}
 
 
+class MissingReport(Enum):
+    """What a node without a report is worth to a pod that a kubelet would align."""
+
+    ALLOW = "Allow"
+    PREFER_REPORTED = "PreferReported"
+    REFUSE = "Refuse"
+
+
 @dataclass(frozen=True, slots=True)
 class Assumptions:
     """What to believe about a kubelet that does not report its manager policies.
@@ -69,6 +77,10 @@ class Assumptions:
     scope: Scope | None = None
     """Topology Manager policy and scope of a kubelet whose report names none, or one that no kubelet has. None: the kubelet's default in the
     first case, the strictest (`single-numa-node`, `pod`) in the second, which refuses pods but never sends one to a kubelet that refuses it."""
+
+    missing_report: MissingReport = MissingReport.PREFER_REPORTED
+    first_report_within: float = 120.0
+    """Seconds from a node's creation in which its first report is expected, where other nodes have reports."""
 
     def policy_if(self, *, odd: bool) -> Policy:
         """The policy to believe in; `odd` if the report names one that no kubelet has."""

@@ -70,7 +70,7 @@ class _Loading:
     def _set_new_node(self, node: Node) -> None:
         if node.metadata.name in self._state.rows:
             raise InvalidObject(ObjectPath.of(node), "appears twice")
-        self._state.set_node(node)
+        self._state.set_node(node, at=self._live_at)
 
     def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:
         """False if the object makes no sense and was left out."""

@@ -37,6 +37,7 @@ from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
 from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.times import moment_of
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
@@ -113,14 +114,15 @@ class ClusterState:
 
     # -- nodes and their topology ---------------------------------------------------------------------------------
 
-    def set_node(self, node: Node) -> int:
-        """Add a node or take over its new labels, taints and amounts."""
+    def set_node(self, node: Node, at: float | None = None) -> int:
+        """Add a node or take over its new labels, taints and amounts. If the moment is known, a new node's first report is waited for."""
         name = node.metadata.name
         allocatable = amounts_of(node.status.allocatable, ObjectPath.of(node).child("status").child("allocatable"))
         row = self.rows.get(name)
         columns = self.columns
         if row is None:
             row = self._new_row(name)
+            self._expect_report(row, node, at)
         columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
         columns.taint_set[row] = self.taint_sets.replace(int(columns.taint_set[row]), tuple(node.spec.taints or ()))
@@ -161,6 +163,20 @@ class ClusterState:
         self.labels.update(row)
         self._free_rows.append(row)
         self.node_log.append(row)
+
+    def _expect_report(self, row: int, node: Node, at: float | None) -> None:
+        created = moment_of(node.metadata.creation_timestamp or "")
+        if at is not None and created is not None:
+            until = created.timestamp() + self.assumptions.first_report_within
+            if at < until:
+                self.freshness.expected[row] = until
+                self.judge(row)
+
+    def time_passed(self, now: float) -> None:
+        """New nodes that have not reported in time are nodes without a report."""
+        for row in [row for row, until in self.freshness.expected.items() if until <= now]:
+            del self.freshness.expected[row]
+            self.judge(row)
 
     def set_topology(self, topology: NodeResourceTopology, at: float | None = None) -> None:
         """Take over a node's report, which came at a moment if that is known. One without its node is noted and kept for it."""
@@ -361,6 +377,11 @@ class ClusterState:
             return
         before = self.reports[row]
         self._write_zones(row, report)
+        self.freshness.expected.pop(row, None)
+        if not self.freshness.knows_reports:
+            self.freshness.knows_reports = True
+            for other in self.freshness.expected:
+                self.judge(other)
         self.freshness.in_unknown_zones.pop(row, None)
         self.promises.settle(row, before, report, at, reading)
         self.judge(row)

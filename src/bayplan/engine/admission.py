@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns import (
     NO_TOPOLOGY,
+    TOPOLOGY_EXPECTED,
     TOPOLOGY_INVALID,
     TOPOLOGY_STALE,
     TOPOLOGY_UNCLEAR,
@@ -30,7 +31,7 @@ from bayplan.cluster.columns import (
     UNKNOWN,
     Columns,
 )
-from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
+from bayplan.cluster.kubelet_settings import Assumptions, MissingReport, Policy, Scope
 from bayplan.cluster.pod_request import CPU, Role, is_memory
 from bayplan.engine.demand import Demand, Step
 from bayplan.engine.larger_sets import Question, sets_for_all
@@ -51,12 +52,14 @@ class Verdict(IntEnum):
     NO_COMMON_SET = 4
     ZONES_SHORT = 5
     NOT_WHOLE_CORES = 6
+    NO_REPORT = 7
+    REPORT_EXPECTED = 8
 
 
 def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumptions) -> Codes | None:
     """One `Verdict` per node in `rows`, or None if all of them admit the pod.
 
-    Nodes without topology data pass: their kubelet aligns nothing.
+    Nodes without topology data pass, unless `without_report` says otherwise.
     """
     if demand.nothing_to_align:
         return None
@@ -87,8 +90,18 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     _judge_whole_cores(columns, demand, rows, assumptions, codes)
     codes[topology == TOPOLOGY_STALE] = Verdict.DATA_STALE
     codes[(topology == TOPOLOGY_INVALID) | (topology == TOPOLOGY_UNCLEAR)] = Verdict.DATA_INVALID
-    codes[topology == NO_TOPOLOGY] = Verdict.ADMITTED
+    unreported, expected = without_report(demand, assumptions)
+    codes[topology == NO_TOPOLOGY] = unreported
+    codes[topology == TOPOLOGY_EXPECTED] = expected
     return codes
+
+
+def without_report(demand: Demand, assumptions: Assumptions) -> tuple[Verdict, Verdict]:
+    """The verdict on a node without a report, and on one whose first report is expected."""
+    if not demand.needs_report or assumptions.missing_report is MissingReport.ALLOW:
+        return Verdict.ADMITTED, Verdict.ADMITTED
+    refuses = assumptions.missing_report is MissingReport.REFUSE
+    return Verdict.NO_REPORT if refuses else Verdict.ADMITTED, Verdict.REPORT_EXPECTED
 
 
 def admits_in_single_zones(columns: Columns, demand: Demand, row: int, assumptions: Assumptions) -> bool:

@@ -46,6 +46,11 @@ class Demand:
         return not self.in_sum
 
     @cached_property
+    def needs_report(self) -> bool:
+        """True if a static CPU Manager pins CPUs of the pod, or it asks for devices: what only a node's report tells where."""
+        return any(want and (name == CPU or not is_memory(name)) for name, want in self.in_sum)
+
+    @cached_property
     def scope_matters(self) -> bool:
         """True if container scope and pod scope ask different questions."""
         return len(self.container_steps) != 1 or self.container_steps[0].wants != self.pod_step.wants

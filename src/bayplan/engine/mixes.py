@@ -87,7 +87,7 @@ class NodeMixes:
 
     def _find_order(self, row: int, counts: Mix) -> Order | None:
         simple = tuple(number for number in self._largest_first for _ in range(counts[number]))
-        if self._state.columns.topology[row] == NO_TOPOLOGY or self._fit_by_amounts(row, simple):
+        if self._state.columns.topology[row] <= NO_TOPOLOGY or self._fit_by_amounts(row, simple):
             return simple
         node = knowledge_of(self._state, row, self._assumptions)
         if node is None:

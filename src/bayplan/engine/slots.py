@@ -23,12 +23,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, Columns
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_EXPECTED, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, PODS, is_memory
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import Verdict, Want, verdicts, wants_of
+from bayplan.engine.admission import Verdict, Want, verdicts, wants_of, without_report
 from bayplan.engine.demand import Demand, Step, demand_of
 from bayplan.engine.rows import Mask, Rows, among
 from bayplan.engine.slots_one_node import slots_of_one
@@ -76,7 +76,9 @@ def slot_bounds(
         certain[here], possible[here] = _Part(state, demand, part, assumptions, certain[here]).bounds(policy, scope)
     topology = columns.topology[rows]
     if columns.everywhere("topology") != TOPOLOGY_USABLE:
-        refused = (topology != TOPOLOGY_USABLE) & (topology != NO_TOPOLOGY)
+        unreported, expected = without_report(demand, assumptions)
+        refused = topology > TOPOLOGY_USABLE
+        refused |= ((topology == NO_TOPOLOGY) & bool(unreported)) | ((topology == TOPOLOGY_EXPECTED) & bool(expected))
         certain[refused] = possible[refused] = 0
     return certain, possible
 

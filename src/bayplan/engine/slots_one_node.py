@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
-from bayplan.engine.admission import relevant_wants
+from bayplan.engine.admission import relevant_wants, without_report
 from bayplan.engine.demand import Demand, Step
 
 Wants = list[tuple[int, int]]
@@ -27,8 +27,10 @@ def slots_of_one(
     free = columns.free[:, row].tolist()
     limit = int(max(min(most, *(free[index] // amount for index, amount in asked)), 0))
     topology, policy, scope = int(columns.topology[row]), int(columns.policy[row]), int(columns.scope[row])
-    if demand.nothing_to_align or topology == NO_TOPOLOGY or not limit:
+    if demand.nothing_to_align or not limit:
         return limit
+    if topology <= NO_TOPOLOGY:
+        return 0 if without_report(demand, assumptions)[topology < NO_TOPOLOGY] else limit
     if topology != TOPOLOGY_USABLE:
         return 0
     by_pod = demand.scope_matters and scope == Scope.POD and policy != Policy.NONE

@@ -46,6 +46,7 @@ def outcome_document(outcome: Outcome) -> Document:
         "node": decision.node,
         "score": decision.score if decision.placed else None,
         "containers": containers_document(decision.containers),
+        "remark": decision.remark or None,
         "heldBack": decision.held_back or None,
         "usableNodes": outcome.ranking.usable if outcome.ranking else 0,
         "ranking": _ranking_document(outcome.ranking) if outcome.ranking else [],
@@ -128,6 +129,7 @@ def _ranking_document(ranking: Ranking) -> list[Document]:
             "node": candidate.node,
             "score": candidate.score,
             "containers": containers_document(candidate.containers),
+            "zonesUnknown": candidate.zones_unknown,
             "scores": [
                 {"plugin": given.plugin, "score": given.score, "weight": given.weight} for given in candidate.scores
             ],

@@ -59,6 +59,7 @@ def gang_document(outcome: GangOutcome) -> Document:
         "patienceLeftSeconds": decision.patience_left if decision.waits else None,
         "gaveUp": list(decision.relaxed),
         "leftOut": list(decision.left_out),
+        "zonesUnknown": list(outcome.zones_unknown),
         "preferredDomains": decision.preferred_domains,
         "objective": [goal.value for goal in decision.objective],
         "distance": None if distances is None else {"largest": distances.largest, "mean": round(distances.mean, 3)},

@@ -64,6 +64,8 @@ class GangOutcome:
     waited: float | None = None
     remedies: tuple[GangRemedy, ...] = ()
     closeness: Closeness | None = None
+    zones_unknown: tuple[str, ...] = ()
+    """Nodes of seats whose NUMA zones matter and are unknown."""
 
     @property
     def name(self) -> str:

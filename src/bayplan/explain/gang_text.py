@@ -194,6 +194,9 @@ def _remarks(outcome: GangOutcome) -> list[str]:
     told += [("patience  ", f"{decision.waits}; {decision.patience_left:.0f} s more")] if decision.waits else []
     told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
     told += [("left out  ", hostlist(decision.left_out, WIDTH - 20))] if decision.left_out else []
+    if outcome.zones_unknown:
+        nodes = hostlist(outcome.zones_unknown, LONGEST_HOSTLIST)
+        told.append(("reports   ", f"NUMA zones of {nodes} are unknown (no NodeResourceTopology)"))
     return _told_lines(told)
 
 

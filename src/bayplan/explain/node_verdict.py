@@ -16,7 +16,8 @@ def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> st
     """`telco/upf-0 fits on telco-1, NUMA zone 0`, or why not and what is missing there."""
     if verdict.fits:
         zones = zone_phrase(verdict.containers)
-        return f"{pod} fits on {verdict.node}" + (f", {zones}" if zones else "")
+        remark = f"; {verdict.remark}" if verdict.remark else ""
+        return f"{pod} fits on {verdict.node}" + (f", {zones}" if zones else "") + remark
     lines = [f"{pod} does not fit on {verdict.node}: {verdict.cause}", f"  refused by {verdict.plugin}"]
     lines += [f"  {detail}" for detail in verdict.details]
     if verdict.miss is not None:
@@ -38,4 +39,5 @@ def node_verdict_document(state: ClusterState, pod: str, verdict: NodeVerdict) -
         "cause": verdict.cause or None,
         "details": list(verdict.details),
         "missing": miss,
+        "remark": verdict.remark or None,
     }

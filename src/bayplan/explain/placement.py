@@ -68,7 +68,14 @@ def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:
     """The candidates as a table; with `wide` a column for every plugin's score."""
     candidates = ranking.candidates
     header = ["node", "score", "NUMA zones"]
-    rows = [[candidate.node, str(candidate.score), zone_column(candidate.containers)] for candidate in candidates]
+    rows = [
+        [
+            candidate.node,
+            str(candidate.score),
+            "unknown" if candidate.zones_unknown else zone_column(candidate.containers),
+        ]
+        for candidate in candidates
+    ]
     if wide and candidates:
         for position, given in enumerate(candidates[0].scores):
             header.append(f"{given.plugin} x{given.weight}")
@@ -80,7 +87,7 @@ def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:
     left_out = ranking.usable - len(candidates)
     if left_out > 0:
         lines.append(f"  and {left_out} more node{'s' if left_out > 1 else ''}")
-    return lines
+    return [*lines, f"  {ranking.remark}"] if ranking.remark else lines
 
 
 def _narrower(header: list[str], rows: list[list[str]]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.placement import ContainerZones, Placement
-from bayplan.scheduling.answers import NOT_USABLE, Answer
+from bayplan.scheduling.answers import NOT_USABLE, Answer, score_in
 from bayplan.scheduling.cycle import ranking
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import PodAnswer
@@ -36,6 +36,7 @@ class Candidate:
     score: int
     scores: tuple[PluginScore, ...]
     containers: tuple[ContainerZones, ...]
+    zones_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,14 @@ class Ranking:
 
     candidates: tuple[Candidate, ...]
     usable: int
+
+    @property
+    def remark(self) -> str:
+        """Why the order is not that of the scores."""
+        unknown = [candidate.zones_unknown for candidate in self.candidates]
+        if not any(unknown) or all(unknown):
+            return ""
+        return "nodes whose NUMA zones are unknown (no NodeResourceTopology) come last"
 
 
 def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, most: int) -> Ranking:
@@ -58,7 +67,9 @@ def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer,
             usable -= 1
             continue
         scores = (*_scores_of(state, pod, profile, row), *_scores_of_neighbours(answer, row))
-        candidates.append(Candidate(state.names[row], int(answer.rank[row]), scores, placement.containers))
+        unknown = profile.topology is not None and bool(profile.topology.remark(state, pod, row))
+        score = score_in(int(answer.rank[row]))
+        candidates.append(Candidate(state.names[row], score, scores, placement.containers, unknown))
     return Ranking(tuple(candidates), usable)
 
 

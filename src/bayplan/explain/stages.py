@@ -85,6 +85,8 @@ _BY_PLUGIN = {
 _BY_VERDICT = {
     Verdict.DATA_INVALID: (DATA, "invalid topology data"),
     Verdict.DATA_STALE: (DATA, "topology data not fresh"),
+    Verdict.NO_REPORT: (DATA, "NUMA zones unknown (no NodeResourceTopology)"),
+    Verdict.REPORT_EXPECTED: (DATA, "new, no NodeResourceTopology yet"),
     Verdict.ZONES_SHORT: (ZONES_HOLD_IT, "zones hold too little in sum"),
     Verdict.NOT_WHOLE_CORES: (WHOLE_CORES, "CPUs that are not whole cores (full-pcpus-only)"),
     Verdict.NOT_IN_ONE_ZONE: (ONE_ZONE, "fragmented"),

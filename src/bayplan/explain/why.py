@@ -58,6 +58,7 @@ def fitting_text(decision: Decision, status: str = "") -> str:
     """`telco/upf-0 fits: telco-1, NUMA zone 1`."""
     zones = zone_phrase(decision.containers)
     place = f"{decision.node}, {zones}" if zones else f"{decision.node}"
+    place += f"; {decision.remark}" if decision.remark else ""
     return f"{decision.pod} {status}: it fits now on {place}." if status else f"{decision.pod} fits: {place}"
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, Assumptions
+from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, Assumptions, MissingReport
 from bayplan.cluster.report_intake import LEDGER_PERIOD, ReportSettings
+from bayplan.cluster.reported_settings import folded
 from bayplan.engine.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
 from bayplan.kube.errors import field_and_problem
 
@@ -28,6 +29,9 @@ _ALLOWED = {"scoringStrategy.type": SCORING_STRATEGIES, "preemptionMode": PREEMP
 LARGEST_WEIGHT = 2**31 - 1
 
 assert set(ALLOCATION_STRATEGIES) | {LEAST_NUMA_NODES} == set(SCORING_STRATEGIES)
+
+
+_MISSING_REPORT = {folded(each.value): each for each in MissingReport}
 
 
 class FilterMode(Enum):
@@ -76,6 +80,8 @@ class AssumeArguments(_Arguments, frozen=True):
     memory_groups: str = "Ignore"
     topology_manager_policy: str = ""
     topology_manager_scope: str = ""
+    missing_report: str = MissingReport.PREFER_REPORTED.value
+    first_report_seconds: int = 120
 
 
 class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
@@ -111,6 +117,8 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
             strict_memory_groups=assume.memory_groups == "Strict",
             policy=POLICY_BY_TEXT.get(assume.topology_manager_policy),
             scope=SCOPE_BY_TEXT.get(assume.topology_manager_scope),
+            missing_report=_MISSING_REPORT.get(folded(assume.missing_report), MissingReport.PREFER_REPORTED),
+            first_report_within=float(assume.first_report_seconds),
         )
 
     @property
@@ -200,6 +208,13 @@ def validation_error(arguments: NodeResourceTopologyMatchArgs) -> str | None:
         for field, (value, values) in allowed.items():
             if value not in values:
                 return f'assume.{field}: Invalid value: "{value}": must be {_or([each for each in values if each])}'
+        written = arguments.assume.missing_report
+        if folded(written) not in _MISSING_REPORT:
+            allowed_words = _or([each.value for each in MissingReport])
+            return f'assume.missingReport: Invalid value: "{written}": must be {allowed_words}'
+        if arguments.assume.first_report_seconds < 0:
+            seconds = arguments.assume.first_report_seconds
+            return f"assume.firstReportSeconds: Invalid value: {seconds}: must be 0 or more"
     return None
 
 

@@ -16,7 +16,8 @@ from functools import cached_property, lru_cache
 
 import msgspec
 
-from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.columns import NO_TOPOLOGY
+from bayplan.cluster.kubelet_settings import Assumptions, MissingReport
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.admission import Verdict, admits_in_single_zones, verdicts
@@ -46,6 +47,8 @@ FEWER_ZONES_FIRST = 5
 _KUBELET_CAUSES = {
     Verdict.DATA_INVALID: "invalid node topology data",
     Verdict.DATA_STALE: "node topology data is not fresh",
+    Verdict.NO_REPORT: "NUMA zones unknown (no NodeResourceTopology)",
+    Verdict.REPORT_EXPECTED: "NUMA zones unknown yet (new node, no NodeResourceTopology so far)",
     Verdict.NOT_IN_ONE_ZONE: "no single NUMA zone holds the request",
     Verdict.NO_COMMON_SET: "no set of NUMA zones is the smallest for every requested resource (policy restricted)",
     Verdict.ZONES_SHORT: "NUMA zones hold too little in sum",
@@ -137,6 +140,17 @@ class NodeResourceTopologyMatch:
     def leaves_strategy_open(self) -> bool:
         """Whether fewer and closer zones come first, because nothing else is configured."""
         return not self.names_strategy and not self._upstream
+
+    def prefers_reported(self, pod: PodClass) -> bool:
+        """Whether a pod goes to a node without a report only if no other node is left."""
+        prefers = self._assumptions.missing_report is MissingReport.PREFER_REPORTED
+        return prefers and not self._upstream and demand(pod).needs_report
+
+    def remark(self, state: ClusterState, pod: PodClass, row: int) -> str:
+        """What a user should know about a decision for a node; empty if its zones are known or do not matter."""
+        if state.columns.topology[row] > NO_TOPOLOGY or not demand(pod).needs_report:
+            return ""
+        return f"NUMA zones of {state.names[row]} are unknown (no NodeResourceTopology)"
 
     # Read once: a placement in a known class has no time to read arguments again.
 

@@ -192,7 +192,7 @@ class NumaAware(NodeResourceTopologyMatch):
             return np.full(count(rows), GateRefusal.UNKNOWN_POLICY, dtype=np.uint8)
         columns = state.columns
         of_node = columns.policy[rows]
-        no_report = columns.topology[rows] == NO_TOPOLOGY
+        no_report = columns.topology[rows] <= NO_TOPOLOGY
         codes = np.where(of_node == POLICY_BY_TEXT[policy], 0, GateRefusal.OTHER_POLICY + of_node).astype(np.uint8)
         static = (
             columns.cpu_static[rows] != 0 if self._assumptions.cpu_manager_static else columns.cpu_static[rows] == 1

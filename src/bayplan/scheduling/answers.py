@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from bayplan.cluster.columns import NO_TOPOLOGY
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
@@ -20,6 +21,8 @@ from bayplan.engine.scores import Scores
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 NOT_USABLE = -1
+# Added to the rank of nodes that a class prefers whatever the scores are; scores and weights are limited to stay below it.
+PREFERRED = 1 << 30
 # A row that holds no node. No filter reaches this number: 127 filters fit below it.
 NO_NODE = np.int16(0x7FFF)
 
@@ -40,12 +43,18 @@ class Answer(Protocol):
         ...
 
 
+def score_in(rank: int) -> int:
+    """The weighted scores in the rank of a node that passes."""
+    return rank & (PREFERRED - 1)
+
+
 class ClassAnswer:
-    """One class's answer for every row. `rank` is the score where the node passes, else -1."""
+    """One class's answer for every row. `rank` is the score where the node passes, with `PREFERRED` where the class prefers the node, else -1."""
 
     def __init__(self, state: ClusterState, pod: PodClass, profile: Profile) -> None:
         self.pod = pod
         self._state = state
+        self._prefers_reported = profile.topology is not None and profile.topology.prefers_reported(pod)
         self._profile = profile.for_class(pod)
         self._node_cursor = -1
         self._usage_cursor = -1
@@ -116,6 +125,8 @@ class ClassAnswer:
         if by_usage is not None:
             blocked = np.where(blocked == PASSES, by_usage, blocked)
         score = self._score_of_node[rows] + self._profile.score_of_usage(self._state, rows)
+        if self._prefers_reported:
+            score = score + np.where(self._state.columns.topology[rows] > NO_TOPOLOGY, np.int32(PREFERRED), np.int32(0))
         self.blocked[rows] = blocked
         self.rank[rows] = np.where(blocked == PASSES, score, NOT_USABLE)
 
@@ -127,6 +138,8 @@ class ClassAnswer:
             blocked, by_usage = self._profile.judge_usage_of_one(self._state, row)
             if blocked == PASSES:
                 score = int(self._score_of_node[row]) + by_usage
+                if self._prefers_reported and self._state.columns.topology[row] > NO_TOPOLOGY:
+                    score += PREFERRED
         self.blocked[row] = blocked
         self.rank[row] = score
 

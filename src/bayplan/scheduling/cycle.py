@@ -16,7 +16,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.placement import Placement
 from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers
+from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers, score_in
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import answer_for, newcomer_of
@@ -56,10 +56,11 @@ def schedule_one(
         key,
         state.names[row],
         row,
-        int(answer.rank[row]),
+        score_in(int(answer.rank[row])),
         placement.containers,
         placement.charges,
         by_amounts=placement.by_amounts,
+        remark=profile.topology.remark(state, pod_class, row) if profile.topology else "",
     )
 
 

@@ -65,6 +65,8 @@ class Decision(Struct, frozen=True, gc=False):
     by_amounts: bool = True
     shortfall: Shortfall | None = None
     held_back: str = ""
+    remark: str = ""
+    """What a user should know about the node that was chosen."""
 
     @property
     def placed(self) -> bool:

@@ -166,7 +166,8 @@ class Dispatcher:
         self.reports.topology(report, now)
 
     def resync(self, now: float) -> None:
-        """Time has passed, which settles promises; every `reports.resync_period` seconds."""
+        """Time has passed, which settles promises and ends the wait for first reports; every `reports.resync_period` seconds."""
+        self.state.time_passed(now)
         self.reports.resync(now)
 
     def set_levels(self, name: str, levels: tuple[str, ...] | None) -> None:

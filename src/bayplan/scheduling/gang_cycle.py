@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.recent import Recent
@@ -97,14 +99,27 @@ class GangScheduler:
         return self._members[gang]
 
     def place(
-        self, gang: Gang, whole: Group, tree: Tree, budget: Budget, relations: GangRelations = NO_RELATIONS
+        self,
+        gang: Gang,
+        whole: Group,
+        tree: Tree,
+        budget: Budget,
+        relations: GangRelations = NO_RELATIONS,
+        *,
+        reported_only: bool = False,
     ) -> Tried:
-        """Search a place for a part of a gang."""
+        """Search a place for a part of a gang; with `reported_only` members that prefer nodes with reports find no other ones."""
         outline = self.outline(gang, whole, tree)
         if outline.problem:
             return Tried(outline, Problem(tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
         most = max(outline.pods, TELLS_NODES_APART)
         slots = tuple(relations.limit(pod, tree, self.slots(pod, tree, most)) for pod in outline.classes)
+        if reported_only:
+            reported = self.state.columns.topology[tree.rows] > NO_TOPOLOGY
+            slots = tuple(
+                np.where(reported, counts, 0) if self._prefers_reported(pod) else counts
+                for pod, counts in zip(outline.classes, slots, strict=True)
+            )
         if relations.fellows.rules:
             return self._beside_fellows(gang, tree, outline, slots, budget, relations.fellows)
         known = self._settled.get(gang)
@@ -176,6 +191,17 @@ class GangScheduler:
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
         return Tried(outline, problem, solution, mixes)
 
+    def prefers_reported(self, gang: Gang) -> bool:
+        """Whether some members prefer nodes with reports, and there are nodes without."""
+        columns = self.state.columns
+        if columns.everywhere("topology") == TOPOLOGY_USABLE:
+            return False
+        unreported = (columns.topology[: columns.size] <= NO_TOPOLOGY) & columns.present[: columns.size]
+        return bool(unreported.any()) and any(self._prefers_reported(self.state.classes.of(pod)) for pod in gang.pods)
+
+    def _prefers_reported(self, pod: PodClass) -> bool:
+        return self.profile.topology is not None and self.profile.topology.prefers_reported(pod)
+
     @property
     def _assumptions(self) -> Assumptions:
         return self.profile.topology.arguments.assumptions if self.profile.topology else Assumptions()
@@ -233,13 +259,20 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
 
     whole = by_segments(gang)
 
-    budget = Budget(2 * WORK)
+    prefers_reported = scheduler.prefers_reported(gang)
+    budget = Budget(3 * WORK if prefers_reported else 2 * WORK)
 
-    def attempt(part: Group) -> Tried:
+    def attempt(part: Group, *, reported_only: bool = False) -> Tried:
         # The whole gang gets the most work; parts of it get less, because there may be many.
         work = WORK if part is whole else WORK / 4
-        return scheduler.place(gang, part, tree, budget.at_most(work), relations)
+        return scheduler.place(gang, part, tree, budget.at_most(work), relations, reported_only=reported_only)
 
+    if prefers_reported:
+        # Nodes without a report only if some member has no place elsewhere.
+        on_reported = partial(attempt, reported_only=True)
+        outcome = Outcome(whole, on_reported(whole))
+        if outcome.found:
+            return _decision(gang, whole, with_room(outcome, on_reported, budget), waited)
     outcome = best_part(whole, scheduler.state.classes.of, attempt, budget)
     if outcome.tried.outline.problem:
         reason = outcome.tried.outline.problem

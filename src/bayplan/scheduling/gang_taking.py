@@ -53,7 +53,8 @@ class SeatTaker:
         here = self._on_row.setdefault(row, [])
         placement = Placement() if topology is None else topology.place(self._state, pod_class, row)
         if blocked == PASSES and placement.refusal is None:
-            here.append(_decided(seat, row, placement, pod))
+            remark = "" if topology is None else topology.remark(self._state, pod_class, row)
+            here.append(_decided(seat, row, placement, pod, remark=remark))
             assume(self._state, *here[-1])
             return True
         return self._take_by_replay(seat, pod, row, here)
@@ -92,7 +93,7 @@ class SeatTaker:
         return True
 
 
-def _decided(seat: Seat, row: int, placement: Placement, pod: Pod, key: str = "") -> Seated:
+def _decided(seat: Seat, row: int, placement: Placement, pod: Pod, key: str = "", remark: str = "") -> Seated:
     decision = Decision(
         key or seat.pod,
         seat.node,
@@ -100,5 +101,6 @@ def _decided(seat: Seat, row: int, placement: Placement, pod: Pod, key: str = ""
         containers=placement.containers,
         charges=placement.charges,
         by_amounts=placement.by_amounts,
+        remark=remark,
     )
     return decision, pod

@@ -30,6 +30,7 @@ class NodeVerdict(Struct, frozen=True):
     cause: str = ""
     miss: NearestMiss | None = None
     details: tuple[str, ...] = ()
+    remark: str = ""
 
 
 def verdict_on(
@@ -49,7 +50,8 @@ def verdict_on(
         )
     placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
     if placement.refusal is None:
-        return NodeVerdict(name, fits=True, containers=placement.containers)
+        remark = profile.topology.remark(state, pod, row) if profile.topology else ""
+        return NodeVerdict(name, fits=True, containers=placement.containers, remark=remark)
     return NodeVerdict(
         name,
         fits=False,

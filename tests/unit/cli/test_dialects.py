@@ -13,11 +13,11 @@ DIALECTS = EXAMPLES / "dialects"
 
 ANSWERS = {
     "coscheduling-podgroup": "ml/train fits: 2 nodes (optimal)",
-    "kai-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
-    "kubernetes-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
-    "kueue-pods": "ml/train fits: block b1, rack r1, 2 nodes (optimal)",
-    "volcano-job": "ml/train fits: block b2, rack r1, 4 nodes (optimal)",
-    "volcano-podgroup": "ml/train fits: block b1, rack r4, 2 nodes (optimal)",
+    "kai-podgroup": "ml/train fits: block b1, rack r2, 2 nodes (optimal)",
+    "kubernetes-podgroup": "ml/train fits: block b1, rack r2, 2 nodes (optimal)",
+    "kueue-pods": "ml/train fits: block b1, rack r2, 2 nodes (optimal)",
+    "volcano-job": "ml/train fits: block b2, rack r4, 4 nodes (optimal)",
+    "volcano-podgroup": "ml/train fits: block b1, rack r2, 2 nodes (optimal)",
 }
 
 
@@ -110,7 +110,7 @@ def test_ranks_follow_tasks_and_partitions(bayplan: Bayplan) -> None:
 def test_why_answers_for_a_gang_of_the_dump(bayplan: Bayplan) -> None:
     gang = DIALECTS / "kubernetes-podgroup.yaml"
     result = bayplan("why", "podgroup/train", "-n", "ml", "--cluster", gang, cluster=CLUSTER)
-    told = "ml/train is Pending: it fits now: block b1, rack r4, 2 nodes (optimal)"
+    told = "ml/train is Pending: it fits now: block b1, rack r2, 2 nodes (optimal)"
     assert (result.code, result.answer) == (0, told)
 
 

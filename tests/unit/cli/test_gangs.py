@@ -51,8 +51,8 @@ def test_seats_are_told_rack_by_rack_and_the_room_before_and_after(bayplan: Bayp
     out = bayplan("place", "-f", GANGS / "pretrain.yaml", cluster=CLUSTER).out
     assert out.splitlines()[2:] == [
         "  rack   pods  ranks  nodes",
-        "  b2/r1     8  0-7    b2-r1-n[1-4]",
-        "  b2/r2     8  8-15   b2-r2-n[1-2,4-5]",
+        "  b2/r3     8  0-7    b2-r3-n[1-4]",
+        "  b2/r4     8  8-15   b2-r4-n[1-3,5]",
         "",
         "  largest gang of                         in one block  in one rack  on one node",
         "  cpu 16  memory 160Gi  nvidia.com/gpu 4       32 → 20        8 → 8        2 → 2",
@@ -208,11 +208,11 @@ def test_json_and_yaml_say_the_same(bayplan: Bayplan) -> None:
     assert gang["seats"][0] == {
         "rank": 0,
         "pod": "ml/pretrain-0",
-        "node": "b2-r1-n1",
-        "domain": ["b2", "r1"],
+        "node": "b2-r3-n1",
+        "domain": ["b2", "r3"],
         "group": None,
         "segment": None,
-        "containers": [],
+        "containers": [{"name": "main", "zones": [0]}],
     }
     assert [room["most"] for room in gang["shapes"][0]["roomAfter"]] == [20, 8, 2]
 
@@ -353,7 +353,7 @@ def running_gang(folder: Path, *nodes: str) -> Path:
 @pytest.mark.parametrize(
     "nodes, closer",
     [
-        (["b2-r1-n1"] * 2 + ["b1-r1-n3"] * 2, "yes: 1 rack instead of 2 if started anew (block b1, rack r4, node b1-r4-n1)"),
+        (["b2-r1-n1"] * 2 + ["b1-r1-n3"] * 2, "yes: 1 rack instead of 2 if started anew (block b1, rack r2, node b1-r2-n1)"),
         (["b2-r1-n1"] * 2 + ["b2-r1-n2"] * 2, "yes: 0 between two pods on average instead of 1.33 if started anew"),
         (["b2-r1-n1"] * 4, "no: 1 rack is the optimum"),
     ],

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_UNCLEAR, TOPOLOGY_USABLE
+from bayplan.cluster.columns import (
+    NO_TOPOLOGY,
+    TOPOLOGY_EXPECTED,
+    TOPOLOGY_INVALID,
+    TOPOLOGY_STALE,
+    TOPOLOGY_UNCLEAR,
+    TOPOLOGY_USABLE,
+)
 from bayplan.cluster.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.fragmentation import Aligned, aligned_amounts, fragmentation
@@ -24,6 +31,7 @@ from bayplan.kube.core_v1 import Pod
 # What is known of a node's zones, by the number in the topology column.
 REPORTS = {
     NO_TOPOLOGY: "none",
+    TOPOLOGY_EXPECTED: "expected",
     TOPOLOGY_USABLE: "fresh",
     TOPOLOGY_INVALID: "invalid",
     TOPOLOGY_STALE: "stale",

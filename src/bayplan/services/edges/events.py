@@ -102,10 +102,12 @@ class EventRecorder:
         self._made = 0
         self._sweeping: asyncio.Task[None] | None = None
 
-    def scheduled(self, pod: Pod, node: str) -> None:
-        """The pod was bound to the node."""
+    def scheduled(self, pod: Pod, node: str, remark: str = "") -> None:
+        """The pod was bound to the node; `remark` says what its user should know about that."""
         metadata = pod.metadata
-        note = f"Successfully assigned {metadata.namespace}/{metadata.name} to {node}"
+        note = f"Successfully assigned {metadata.namespace}/{metadata.name} to {node}" + (
+            f"; {remark}" if remark else ""
+        )
         self.record(Subject.pod(pod), "Normal", "Scheduled", "Binding", note)
 
     def failed_scheduling(self, pod: Pod, note: str) -> None:

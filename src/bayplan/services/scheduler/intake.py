@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from bayplan.kube import volcano_scheduling_v1beta1
-from bayplan.kube.core_v1 import Metadata, Namespace, Pod
+from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
 from bayplan.kube.decoding import Broken, Changes, Listed
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.meta_v1 import WireObject
@@ -179,7 +179,7 @@ class Intake:
         """In the order in which they are listed: pods and reports that come before their node would be strays for a while."""
         state, reports = self._dispatcher.state, self._dispatcher.reports
         return (
-            Entry(NODES, state.set_node, state.remove_node, required=True),
+            Entry(NODES, self._put_node, state.remove_node, required=True),
             Entry(NAMESPACES, self._put_namespace, self._dispatcher.remove_namespace, required=True),
             Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
             Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, reports.topology_gone, self._report_unreadable),
@@ -208,6 +208,9 @@ class Intake:
             ),
             Entry(HYPER_NODES, self._dispatcher.set_hyper_node, self._dispatcher.remove_hyper_node, foreign=True),
         )
+
+    def _put_node(self, node: Node) -> None:
+        self._dispatcher.state.set_node(node, at=self._now)
 
     def _put_namespace(self, namespace: Namespace) -> None:
         self._dispatcher.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})

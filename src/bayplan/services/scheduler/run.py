@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from bayplan.cluster.columns import (
     NO_TOPOLOGY,
+    TOPOLOGY_EXPECTED,
     TOPOLOGY_INVALID,
     TOPOLOGY_STALE,
     TOPOLOGY_UNCLEAR,
@@ -50,6 +51,7 @@ logger = logging.getLogger(__name__)
 BINDS_END_WITHIN = 10.0
 STANDINGS = {
     NO_TOPOLOGY: "no report",
+    TOPOLOGY_EXPECTED: "report expected",
     TOPOLOGY_USABLE: "usable",
     TOPOLOGY_INVALID: "invalid",
     TOPOLOGY_UNCLEAR: "invalid",

@@ -371,7 +371,7 @@ class SchedulerService:
         self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
         logger.debug("bind", extra={"pod": pod_key(pod), "node": assignment.node, "outcome": outcome.ending.value})
         if outcome.ending is Ending.BOUND:
-            self.announcer.events.scheduled(assignment.pod, assignment.node)
+            self.announcer.events.scheduled(assignment.pod, assignment.node, assignment.decision.remark)
         return outcome
 
     def _still_wanted(self, pod: Pod, node: str) -> bool:

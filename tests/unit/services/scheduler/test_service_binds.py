@@ -50,7 +50,7 @@ class Refusing:
 class Listening(Heard):
     """Also hears that a pod was scheduled, which is no news here."""
 
-    def scheduled(self, pod: Pod, node: str) -> None:
+    def scheduled(self, pod: Pod, node: str, remark: str = "") -> None:
         """Nothing to note."""
 
 
