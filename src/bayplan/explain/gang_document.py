@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayplan.cluster.tree import Path
+from bayplan.engine.gangs.parallel import spread_of
 from bayplan.explain.documents import (
     API_VERSION,
     Document,
@@ -21,6 +23,7 @@ from bayplan.explain.gang_outcome import GangOutcome, ShapeView
 from bayplan.explain.gang_text import closer_text, gang_text
 from bayplan.explain.kueue_assignment import assignments_document
 from bayplan.explain.placement import Outcome
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.closeness import Closeness
 from bayplan.scheduling.gang import LevelRoom, Seat
 
@@ -62,6 +65,7 @@ def gang_document(outcome: GangOutcome) -> Document:
         "zonesUnknown": list(outcome.zones_unknown),
         "preferredDomains": decision.preferred_domains,
         "objective": [goal.value for goal in decision.objective],
+        "parallelism": _parallelism_document(outcome, [seat.path for seat in seats]),
         "distance": None if distances is None else {"largest": distances.largest, "mean": round(distances.mean, 3)},
         "seats": [
             {**seat_document(seat), "containers": containers_document(outcome.zones.get(seat.pod, ()))}
@@ -73,6 +77,17 @@ def gang_document(outcome: GangOutcome) -> Document:
         "shapes": [_shape_document(shape) for shape in outcome.shapes],
         "wouldScheduleIf": gang_changes_document(outcome),
     }
+
+
+def _parallelism_document(outcome: GangOutcome, paths: Sequence[Path]) -> list[Document]:
+    """For each kind of parallel groups, how many of them lie inside one domain of each level."""
+    levels = (*outcome.levels, HOSTNAME)
+    found: list[Document] = []
+    for kind in outcome.decision.parallelism:
+        spread = spread_of(paths, kind.pods)
+        inside = dict(zip(levels, spread.inside_one, strict=True)) if paths else {}
+        found.append({"name": kind.name, "pods": kind.pods, "groups": spread.groups, "insideOne": inside})
+    return found
 
 
 def seat_document(seat: Seat) -> Document:

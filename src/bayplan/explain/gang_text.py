@@ -16,6 +16,7 @@ from textwrap import wrap
 
 from bayplan.cluster.tree import Distances
 from bayplan.engine.gangs.objective import in_order
+from bayplan.engine.gangs.parallel import spread_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.amounts import count, listing
 from bayplan.explain.gang_changes import gang_changes
@@ -191,6 +192,7 @@ def _remarks(outcome: GangOutcome) -> list[str]:
     told = [(LEAD, in_short(decision.bound, outcome.levels))]
     told += [("goals     ", in_order(decision.objective))] if decision.objective else []
     told += [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
+    told += [("parallel  ", "; ".join(parallelism_texts(outcome)))] if decision.parallelism else []
     told += [("patience  ", f"{decision.waits}; {decision.patience_left:.0f} s more")] if decision.waits else []
     told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
     told += [("left out  ", hostlist(decision.left_out, WIDTH - 20))] if decision.left_out else []
@@ -207,6 +209,23 @@ def _told_lines(told: Sequence[tuple[str, str]]) -> list[str]:
         for lead, words in told
         for line in wrap(words, WIDTH, initial_indent=f"  {lead}", subsequent_indent=" " * (len(lead) + 2))
     ]
+
+
+def parallelism_texts(outcome: GangOutcome) -> list[str]:
+    """`tensor: 8 of 8 groups of 4 pods on one node`, for each kind of parallel groups; the narrower level first."""
+    levels = short_levels(outcome.levels)
+    paths = [seat.path for seat in sorted(outcome.seats, key=lambda seat: seat.rank)]
+    told = []
+    for kind in outcome.decision.parallelism:
+        spread = spread_of(paths, kind.pods)
+        parts, before = [], 0
+        for short, inside in reversed([*zip(levels, spread.inside_one, strict=True)]):
+            if inside > before:
+                parts.append(f"{inside - before} {in_one(short)}")
+                before = inside
+        parts += [f"{spread.groups - before} wider"] if before < spread.groups else []
+        told.append(f"{kind.name}: {count(spread.groups, 'group')} of {kind.pods} pods, {', '.join(parts)}")
+    return told
 
 
 def distance_text(distances: Distances) -> str:

@@ -60,6 +60,13 @@ class PatienceSpec(_Own, frozen=True):
     seconds: float
 
 
+class ParallelGroup(_Own, frozen=True):
+    """One kind of parallel groups of a training job: `size` ranks, or so many groups of the kind before."""
+
+    name: str
+    size: int
+
+
 class GroupSpec(_Own, frozen=True):
     """A group inside a gang. It may be the `segment` of that number of the group around it, where segments are not all equal."""
 
@@ -90,6 +97,7 @@ class PodGroupSpec(_Own, frozen=True):
     objective: list[str] | None = None
     segments: list[Segment] | None = None
     patience: PatienceSpec | None = None
+    parallelism: list[ParallelGroup] | None = None
     groups: list[GroupSpec] | None = None
     minimum_groups: int | None = None
 

@@ -43,6 +43,14 @@ class Patience:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class ParallelGroups:
+    """Parallel groups of one kind, each of so many pods with neighbouring ranks."""
+
+    name: str
+    pods: int
+
+
 @dataclass(frozen=True)
 class Group:
     """Pods of its own and groups inside, all in one domain of `required`, in few of `preferred`.
@@ -90,7 +98,7 @@ class Gang:
     """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
 
     `style` says whose way of placing is wanted (`scheduling/gang_styles.py`), `objective` what the best place is measured by.
-    `spread` is about nodes, as many as there are; `roomiest` about domains, those with the most room. `asked_in` is where a node label is named that is a level of no
+    `parallelism` are the groups of a training job, innermost first. `spread` is about nodes, as many as there are; `roomiest` about domains, those with the most room. `asked_in` is where a node label is named that is a level of no
     Topology, and which levels there are: for the case that no node carries it.
 
     Two gangs are never equal, whatever they hold: comparing thousands of pods would cost more than placing them.
@@ -105,6 +113,7 @@ class Gang:
     objective: Objective = USUAL
     roomiest: bool = False
     asked_in: str = ""
+    parallelism: tuple[ParallelGroups, ...] = ()
 
     @cached_property
     def pods(self) -> list[Pod]:
@@ -186,6 +195,7 @@ class GangDecision:
     problem: str = ""
     objective: Objective = ()
     style: str = ""
+    parallelism: tuple[ParallelGroups, ...] = ()
 
     @property
     def placed(self) -> bool:

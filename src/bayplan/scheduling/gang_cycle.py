@@ -50,6 +50,7 @@ from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.gang_taking import SeatTaker
 from bayplan.scheduling.gang_wishes import FOUND
 from bayplan.scheduling.late_segments import by_segments
+from bayplan.scheduling.parallelism import preferring_groups
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.trees import Trees
 
@@ -206,6 +207,13 @@ class GangScheduler:
     def _assumptions(self) -> Assumptions:
         return self.profile.topology.arguments.assumptions if self.profile.topology else Assumptions()
 
+    def preferring_groups(self, gang: Gang, whole: Group, tree: Tree) -> Group:
+        """A gang that prefers to keep its innermost parallel groups together."""
+        if not gang.parallelism or not whole.pods:
+            return whole
+        slots = self.slots(self.state.classes.of(whole.pods[0]), tree, max(len(whole.pods), TELLS_NODES_APART))
+        return preferring_groups(whole, gang, tree, slots)
+
     def slots(self, pod: PodClass, tree: Tree, most: int) -> Counts:
         """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`.
 
@@ -257,7 +265,7 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
             return GangDecision(gang.name, Status.INFEASIBLE, problem, problem=problem)
         return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
 
-    whole = by_segments(gang)
+    whole = scheduler.preferring_groups(gang, by_segments(gang), tree)
 
     prefers_reported = scheduler.prefers_reported(gang)
     budget = Budget(3 * WORK if prefers_reported else 2 * WORK)
@@ -301,6 +309,7 @@ def _decision(gang: Gang, whole: Group, outcome: Outcome, waited: float) -> Gang
         waits,
         left,
         objective=gang.objective,
+        parallelism=gang.parallelism,
     )
 
 

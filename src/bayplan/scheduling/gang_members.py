@@ -21,6 +21,7 @@ from bayplan.kube.podgroup_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGro
 from bayplan.scheduling.dialects.members import counted, group_of, has_begun, succeeded
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_reader import MOST_PODS, gang_of
+from bayplan.scheduling.parallelism import parallel_groups
 
 POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"
@@ -51,10 +52,10 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     if missing and not begun:
         return Incomplete(frame.name, f"waits for pods: {missing} have arrived")
     whole = _filled(frame.whole, written.spec, by_group, begun=begun)
+    parallelism = parallel_groups(written.spec.parallelism or (), written.spec.size, at.child("parallelism"))
     waiting = [pod for pod in members if not pod.spec.node_name and not succeeded(pod)]
-    return replace(
-        frame, whole=_expecting(whole, frame.whole, written.spec, by_group, waiting[-1]) if waiting else whole
-    )
+    whole = _expecting(whole, frame.whole, written.spec, by_group, waiting[-1]) if waiting else whole
+    return replace(frame, whole=whole, parallelism=parallelism)
 
 
 def who_is_left(written: PodGroup, pods: Iterable[Pod]) -> str:

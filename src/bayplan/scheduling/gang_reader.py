@@ -15,6 +15,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.scheduling.gang import Gang, Group, Patience, Slices
 from bayplan.scheduling.gang_styles import STYLES
+from bayplan.scheduling.parallelism import parallel_groups
 
 MOST_PODS = 100_000
 PLACEMENTS = ("binpack", "spread")
@@ -39,6 +40,8 @@ def gang_of(written: PodGroup) -> Gang:
     whole = maker.group(spec, "", at, spec.pod)
     if maker.made > MOST_PODS:
         raise InvalidObject(at.child("size"), f"{maker.made} pods are too many: must be at most {MOST_PODS}")
+    if spec.parallelism and spec.groups:
+        raise InvalidObject(at.child("parallelism"), "is for a gang without groups inside")
     return Gang(
         _name(written.metadata),
         whole,
@@ -48,6 +51,7 @@ def gang_of(written: PodGroup) -> Gang:
         spec.style,
         objective,
         spec.domain_placement == "spread",
+        parallelism=parallel_groups(spec.parallelism or (), maker.made, at.child("parallelism")),
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from bayplan.cluster.state import pod_key
 from bayplan.scheduling.gang import Gang, Seat
 from bayplan.scheduling.gang_numbers import Tried
+from bayplan.scheduling.parallelism import seated_by_groups
 
 
 class Seats(Sequence[Seat]):
@@ -48,6 +49,8 @@ def _seats(gang: Gang, tried: Tried) -> tuple[Seat, ...]:
     for pods_of, placed in zip(outline.pods_of, tried.solution.placed, strict=True):
         for shape, pods in pods_of.by_shape.items():
             positions = np.repeat(placed[shape].positions, placed[shape].counts).tolist()
+            if gang.parallelism:
+                positions = seated_by_groups(gang, tree, positions)
             for number, (pod, position) in enumerate(zip(pods, positions, strict=True)):
                 key, path = pod_key(pod), paths[position]
                 segment = number // size if size else pods_of.segment

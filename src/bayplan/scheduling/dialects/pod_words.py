@@ -34,7 +34,7 @@ OWN_FAMILY = KeyFamily(
         TOPOLOGY,
         KUBERNETES_WORKLOAD,
         NUMA_ZONES,
-        *(OWN_PREFIX + name for name in ("gang", "grouped", "path", "numa-amounts", "runs-for")),
+        *(OWN_PREFIX + name for name in ("gang", "grouped", "parallelism", "path", "numa-amounts", "runs-for")),
     ),
     re.compile(""),
 )

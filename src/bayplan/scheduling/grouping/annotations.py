@@ -12,6 +12,7 @@
 
     bayplan.io/topology: network                                    names the tree for those who do not write kai.scheduler/topology
     bayplan.io/gang: "true"                                         is a gang, or "false" is none, whatever the kind
+    bayplan.io/parallelism: tensor=8,pipeline=4,data=2              parallel groups in the order of ranks, innermost first
 
 Out come `Wishes`, and a `Problem` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
 a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`scheduling/dialects/kueue.py`); whether a level exists is for the scheduler to say, who knows the tree.
@@ -24,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import Segment
+from bayplan.kube.podgroup_v1alpha1 import ParallelGroup, Segment
 from bayplan.kube.topology_levels import is_node_label, same_level
 from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects import kueue
@@ -35,6 +36,7 @@ from bayplan.scheduling.grouping.grouping import Problem
 from bayplan.scheduling.grouping.raw import Reference
 
 GANG = "bayplan.io/gang"
+PARALLELISM = "bayplan.io/parallelism"
 SEGMENTS = "segments"
 SEGMENT_SIZES = "segments.size"
 TOPOLOGY = "kai.scheduler/topology"
@@ -45,7 +47,7 @@ SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
 SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 KAI_KEYS = (TOPOLOGY, REQUIRED, PREFERRED, SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 
-OWN_KEYS = (GANG, OWN_TOPOLOGY)
+OWN_KEYS = (GANG, OWN_TOPOLOGY, PARALLELISM)
 KEYS = frozenset((*OWN_KEYS, *KAI_KEYS, *kueue.TOPOLOGY_KEYS.known))
 # The PodGroup's field whose value each of these is. Of two that say the same about segments the later one counts: what is required is not preferred too.
 _FIELDS = {
@@ -67,6 +69,8 @@ _FAMILIES = (
     kueue.TOPOLOGY_KEYS,
     OWN_FAMILY,
 )
+_PARALLEL_GROUP = re.compile(r"\s*([A-Za-z][-A-Za-z0-9]{0,62})\s*=\s*([1-9][0-9]{0,5})\s*")
+MOST_PARALLEL_GROUPS = 8
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000
 
@@ -110,6 +114,7 @@ class Wishes:
     preferred: str | None = None
     segments: tuple[Segment, ...] = ()
     together: str = ""
+    parallelism: tuple[ParallelGroup, ...] = ()
     sources: Sources = field(default_factory=dict, compare=False)
 
     def over(self, below: Wishes) -> Wishes:
@@ -121,6 +126,7 @@ class Wishes:
             self.preferred or below.preferred,
             self.segments or below.segments,
             self.together or below.together,
+            self.parallelism or below.parallelism,
             {**below.sources, **self.sources},
         )
 
@@ -153,6 +159,7 @@ class WishReader:
             required=place.level(REQUIRED),
             preferred=place.level(PREFERRED),
             segments=place.kai_segments(),
+            parallelism=place.parallelism(),
         )
         in_kueues_words = place.kueue()
         place.check_agreement(kai, in_kueues_words)
@@ -271,6 +278,20 @@ class _Place:
         hard = (Segment(size=size, level=required),) if required else ()
         soft = (Segment(size=size, level=preferred, preferred=True),) if preferred and preferred != required else ()
         return hard + soft
+
+    def parallelism(self) -> tuple[ParallelGroup, ...]:
+        """`tensor=8,pipeline=4`: what is called how, and how many there are of it."""
+        text = self.annotations.get(PARALLELISM)
+        if text is None:
+            return ()
+        found = [_PARALLEL_GROUP.fullmatch(each) for each in text.split(",")]
+        groups = tuple(ParallelGroup(name=each[1], size=int(each[2])) for each in found if each is not None)
+        if len(groups) < len(found) or len(groups) > MOST_PARALLEL_GROUPS:
+            self.wrong(
+                PARALLELISM, f"must be such as tensor=8,pipeline=4,data=2, at most {MOST_PARALLEL_GROUPS} of them"
+            )
+            return ()
+        return groups
 
     def kueue(self) -> Wishes:
         annotations = dict(self.annotations)

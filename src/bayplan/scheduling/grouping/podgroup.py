@@ -18,7 +18,7 @@ from msgspec.structs import replace as replaced
 from bayplan.kube.core_v1 import Metadata, OwnerReference
 from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 from bayplan.scheduling.dialects.own import KUBERNETES_WORKLOAD
-from bayplan.scheduling.grouping.annotations import SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
+from bayplan.scheduling.grouping.annotations import PARALLELISM, SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
 from bayplan.scheduling.grouping.grouping import NOT_SUPPORTED, Problem, Refused
 from bayplan.scheduling.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.scheduling.grouping.rules import first
@@ -96,7 +96,12 @@ def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawO
 
 
 def in_vain(workload: Workload, asked: Asked) -> Iterator[Problem]:
-    """A remark for segments that are larger than all pods together."""
+    """A remark for segments that are larger than all pods together, and for parallel groups of a workload with several sorts of pods."""
+    of_parts = next((part.parallelism for part in asked.parts if part.parallelism), ())
+    if not workload.is_flat and (asked.whole.parallelism or of_parts):
+        where = f'metadata.annotations["{PARALLELISM}"]'
+        allowed = "has no effect: it is for workloads whose pods are all of one sort"
+        yield Problem(workload.about, where, None, allowed, holds=False, reason=NOT_SUPPORTED)
     everybody = sum(part.size for part in workload.parts)
     for part in workload.parts:
         segments = asked.segments_of(part, workload)
@@ -119,7 +124,9 @@ def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
     groups = [_group(workload, asked, part, wishes) for part, wishes in zip(workload.parts, asked.parts, strict=True)]
     if workload.is_flat:
         only = groups[0]
-        return replaced(frame, size=only.size, minimum=only.minimum, segments=only.segments, groups=only.groups)
+        parallelism = list(whole.parallelism) or None if not only.groups else None
+        flat = replaced(frame, size=only.size, minimum=only.minimum, segments=only.segments, groups=only.groups)
+        return replaced(flat, parallelism=parallelism)
     return replaced(frame, groups=_together(groups, asked.parts), minimum_groups=staged)
 
 
