@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan import __version__
-from bayplan.cli.flags import AGENT_PORT, health_option
+from bayplan.cli.flags import AGENT_PORT, health_option, log_format_option
 from bayplan.cli.go_flags import GoFlagsCommand
 from bayplan.cli.output import print_document, warn
 
@@ -170,7 +170,7 @@ METHODS = ("with-exclusive-resources", "all")
     show_default=True,
     help="How what is printed is written.",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@log_format_option
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 @click.version_option(__version__, prog_name="bayplan", message="%(prog)s %(version)s")
 def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> None:

@@ -9,7 +9,7 @@ import click
 
 from bayplan import __version__
 from bayplan.cli.agent import duration_of
-from bayplan.cli.flags import AGENT_GC_PORT, health_option
+from bayplan.cli.flags import AGENT_GC_PORT, health_option, log_format_option
 from bayplan.cli.go_flags import GoFlagsCommand
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     metavar="NUMBER",
     help="The same on all addresses: --health-address :NUMBER.",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@log_format_option
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 @click.version_option(__version__, prog_name="bayplan", message="%(prog)s %(version)s")
 def agent_gc(

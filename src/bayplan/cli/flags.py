@@ -58,6 +58,27 @@ def health_option(port: int) -> Callable[[_Function], _Function]:
     )
 
 
+def log_format_option(function: _Function) -> _Function:
+    """`--log-format`."""
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Log lines for people, or one JSON object per line.",
+    )(function)
+
+
+def cluster_scoped(function: _Function) -> _Function:
+    """Accept `-A` and `-n` where they change nothing, as kubectl does for nodes: aliases and habits bring them along."""
+    for option in (
+        click.option("-A", "--all-namespaces", is_flag=True, expose_value=False, hidden=True),
+        click.option("-n", "--namespace", expose_value=False, hidden=True),
+    ):
+        function = option(function)
+    return function
+
+
 def levels_option(function: _Function) -> _Function:
     """`--levels`: labels of nodes as a tree, without a Topology object."""
     return click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.flags import output_option
+from bayplan.cli.flags import cluster_scoped, output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import no_resources, print_answer, print_document
 from bayplan.cli.selecting import NODE_FIELDS, selected, selector_options
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     metavar="RESOURCE",
     help="Show this resource; may be given several times [default: cpu, memory and devices].",
 )
+@cluster_scoped
 @watch_option
 @output_option("text", "wide", "name", "json", "yaml")
 def nodes(

@@ -277,17 +277,20 @@ class Session:
         return topology.arguments.assumptions if topology else Assumptions()
 
     def row_of(self, node: str) -> int:
-        """The row of a node named on the command line, `node/NAME` or NAME."""
+        """The row of a node named on the command line, NAME or node/NAME, as kubectl takes it."""
         from difflib import get_close_matches
 
-        name = node.removeprefix("node/") if node not in self.state.rows else node
+        from bayplan.explain.amounts import count
+
+        kind, _, name = node.rpartition("/")
+        name = name if kind in ("node", "nodes", "no") else node
         row = self.state.rows.get(name)
         if row is None:
             close = get_close_matches(name, self.state.rows, n=3, cutoff=0.5)
             hint = (
                 f"; did you mean {' or '.join(close)}?"
                 if close
-                else f"; the {self.source} has {len(self.state.rows)} nodes"
+                else f"; the {self.source} has {count(len(self.state.rows), 'node')}"
             )
             raise click.ClickException(f"there is no node '{name}' in the {self.source}{hint}")
         return row

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.flags import POD_GROUPER_PORT, health_option
+from bayplan.cli.flags import POD_GROUPER_PORT, health_option, log_format_option
 from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.program import EXIT_ERROR
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
     help="Where the Lease is; all instances must name the same.",
 )
 @health_option(POD_GROUPER_PORT)
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@log_format_option
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 def pod_grouper(
     *,

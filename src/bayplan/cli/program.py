@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 import traceback
+from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -79,7 +80,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name close matches for a command that does not exist."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}", ctx)
+            close = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.8)
+            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command '{args[0]}'{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
@@ -135,7 +138,7 @@ def run(argv: list[str]) -> int:
     try:
         # click's own `main` would end with 1 on a closed pipe, which is an answer here.
         command_line = f"{name} {shlex.join(argv[1:])}"
-        with bayplan.make_context(name, argv[1:] or ["--help"], obj=command_line) as context:
+        with bayplan.make_context(name, _words(argv[1:]), obj=command_line) as context:
             result = bayplan.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:
@@ -157,6 +160,18 @@ def run(argv: list[str]) -> int:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return _fail(f"internal error: {what} (please report; set {DEBUG}=1 for the traceback)")
     return result if isinstance(result, int) else 0
+
+
+def _words(words: list[str]) -> list[str]:
+    """The words of a command line; `help`, `help COMMAND` and `version` as options, for those who type them as with kubectl."""
+    match words:
+        case [] | ["help"]:
+            return ["--help"]
+        case ["help", *command]:
+            return [*command, "--help"]
+        case ["version"]:
+            return ["--version"]
+    return words
 
 
 def _one_line(error: click.ClickException, program: str) -> str:

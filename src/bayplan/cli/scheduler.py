@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import SCHEDULER_PORT, health_option
+from bayplan.cli.flags import SCHEDULER_PORT, health_option, log_format_option
 from bayplan.cli.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.options import ExampleCommand
 from bayplan.cli.output import warn
@@ -89,7 +89,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     help="With --no-pod-grouper: pods of workloads wait for no pod grouper; for clusters without one.",
 )
 @grouping_options
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@log_format_option
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 def scheduler(
     *,
@@ -178,8 +178,10 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
 
 
 def _say_what_it_means(configuration: Configuration) -> None:
+    from bayplan.explain.amounts import count
+
     services = configuration.services
-    click.echo(f"the configuration can be used: {len(configuration.profiles)} profile(s)")
+    click.echo(f"the configuration can be used: {count(len(configuration.profiles), 'profile')}")
     for name, profile in configuration.profiles.items():
         filters = ", ".join(plugin.name for plugin in profile.filters)
         scores = ", ".join(f"{plugin.name} x{weight}" for plugin, weight in profile.scores)

@@ -20,7 +20,6 @@ from bayplan.cluster.tree import Tree
 from bayplan.engine.demand import HOST_RESOURCES
 from bayplan.engine.gangs.problem import Counts
 from bayplan.explain.amounts import count
-from bayplan.explain.levels import counted
 from bayplan.explain.topology_map import leading_resource
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
 from bayplan.kube.errors import InvalidObject
@@ -31,6 +30,7 @@ from bayplan.kube.topology_levels import (
     TopologyLevel,
     TopologySpec,
     level_meant,
+    levels_meant,
     levels_of,
     not_a_level,
 )
@@ -76,8 +76,9 @@ def _tree_of_labels(session: Session, levels: str) -> Tree:
     for text in (part.strip() for part in levels.split(",")):
         meant = level_meant(text, labels)
         if meant is None:
-            known = f"no node has such a label; the {session.source} has {counted(len(labels), 'node label')}"
-            raise click.UsageError(f"--levels: {not_a_level(text, labels, known)}")
+            several = len(levels_meant(text, labels)) > 1
+            problem = not_a_level(text, labels, "") if several else f'no node has a label "{text}"'
+            raise click.UsageError(f"--levels: {problem}{'' if several else _did_you_mean(text, labels)}")
         written.append(TopologyLevel(meant))
     topology = Topology(Metadata(name=BY_LABELS), TopologySpec(written))
     try:
@@ -147,7 +148,11 @@ def _requesting(session: Session, requests: str) -> Pod:
     pod = Pod(
         metadata=Metadata(name="--requests"), spec=PodSpec(containers=[Container(name="main", resources=resources)])
     )
-    session.state.classes.of(pod)
+    try:
+        session.state.classes.of(pod)
+    except InvalidObject as error:
+        field = str(error.at).rpartition(".resources.")[2].partition(".")[2]
+        raise click.UsageError(f"--requests: {field}: {error.problem}") from None
     return pod
 
 

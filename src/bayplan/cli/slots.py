@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.flags import levels_option, output_option
+from bayplan.cli.flags import cluster_scoped, levels_option, output_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document
 from bayplan.cli.watching import answered, watch_option
@@ -43,6 +43,7 @@ from bayplan.cli.watching import answered, watch_option
 @click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
 @levels_option
 @cluster_options
+@cluster_scoped
 @watch_option
 @output_option("text", "json", "yaml")
 def slots(

@@ -17,6 +17,7 @@ from bayplan.cli.placing import in_namespace, outcome_for
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.topology_report import Problem
 from bayplan.engine.demand import demand_of
+from bayplan.explain.amounts import count
 from bayplan.explain.annotations import zones_of_pod
 from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.levels import path_text
@@ -64,7 +65,7 @@ def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
     close = get_close_matches(asked, pods, n=3, cutoff=0.5)
     if not close:
         close = [key for key in pods if key.endswith(f"/{asked.rpartition('/')[2]}")][:3]
-    hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {len(pods)} pods"
+    hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {count(len(pods), 'pod')}"
     raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.flags import levels_option, output_option, theme_for, theme_option
+from bayplan.cli.flags import cluster_scoped, levels_option, output_option, theme_for, theme_option
 from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
 from bayplan.cli.output import print_answer, print_document
 from bayplan.cli.watching import answered, watch_option
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     help="Show how far every domain is from this node, in edges of the tree.",
 )
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
+@cluster_scoped
 @watch_option
 @output_option("text", "svg", "json", "yaml")
 @theme_option
@@ -79,7 +80,7 @@ def topology(
     output: str,
     theme: str | None,
 ) -> int:
-    """Show a Topology of the dump as a tree: the nodes of every domain, what is free there, and how large a gang fits.
+    """Show a Topology as a tree: the nodes of every domain, what is free there, how fragmented it is, and how large a gang fits.
 
     Volcano's HyperNodes are one too, called HyperNodes. NAME may be left out if there is only one. Free is what nodes have beside their pods; how many pods fit is what filters and
     kubelets would let in, NUMA zones included. Nodes that lack a label of the topology are listed with that label.

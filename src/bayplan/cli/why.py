@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         "why -n telco -l app=upf",
     ),
 )
-@click.argument("pod", metavar="[POD|PODGROUP|KIND/NAME]", required=False, shell_complete=pod_names)
+@click.argument("words", metavar="[POD|PODGROUP|KIND/NAME]", nargs=-1, shell_complete=pod_names)
 @cluster_options
 @click.option(
     "-n",
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
 def why(
     *,
-    pod: str | None,
+    words: tuple[str, ...],
     cluster: tuple[Path, ...],
     config: Path | None,
     scheduler_name: str | None,
@@ -94,6 +94,7 @@ def why(
     from bayplan.cli.standing import find_pod, now_or, standing_of
     from bayplan.explain.standing import standing_document, standing_text
 
+    pod = _named(words)
     _check(pod, namespace, label_selector or field_selector, node, output, everything=all_namespaces)
 
     def draw(session: Session) -> int:
@@ -124,6 +125,18 @@ def why(
         return 0 if standing.good else 1
 
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output)
+
+
+def _named(words: tuple[str, ...]) -> str | None:
+    """`pod NAME` means pod/NAME, as with kubectl; None if nothing is named."""
+    match words:
+        case ():
+            return None
+        case (one,):
+            return one
+        case (kind, name) if "/" not in kind and "/" not in name:
+            return f"{kind}/{name}"
+    raise click.UsageError(f"one pod, gang or workload at a time: {', '.join(words)}")
 
 
 def _check(

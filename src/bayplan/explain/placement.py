@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.explain.hostlist import shortened
+from bayplan.explain.hostlist import common_domain, domain_lines, shortened
 from bayplan.explain.ranking import Candidate, Ranking
 from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table
@@ -35,7 +35,7 @@ def outcomes_text(outcomes: Sequence[Outcome], *, wide: bool = False) -> str:
     if len(outcomes) == 1:
         return outcome_text(outcomes[0], wide=wide)
     placed = sum(outcome.decision.placed for outcome in outcomes)
-    lines = [f"{placed} of {len(outcomes)} pods fit", ""]
+    lines = [f"{placed} of {len(outcomes)} pods {'fits' if placed == 1 else 'fit'}", ""]
     rows = [
         (
             outcome.decision.pod,
@@ -68,9 +68,10 @@ def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:
     """The candidates as a table; with `wide` a column for every plugin's score."""
     candidates = ranking.candidates
     header = ["node", "score", "NUMA zones"]
+    domain = common_domain(candidate.node for candidate in candidates)
     rows = [
         [
-            candidate.node,
+            candidate.node.removesuffix(domain),
             str(candidate.score),
             "unknown" if candidate.zones_unknown else zone_column(candidate.containers),
         ]
@@ -87,6 +88,7 @@ def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:
     left_out = ranking.usable - len(candidates)
     if left_out > 0:
         lines.append(f"  and {left_out} more node{'s' if left_out > 1 else ''}")
+    lines += domain_lines(domain)
     return [*lines, f"  {ranking.remark}"] if ranking.remark else lines
 
 

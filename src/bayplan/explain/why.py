@@ -20,6 +20,7 @@ from textwrap import wrap
 
 from bayplan.cluster.pod_request import ContainerRequest, Role
 from bayplan.explain.amounts import have_of_want, human, listing
+from bayplan.explain.hostlist import common_domain, domain_lines
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
 from bayplan.explain.zones import zone_phrase
@@ -110,12 +111,15 @@ def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
 def _nearest_lines(misses: Sequence[Miss]) -> list[str]:
     # A node that has nothing at all of what is missing is not near.
     misses = [miss for miss in misses if miss.nearest.have or miss.nearest.reason] or misses[:1]
-    width = max((len(miss.nearest.node) for miss in misses), default=0)
+    domain = common_domain(miss.nearest.node for miss in misses)
+    names = [miss.nearest.node.removesuffix(domain) for miss in misses]
+    width = max(map(len, names), default=0)
     lead = "Nearest:  "
-    return [
-        f"{' ' * len(lead) if position else lead}{miss.nearest.node:{width}} {miss_phrase(miss)}"
-        for position, miss in enumerate(misses)
+    lines = [
+        f"{' ' * len(lead) if position else lead}{name:{width}} {miss_phrase(miss)}"
+        for position, (name, miss) in enumerate(zip(names, misses, strict=True))
     ]
+    return [*lines, *(f"{' ' * (len(lead) - 2)}{line}" for line in domain_lines(domain))]
 
 
 def miss_phrase(miss: Miss) -> str:

@@ -1,6 +1,7 @@
 """What people who live in kubectl expect of any command: its flags, its colours, its ends."""
 
 import errno
+import json
 import os
 import signal
 import socket
@@ -8,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from bayplan.cli.output import use_colour
+from bayplan.cli.program import COMMANDS
 from tests.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
@@ -111,3 +114,108 @@ def test_no_default_port_is_one_of_kubernetes_own_or_anothers_of_ours(bayplan: B
     }
     assert ports[command] not in range(10248, 10261)
     assert list(ports.values()).count(ports[command]) == 1
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["help"], "Usage|bayplan places Kubernetes pods"),
+        (["help", "why"], "Usage: bayplan why"),
+        (["version"], "bayplan 0."),
+    ],
+)
+def test_help_and_version_may_be_typed_as_words(bayplan: Bayplan, words: list[str], said: str) -> None:
+    result = bayplan(*words, cluster=None)
+    assert result.code == 0
+    assert result.out.startswith(tuple(said.split("|")))
+
+
+@pytest.mark.parametrize("typed, meant", [("node", "nodes"), ("toplogy", "topology"), ("slot", "slots")])
+def test_a_misspelt_command_is_guessed(bayplan: Bayplan, typed: str, meant: str) -> None:
+    result = bayplan(typed, cluster=None)
+    assert (result.code, result.err) == (
+        2,
+        f"error: no command '{typed}'; did you mean {meant}? See 'bayplan --help'.\n",
+    )
+
+
+@pytest.mark.parametrize("words", [["pod", "upf-large"], ["po", "upf-large"], ["pod/upf-large"], ["upf-large"]])
+def test_a_pod_is_named_as_with_kubectl(bayplan: Bayplan, words: list[str]) -> None:
+    assert bayplan("why", *words, "-n", "telco").answer.startswith("telco/upf-large is Pending")
+
+
+def test_two_pods_at_once_are_refused_by_name(bayplan: Bayplan) -> None:
+    result = bayplan("why", "telco/upf-large", "telco/amf-0")
+    assert (result.code, result.err.partition(". See")[0]) == (
+        2,
+        "error: one pod, gang or workload at a time: telco/upf-large, telco/amf-0",
+    )
+
+
+@pytest.mark.parametrize("name", ["telco-1", "node/telco-1", "nodes/telco-1", "no/telco-1"])
+def test_a_node_is_named_as_with_kubectl(bayplan: Bayplan, name: str) -> None:
+    assert bayplan("nodes", name, "-o", "name").out == "node/telco-1\n"
+    assert bayplan("numa", name).code == 0
+
+
+@pytest.mark.parametrize("command", [["nodes"], ["topology", "--levels", "hostname"]])
+@pytest.mark.parametrize("flags", [["-A"], ["-n", "telco"], ["--all-namespaces"]])
+def test_namespaces_change_nothing_about_nodes(bayplan: Bayplan, command: list[str], flags: list[str]) -> None:
+    assert bayplan(*command, *flags).out == bayplan(*command).out
+
+
+@pytest.mark.parametrize(
+    "requests, problem",
+    [
+        ("cpu=-1", 'error: --requests: cpu: "-1" is negative'),
+        ("gpu=1.5", "error: --requests: nvidia.com/gpu: "),
+        ("cpu=1x", "error: --requests: cpu: "),
+    ],
+)
+def test_wrong_amounts_are_told_in_the_words_of_the_option(bayplan: Bayplan, requests: str, problem: str) -> None:
+    result = bayplan("slots", "--levels", "hostname", "--pods", "1", "--requests", requests)
+    assert result.code == 2
+    assert result.err.startswith(problem)
+    assert "spec.containers" not in result.err
+
+
+def test_one_of_a_kind_is_not_a_plural(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = tmp_path / "one.json"
+    file.write_text('{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}')
+    assert "the dump has 1 node\n" in bayplan("numa", "xyzzy", cluster=file).err
+    assert bayplan("nodes", cluster=file).answer == "1 node: 1 without a report"
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_option_of_every_command_says_what_it_is_for(command: str) -> None:
+    from bayplan.cli.program import bayplan
+
+    context = click.Context(bayplan)
+    found = bayplan.get_command(context, command)
+    assert found is not None
+    silent = [
+        option.opts
+        for option in found.params
+        if isinstance(option, click.Option) and not option.hidden and not option.help
+    ]
+    assert silent == []
+
+
+def test_a_common_domain_is_said_once_in_rankings_and_nearest_misses(bayplan: Bayplan, tmp_path: Path) -> None:
+    names = [f"worker-{number}.eu-west-1.example.internal" for number in (1, 2)]
+    allocatable = {"cpu": 4, "memory": "8Gi", "pods": 110}
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+        for name in names
+    ]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+    for cpu, shown in ((1, "  worker-1  "), (6, "Nearest:  worker-1 has cpu 4 of 6")):
+        amounts = {"cpu": cpu, "memory": "1Gi"}
+        container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [container]}}
+        file = tmp_path / f"pod-{cpu}.json"
+        file.write_text(json.dumps(pod))
+        text = bayplan("place", "-f", file, cluster=cluster).out
+        assert shown in text
+        assert "(node names end in .eu-west-1.example.internal)" in text

@@ -59,8 +59,8 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
     "arguments, message",
     [
         (
-            ["plce"],
-            "error: no command 'plce'; there are place, why, nodes, numa, topology, slots, simulate, scheduler, pod-grouper, agent, agent-gc, kubelets, snapshot, replay, completion. See",
+            ["get"],
+            "error: no command 'get'; there are place, why, nodes, numa, topology, slots, simulate, scheduler, pod-grouper, agent, agent-gc, kubelets, snapshot, replay, completion. See",
         ),
         (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
         (["why"], "error: which pod? Give POD or PODGROUP; or -A for everything that waits"),

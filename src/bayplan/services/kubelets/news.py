@@ -75,28 +75,32 @@ class Removed:
 News = Registered | Ready | Refused | Summary | Trouble | Removing | Removed
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def news_line(news: News) -> str:
     """One line for people."""
     match news:
         case Registered(nodes, took, kinds):
             parts = ", ".join(f"{number} x {kind}" for kind, number in kinds.items())
-            return f"{nodes:,} nodes registered in {took:.1f} s: {parts}"
-        case Ready(pods, None):
-            return f"ready: {pods:,} pods on nodes; no reports, the API server does not know NodeResourceTopology (yet)"
-        case Ready(pods, reports):
-            return f"ready: {pods:,} pods on nodes, {reports:,} reports written"
+            return f"{_count(nodes, 'node')} registered in {took:.1f} s: {parts}"
+        case Ready(pods, written):
+            no_reports = "; no reports, the API server does not know NodeResourceTopology (yet)"
+            told = no_reports if written is None else f", {_count(written, 'report')} written"
+            return f"ready: {_count(pods, 'pod')} on nodes{told}"
         case Refused(refusal):
             return f"refused {refusal.pod} on {refusal.node}: {refusal.reason}: {refusal.message}"
         case Summary(holding, admitted, refused, deleted, reports):
             causes = ", ".join(f"{reason} {number:,}" for reason, number in sorted(refused.items()))
             in_all = f"{sum(refused.values()):,} refused" + (f" ({causes})" if causes else "")
-            return f"{holding:,} pods on nodes; so far {admitted:,} admitted, {in_all}, {deleted:,} deleted, {reports:,} reports written"
+            return f"{_count(holding, 'pod')} on nodes; so far {admitted:,} admitted, {in_all}, {deleted:,} deleted, {_count(reports, 'report')} written"
         case Trouble(problem, times):
             return f"{problem} ({times:,} times)" if times > 1 else problem
         case Removing(nodes, patience):
-            return f"removing {nodes:,} nodes; gives up if the API server does not answer for {patience:.0f} s (Ctrl-C ends at once)"
+            return f"removing {_count(nodes, 'node')}; gives up if the API server does not answer for {patience:.0f} s (Ctrl-C ends at once)"
         case Removed(nodes, of):
-            return f"{nodes:,} nodes removed" if nodes == of else f"{nodes:,} of {of:,} nodes removed"
+            return f"{_count(nodes, 'node')} removed" if nodes == of else f"{nodes:,} of {_count(of, 'node')} removed"
 
 
 def news_document(news: News) -> dict[str, Any]:
