@@ -22,7 +22,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.explain.amounts import count
 from bayplan.explain.topology_map import leading_resource
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
-from bayplan.kube.errors import InvalidObject
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.topology_levels import (
     HOSTNAME,
@@ -34,6 +34,7 @@ from bayplan.kube.topology_levels import (
     levels_of,
     not_a_level,
 )
+from bayplan.kube.validation.resources import container_faults
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.dialects.table import gang_named
 from bayplan.scheduling.gang_cycle import GangScheduler
@@ -144,15 +145,15 @@ def shape_and_size(
 
 def _requesting(session: Session, requests: str) -> Pod:
     amounts = {_resource_meant(session, name): amount for name, amount in _amounts(requests).items()}
+    container = {"resources": {"requests": amounts, "limits": amounts}}
+    for fault in container_faults(container, (), ObjectPath("--requests")):
+        field = fault.at.field.removeprefix("resources").removeprefix(".limits").strip('.[]"')
+        raise click.UsageError(f"--requests: {f'{field}: ' if field else ''}{fault.problem}")
     resources = ResourceRequirements(requests=amounts, limits=amounts)
     pod = Pod(
         metadata=Metadata(name="--requests"), spec=PodSpec(containers=[Container(name="main", resources=resources)])
     )
-    try:
-        session.state.classes.of(pod)
-    except InvalidObject as error:
-        field = str(error.at).rpartition(".resources.")[2].partition(".")[2]
-        raise click.UsageError(f"--requests: {field}: {error.problem}") from None
+    session.state.classes.of(pod)
     return pod
 
 

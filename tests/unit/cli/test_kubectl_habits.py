@@ -168,7 +168,9 @@ def test_namespaces_change_nothing_about_nodes(bayplan: Bayplan, command: list[s
     "requests, problem",
     [
         ("cpu=-1", 'error: --requests: cpu: "-1" is negative'),
-        ("gpu=1.5", "error: --requests: nvidia.com/gpu: "),
+        ("gpu=1.5", 'error: --requests: nvidia.com/gpu: "1500m" is not allowed: nvidia.com/gpu is counted in whole'),
+        ("hugepages-1Gi=1Gi", "error: --requests: huge pages need cpu or memory beside them"),
+        ("cpu=1,hugepages-1Gi=1500Mi", "error: --requests: hugepages-1Gi: "),
         ("cpu=1x", "error: --requests: cpu: "),
     ],
 )

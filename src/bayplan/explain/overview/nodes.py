@@ -37,6 +37,11 @@ REPORTS = {
     TOPOLOGY_STALE: "stale",
     TOPOLOGY_UNCLEAR: "unclear",
 }
+IN_WORDS = {
+    "expected": "awaiting the first report",
+    "unclear": "with an unclear report",
+    "invalid": "with an invalid report",
+}
 FRESH, NONE = REPORTS[TOPOLOGY_USABLE], REPORTS[NO_TOPOLOGY]
 
 
@@ -74,7 +79,11 @@ class NodeList:
         """`6 nodes: 4 with a NUMA report, 1 stale, 1 without; 2 fragmented`."""
         by_report = {each: sum(node.report == each for node in self.nodes) for each in REPORTS.values()}
         words = [f"{by_report[FRESH]} with a NUMA report"] if by_report[FRESH] else []
-        words += [f"{number} {each}" for each, number in by_report.items() if number and each not in (FRESH, NONE)]
+        words += [
+            f"{number} {IN_WORDS.get(each, each)}"
+            for each, number in by_report.items()
+            if number and each not in (FRESH, NONE)
+        ]
         words += [f"{by_report[NONE]} without a report"] if by_report[NONE] else []
         sentence = f"{counted(len(self.nodes), 'node')}: {', '.join(words)}"
         fragmented = sum(1 for node in self.nodes if any(node.fragmentation.values()))
