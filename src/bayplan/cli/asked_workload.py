@@ -22,11 +22,11 @@ from bayplan.explain.amounts import count
 from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.workload_text import WorkloadOutcome
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.files import ObjectSet, OtherObject
 from bayplan.scheduling.dialects.table import gang_named, key_of
 from bayplan.scheduling.grouping.raw import RawObject, Reference
 from bayplan.scheduling.workloads.existing import pods_of
-from bayplan.scheduling.workloads.kinds import VOLCANO_JOB, WorkloadKind, kinds_named
+from bayplan.scheduling.workloads.kinds import VOLCANO_JOB, WorkloadKind, kind_of, kinds_named
 from bayplan.scheduling.workloads.plan import Plan, PlannedMember
 
 RANKED = 5
@@ -42,10 +42,12 @@ def find_workload(session: Session, text: str, namespace: str | None) -> Plan | 
     home, _, name = rest.rpartition("/")
     home = home or namespace or ""
     kinds = kinds_named(kind_text, session.grouping.rules)
-    session.read_named(kind_text, [(kind.group, kind.kind) for kind in kinds], name, home or None)
+    fetched = session.read_named(kind_text, [(kind.group, kind.kind) for kind in kinds], name, home or None)
     if not kinds:
-        _refuse_unknown_kind(session, kind_text, name)
-        return None
+        of_kind = fetched or [each for each in session.objects.others if _is_called(each, kind_text, name)]
+        if not of_kind:
+            return None
+        kinds = _kinds_of(session, of_kind[0])
     workloads = Workloads(session)
     found = [thing for thing in workloads.in_cluster if _is_meant(thing, kinds, name, home)]
     if found:
@@ -97,14 +99,18 @@ def _only(found: Sequence[RawObject], text: str) -> RawObject:
     return found[0]
 
 
-def _refuse_unknown_kind(session: Session, kind_text: str, name: str) -> None:
-    """An object of a kind without a rule is an error; if there is none, the text means something else."""
-    asked = kind_text.lower().partition(".")[0]
-    for other in session.objects.others:
-        kind = other.kind.lower()
-        if asked in (kind, f"{kind}s") and other.metadata.name == name:
-            full = f"{other.metadata.namespace or 'default'}/{name}"
-            raise click.ClickException(f"{other.kind} {full}: {no_pods_text(session.grouping)}")
+def _is_called(other: OtherObject, kind_text: str, name: str) -> bool:
+    kind = other.kind.lower()
+    return kind_text.lower().partition(".")[0] in (kind, f"{kind}s") and other.metadata.name == name
+
+
+def _kinds_of(session: Session, other: OtherObject) -> list[WorkloadKind]:
+    """The kind of an object, whatever it was called by; an error if no pods can be made of it."""
+    kind = kind_of(Reference(other.api_version, other.kind), session.grouping.rules)
+    if kind is None:
+        full = f"{other.metadata.namespace or 'default'}/{other.metadata.name}"
+        raise click.ClickException(f"{other.kind} {full}: {no_pods_text(session.grouping)}")
+    return [kind]
 
 
 def _of_volcano(session: Session, kinds: Sequence[WorkloadKind], name: str, namespace: str) -> Plan | None:

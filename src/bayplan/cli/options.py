@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayplan.cluster.kubelet_settings import Assumptions
     from bayplan.kube.access import Access
     from bayplan.kube.core_v1 import Pod
-    from bayplan.kube.files import ObjectSet, Strictness
+    from bayplan.kube.files import ObjectSet, OtherObject, Strictness
     from bayplan.scheduling.grouping.group import GroupingSettings
     from bayplan.scheduling.profile import Profile
     from bayplan.scheduling.trees import Trees
@@ -226,14 +226,18 @@ class Session:
             settings = with_rules(settings, rules_of(document, str(source)))
         return settings
 
-    def read_named(self, text: str, kinds: Sequence[tuple[str, str]], name: str, namespace: str | None) -> None:
-        """In a cluster that runs: put the objects of a kind with a name, and those above them, among the objects."""
+    def read_named(
+        self, text: str, kinds: Sequence[tuple[str, str]], name: str, namespace: str | None
+    ) -> list[OtherObject]:
+        """In a cluster that runs: the objects of a kind with a name, and those above them, now among the objects."""
         if not self._runs:
-            return
+            return []
         from bayplan.kube.named_objects import read_named
 
         pods = self.objects.pods
-        self.objects.others += asked_live(lambda access: read_named(access, text, kinds, name, namespace, pods))
+        found = asked_live(lambda access: read_named(access, text, kinds, name, namespace, pods))
+        self.objects.others += found
+        return found
 
     @property
     def _runs(self) -> bool:
