@@ -88,9 +88,9 @@ class Simulation:
         self._held: dict[str, list[tuple[LiveMember, Pod]]] = {}
         self._patience: dict[str, int] = {}
         self._members = [
-            LiveMember(workload, wanted, f"{workload.name}-{number}", self._gangs.of(workload, number))
+            LiveMember(workload, wanted, name, self._gangs.of(workload, number))
             for workload in scenario.workloads
-            for number, wanted in enumerate(workload.members)
+            for number, (wanted, name) in enumerate(zip(workload.members, workload.pod_names(), strict=True))
         ]
         self._by_workload: dict[str, list[LiveMember]] = {}
         for member in self._members:

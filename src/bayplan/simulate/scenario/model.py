@@ -39,12 +39,14 @@ class Kind(Enum):
 class Member:
     """One pod that a workload wants: when it arrives, and how long it runs once started (None: until the end).
 
-    `shape` is set where it does not look like the workload's template: in a gang whose groups differ.
+    `shape` is set where it does not look like the workload's template: in a gang whose groups differ. `name` is the name that its controller
+    gives it, where that is known.
     """
 
     arrives: Seconds
     runs_for: Seconds | None = None
     shape: Pod | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ class Workload:
     def namespace(self) -> str:
         """Where its pods live."""
         return self.template.metadata.namespace or "default"
+
+    def pod_names(self, own_name: str = "") -> list[str]:
+        """The names of its first pods, by their controller's way or numbered; as if the workload were called otherwise where a name is given."""
+        stem = own_name or self.name
+        return [member.name or f"{stem}-{number}" for number, member in enumerate(self.members)]
 
     @property
     def templates(self) -> list[Pod]:

@@ -16,6 +16,7 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
 from bayplan.simulate.scenario.gangs import note_what_cannot_be, trees_of
 from bayplan.simulate.scenario.lines import Faults, Place, Section, Written, Wrong, read_yaml
+from bayplan.simulate.scenario.manifests import Manifests, is_manifest
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
 from bayplan.simulate.scenario.nodes import nodes_of
 from bayplan.simulate.scenario.remarks import remarks_on
@@ -23,7 +24,7 @@ from bayplan.simulate.scenario.trace import read_trace
 from bayplan.simulate.scenario.values import duration, duration_of_at_least, text, whole_number
 from bayplan.simulate.scenario.workloads import workload_of
 
-KEYS = ("name", "seed", "lasts", "reportDelay", "levels", "nodes", "cluster", "workloads", "trace")
+KEYS = ("name", "seed", "lasts", "reportDelay", "levels", "nodes", "cluster", "groupingRules", "workloads", "trace")
 LASTS = 600.0
 LARGEST_SEED = 2**63 - 1
 NO_CLUSTER = RecordedCluster((), (), (), ())
@@ -41,7 +42,9 @@ def read_scenario(path: Path, seed: int | None = None) -> Scenario:
     seed = written_seed if seed is None else seed
     recorded = section.take("cluster", _cluster, NO_CLUSTER)
     nodes = _nodes(section, recorded)
-    workloads = _workloads(section, seed, recorded)
+    manifests = Manifests(nodes, seed)
+    section.take("groupingRules", manifests.add_rules, None)
+    workloads = _workloads(section, seed, recorded, manifests)
     scenario = Scenario(
         name=section.take("name", text, path.stem),
         nodes=tuple(nodes),
@@ -56,7 +59,7 @@ def read_scenario(path: Path, seed: int | None = None) -> Scenario:
     faults.check()
     from_dump = tuple(f"{section.written.at('cluster').place}: {remark}" for remark in recorded.remarks)
     places = {workload.name: place for place, workload in workloads}
-    return replace(scenario, remarks=from_dump + remarks_on(scenario, section, places))
+    return replace(scenario, remarks=(*from_dump, *manifests.remarks, *remarks_on(scenario, section, places)))
 
 
 def _check_gangs(section: Section, scenario: Scenario, workloads: list[tuple[Place, Workload]]) -> None:
@@ -88,7 +91,9 @@ def _nodes(section: Section, recorded: RecordedCluster) -> list[SimulatedNode]:
     return list(found.values())
 
 
-def _workloads(section: Section, seed: int, recorded: RecordedCluster) -> list[tuple[Place, Workload]]:
+def _workloads(
+    section: Section, seed: int, recorded: RecordedCluster, manifests: Manifests
+) -> list[tuple[Place, Workload]]:
     """Pods that wait in the recorded cluster, then what is written, then the trace; each with the place to name."""
     running = {pod_key(pod) for pod in recorded.running}
     taken = running | {_REPLACEMENT.sub("", key) for key in running}
@@ -98,7 +103,13 @@ def _workloads(section: Section, seed: int, recorded: RecordedCluster) -> list[t
         while own_name in found or _clashes(waiting, own_name, taken):
             own_name += "-waiting"
         found[own_name] = (section.written.at("cluster").place, replace(waiting, name=own_name))
-    written = section.items("workloads", lambda entry: (entry, workload_of(entry, seed)))
+
+    def read(entry: Written) -> list[tuple[Written, Workload | None]]:
+        if is_manifest(entry):
+            return [(entry, each) for each in manifests.workloads_of(entry)]
+        return [(entry, workload_of(entry, seed))]
+
+    written = [each for entry in section.items("workloads", read) for each in entry]
     for entry, workload in [*written, *_traced(section)]:
         if workload is None:
             continue
@@ -123,4 +134,4 @@ def _trace(written: Written) -> list[Workload]:
 
 def _clashes(workload: Workload, own_name: str, taken: set[str]) -> bool:
     """Whether a member, or a pod that replaces it, could be called as a pod that runs already."""
-    return any(f"{workload.namespace}/{own_name}-{number}" in taken for number in range(len(workload.members)))
+    return any(f"{workload.namespace}/{name}" in taken for name in workload.pod_names(own_name))
