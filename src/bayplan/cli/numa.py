@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from bayplan.cli.watching import answered, watch_option
 
 if TYPE_CHECKING:
     from bayplan.cluster.topology_report import Problem
+    from bayplan.engine.placement import ContainerZones
     from bayplan.explain.numa_map import NumaMap
 
 
@@ -74,16 +76,12 @@ def numa(
 
 
 def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:
-    from bayplan.cli.placing import place_in_turn, read_pods
     from bayplan.explain.numa_map import numa_map
 
     state = session.state
     row = session.row_of(node)
     name = state.names[row]
-    placed = {}
-    if files:
-        for outcome in place_in_turn(session, read_pods(session, files, namespace), 1):
-            placed[outcome.decision.pod] = outcome.decision.containers
+    placed = _placed(session, files, namespace) if files else {}
     problems: list[Problem] = []
     parents = _parents(session, name)
     drawn = numa_map(state, row, session.assumptions, parents=parents, placed=placed, problems=problems)
@@ -95,6 +93,19 @@ def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str 
         )
         raise click.ClickException(f"Node {name}: {reason}")
     return drawn
+
+
+def _placed(session: Session, files: tuple[Path, ...], namespace: str | None) -> dict[str, tuple[ContainerZones, ...]]:
+    """Place what `-f` holds, gangs as gangs; the zones of each pod that fits."""
+    from bayplan.cli.placing import place_gangs, place_in_turn, read_work
+    from bayplan.scheduling.answers import ClassAnswers
+
+    work, answers = read_work(session, files, namespace).objects, ClassAnswers(session.state)
+    gangs, pods = place_gangs(session, work, namespace, answers, datetime.now(UTC))
+    found = {pod: zones for gang in gangs for pod, zones in gang.zones.items()}
+    for outcome in place_in_turn(session, pods, 1, answers):
+        found[outcome.decision.pod] = outcome.decision.containers
+    return found
 
 
 def _parents(session: Session, node: str) -> dict[int, str]:

@@ -116,9 +116,19 @@ def take_workloads(session: Session, work: ObjectSet, namespace: str | None) -> 
         members[key].pod if (key := pod_key(pod)) in members else pod for pod in session.objects.pods
     ]
     _take_gangs(work, plans)
-    known = {topology.metadata.name for topology in session.objects.levels}
-    session.objects.levels += [each for each in work.levels if each.metadata.name not in known]
+    _take_topologies(session, work)
     return plans
+
+
+def _take_topologies(session: Session, work: ObjectSet) -> None:
+    """The Topologies of `-f`, which come with the workloads; one that the cluster has counts as it is there."""
+    known = {topology.metadata.name: topology.spec for topology in session.objects.levels}
+    for each in work.levels:
+        name = each.metadata.name
+        if name not in known:
+            session.objects.levels.append(each)
+        elif known[name] != each.spec:
+            warn([f"Topology {name} of -f is not used: the {session.source} has one of that name with other levels"])
 
 
 def _take_gangs(work: ObjectSet, plans: Iterable[Plan]) -> None:

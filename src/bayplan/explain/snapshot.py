@@ -23,7 +23,7 @@ from bayplan.kube import (
     topology_v1alpha2,
     volcano_batch_v1alpha1,
 )
-from bayplan.kube.core_v1 import Metadata, Node, Pod
+from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
 from bayplan.kube.files import ObjectSet, OtherPodGroup
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.resources import ALL_POD_GROUPS
@@ -45,6 +45,7 @@ KEPT_ANNOTATIONS = (
 )
 
 _KINDS: dict[type, tuple[str, str]] = {
+    Namespace: ("v1", "Namespace"),
     Node: ("v1", "Node"),
     Pod: ("v1", "Pod"),
     NodeResourceTopology: (f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}", "NodeResourceTopology"),
@@ -56,7 +57,8 @@ _KINDS: dict[type, tuple[str, str]] = {
     **{struct: (resource.api_version, resource.kind) for struct, resource in ALL_POD_GROUPS.items()},
 }
 _Thing = (
-    Node
+    Namespace
+    | Node
     | Pod
     | NodeResourceTopology
     | Numatopology
@@ -84,7 +86,13 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
 def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
     """The objects and decisions as one document."""
-    things: list[_Thing] = [*objects.nodes, *objects.topologies, *objects.numatopologies, *objects.pods]
+    things: list[_Thing] = [
+        *objects.namespaces,
+        *objects.nodes,
+        *objects.topologies,
+        *objects.numatopologies,
+        *objects.pods,
+    ]
     things += [*objects.levels, *objects.hyper_nodes, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
     return {
         "apiVersion": "v1",

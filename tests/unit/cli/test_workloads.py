@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
+from tests.unit.cli.test_snapshot import written_to
 
 Json = dict[str, Any]
 GANGS = EXAMPLES / "gangs" / "cluster.yaml"
@@ -279,3 +281,50 @@ def test_slots_of_a_workload_with_several_shapes_names_them(bayplan: Bayplan) ->
     assert "it holds 2: launcher (1 pod), worker (4 pods); choose one with --group" in result.err
     chosen = bayplan("slots", "-f", WORKLOADS / "mpijob.yaml", "--group", "worker", cluster=GANGS)
     assert chosen.answer == "2 gangs of 4 pods fit, each in one rack"
+
+
+@pytest.mark.parametrize("file", SHOWN, ids=lambda file: file.stem)
+def test_every_example_is_decided_alike_again_from_its_snapshot(bayplan: Bayplan, tmp_path: Path, file: Path) -> None:
+    snapshot = written_to(tmp_path, "snapshot", "-f", file, "--grouping-rules", RULES, "--cluster", GANGS)
+    recorded = json.loads(gzip.decompress(snapshot.read_bytes()))["bayplan"]["decisions"]
+    assert any(decision["fits"] and decision.get("seats") for decision in recorded)
+    assert "all equal" in bayplan("replay", snapshot, cluster=None).answer
+
+
+# -- nothing is dropped in silence ---------------------------------------------------------------------------------------
+
+
+def test_a_topology_of_the_files_that_the_cluster_has_otherwise_is_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
+    other = yaml.safe_load((WORKLOADS / "topology.yaml").read_text())
+    other["spec"]["levels"].pop(0)
+    result = bayplan("place", "-f", WORKLOADS / "job.yaml", "-f", written(tmp_path, other), cluster=GANGS)
+    assert (
+        result.err == "warning: Topology network of -f is not used: the dump has one of that name with other levels\n"
+    )
+
+
+def test_a_snapshot_keeps_namespaces_which_affinity_may_select(tmp_path: Path) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "blue"}}}
+    cluster = written(tmp_path, namespace, *yaml.safe_load(GANGS.read_text())["items"])
+    items = json.loads(gzip.decompress(written_to(tmp_path, "snapshot", "--cluster", cluster).read_bytes()))["items"]
+    assert [item["metadata"]["labels"] for item in items if item["kind"] == "Namespace"] == [{"team": "blue"}]
+
+
+def test_numa_places_a_gang_of_the_files_as_a_gang(bayplan: Bayplan, tmp_path: Path) -> None:
+    """A PodGroup that says what its pods look like has no pods of its own; all the same they are placed and drawn."""
+    pod = {
+        "containers": [{"name": "c", "resources": {"limits": {"cpu": "16", "nvidia.com/gpu": "4", "memory": "1Gi"}}}]
+    }
+    spec = {
+        "topology": "network",
+        "required": "example.com/rack",
+        "size": 8,
+        "pod": {"spec": {**pod, "nodeSelector": {"example.com/rack": "r3"}}},
+    }
+    gang = {
+        "apiVersion": "bayplan.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "ml"},
+        "spec": spec,
+    }
+    assert "ml/g-" in bayplan("numa", "b2-r3-n1", "-f", written(tmp_path, gang), cluster=GANGS).out

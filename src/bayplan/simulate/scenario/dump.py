@@ -7,6 +7,7 @@ workload for each pod that waits. What had to be assumed or left aside is remark
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet, read_objects
+from bayplan.scheduling.dialects.table import gang_named
 from bayplan.simulate.scenario.model import Kind, Member, SimulatedNode, Workload
 from bayplan.simulate.scenario.recorded_machine import (
     UNALIGNED,
@@ -59,6 +61,7 @@ def read_cluster(path: Path) -> RecordedCluster:
     if orphans:
         remarks.append(f"reports of {hostlist(orphans)} are left aside: there are no such nodes")
     running, waiting = _pods(objects, set(recorded), remarks)
+    remarks += _left_aside(objects)
     return RecordedCluster(
         nodes=tuple(_node(node, machine) for node, machine in recorded.values()),
         running=tuple(running),
@@ -148,6 +151,25 @@ def _pods(objects: ObjectSet, nodes: set[str], remarks: list[str]) -> tuple[list
         remarks.append(f"pods {hostlist(gated)} are left aside: their scheduling gates are closed")
     # Times are RFC 3339 in UTC, so that text order is time order; pods without one keep the order of the dump.
     return sorted(running, key=lambda pod: pod.metadata.creation_timestamp or ""), waiting
+
+
+def _left_aside(objects: ObjectSet) -> Iterator[str]:
+    """Objects of the dump that a scenario says in its own words, or not at all."""
+    counts = objects.ignored_kinds
+    for kind, things in (
+        ("Topology", objects.levels),
+        ("HyperNode", objects.hyper_nodes),
+        ("PodGroup", [*objects.gangs, *objects.other_gangs]),
+        ("Job", objects.volcano_jobs),
+        ("Workload", objects.kubernetes_workloads),
+    ):
+        counts[kind] += len(things)
+    kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(counts.items()) if number)
+    if kinds:
+        yield f"left aside: {kinds}"
+    in_gangs = [pod_key(pod) for pod in objects.pods if not pod.spec.node_name and gang_named(pod)]
+    if in_gangs:
+        yield f"pods {hostlist(in_gangs)} wait in gangs; they are simulated one by one"
 
 
 def _waiting(pod: Pod) -> Workload:

@@ -200,3 +200,18 @@ def test_a_scenario_goes_on_from_a_dump(tmp_path: Path) -> None:
     assert faults(tmp_path, "cluster: dump.json\nnodes: [{name: n1, machine: core:1 mem:1Gi}]\n") == [
         'x.yaml:2: nodes[0].name: "n1" is the name of another node'
     ]
+
+
+def test_objects_of_the_dump_that_are_not_simulated_are_remarked(tmp_path: Path) -> None:
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"bayplan.io/pod-group": "g"}},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    group = {"apiVersion": "bayplan.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"size": 1}}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    (tmp_path / "dump.json").write_bytes(msgspec.json.encode({"kind": "List", "items": [pod, group, service]}))
+    assert read_cluster(tmp_path / "dump.json").remarks == (
+        "left aside: PodGroup (1), Service (1)",
+        "pods default/p wait in gangs; they are simulated one by one",
+    )
