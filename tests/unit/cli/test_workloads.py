@@ -233,10 +233,8 @@ def test_why_as_json_has_the_workload_and_its_pods(bayplan: Bayplan, busy: Path)
 
 
 def test_why_on_one_node_asks_about_a_pod_of_the_workload(bayplan: Bayplan, busy: Path) -> None:
-    assert (
-        bayplan("why", "deploy/web", "--node", "b1-r1-n1", cluster=busy).answer
-        == "shop/web-6d4cf56db6-ccccc fits on b1-r1-n1"
-    )
+    answer = bayplan("why", "deploy/web", "--node", "b1-r1-n1", cluster=busy).answer
+    assert answer.startswith("shop/web-6d4cf56db6-ccccc fits on b1-r1-n1")
 
 
 @pytest.mark.parametrize(
