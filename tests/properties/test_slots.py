@@ -20,10 +20,11 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.demand import demand_of
 from bayplan.engine.placement import place_on
 from bayplan.engine.slots import slot_bounds, slots
+from bayplan.engine.slots_in_zones import slots_in_zones
 from bayplan.kube.core_v1 import NodeAffinity, Pod
 from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import PASSES, default_profile
-from bayplan.simulate.kubelet import KubeletConfiguration, Machine, VirtualKubelet
+from bayplan.simulate.kubelet import Admission, KubeletConfiguration, Machine, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.helpers import GPU, container
 from tests.helpers import pod as pod_of
@@ -202,3 +203,49 @@ def test_pods_that_amounts_promise_can_be_placed_one_after_another(state: Cluste
             placement = place_on(state, row, pod_class.request, demand_of(pod_class.request), Assumptions())
             assert placement.refusal is None
             state.assume(f"{row}-{number}", row, pod_class, placement.charges, by_amounts=placement.by_amounts)
+
+
+def zones_held(kubelet: VirtualKubelet, admission: Admission) -> set[int]:
+    """The zones in which a pod's CPUs, memory and devices are; a device in several is where the rest of the pod is, if it can be."""
+    machine = kubelet.machine
+    zones_of = {device.id: set(device.zones) for listed in machine.devices.values() for device in listed}
+    cpus = {machine.cpus[cpu].zone for each in admission.containers for cpu in each.cpus}
+    memory = {zone for each in admission.containers for block in each.memory for zone in block.zones}
+    found = cpus | memory
+    names = [name for each in admission.containers for ids in each.devices.values() for name in ids]
+    for zones in sorted((zones_of[name] for name in names), key=len):
+        found |= set() if zones & found else zones
+    return found
+
+
+def units_in_a_row(kubelet: VirtualKubelet, request: PodRequest, unit: int, most: int) -> int:
+    """Pods in whole units that the kubelet puts into one zone each, before it tears a unit apart."""
+    shared: set[int] = set()
+    for number in range(most):
+        admission = kubelet.admit(f"slot-{number}", request)
+        zones = zones_held(kubelet, admission)
+        if not admission.admitted or len(zones) != 1 or (number % unit and zones != shared):
+            return number // unit * unit
+        shared = zones
+    return most // unit * unit
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_pods_counted_in_units_share_a_zone_on_the_kubelet(data: st.DataObject) -> None:
+    machine: Machine = data.draw(machines(), label="machine")
+    configuration = data.draw(configurations(machine), label="configuration")
+    kubelet = VirtualKubelet(machine, configuration)
+    for number in range(data.draw(st.integers(0, 3))):
+        kubelet.admit(f"before-{number}", data.draw(requests()))
+    request = data.draw(st.one_of(requests(), pods_with_small_init_containers()), label="request")
+    assume(not configuration.settings.pod_level_managers or request.pod_level is None)
+    assume(not demand_of(request).nothing_to_align)
+    unit = data.draw(st.integers(1, 4), label="unit")
+    state, pod = state_of(kubelet, complete=True), class_of(request)
+    assume(passes(state, pod))
+    normal = slots(state, pod, Assumptions(), slice(0, 1), MOST)
+    (count,) = slots_in_zones(state, pod, Assumptions(), np.array([0]), normal, unit)
+    expected = units_in_a_row(kubelet, request, unit, int(normal[0]))
+    assert count <= expected
+    assert count == expected or configuration.settings.policy is Policy.NONE

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.hyper_nodes import WITH_OTHER_NODES, Hierarchy
 from bayplan.cluster.labels import ABSENT
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.topology_levels import HOSTNAME, level_meant
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
@@ -74,9 +74,12 @@ class Tree:
         return len(self.levels)
 
     def level_number(self, label: str) -> int | None:
-        """The number of a level by its label or its short name; None if the tree has no such level, or several."""
+        """The number of a level by its label or its short name; None if the tree has no such level, or several.
+
+        NUMA zones are inside of nodes: their number is that of the node.
+        """
         meant = level_meant(label, self.levels)
-        if meant == HOSTNAME:
+        if meant in (HOSTNAME, NUMA):
             return self.node_level
         return None if meant is None else self.levels.index(meant)
 

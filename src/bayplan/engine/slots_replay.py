@@ -52,7 +52,7 @@ def replayed_slots(
         possible = np.where(behind, certain, possible)
     seen, counted = reports_of(state), _counted_before(state)
     counts = []
-    amounts = _amounts(state.columns, demand, rows, possible)
+    amounts = amounts_that_decide(state.columns, demand, rows, possible)
     for row, here, least, most in zip(rows.tolist(), amounts, certain.tolist(), possible.tolist(), strict=True):
         if least == most:
             counts.append(int(least))
@@ -133,7 +133,9 @@ def _counted_before(state: ClusterState) -> dict[Hashable, int]:
     return counted
 
 
-def _amounts(columns: Columns, demand: Demand, rows: RowNumbers, possible: NDArray[np.float64]) -> NDArray[np.float64]:
+def amounts_that_decide(
+    columns: Columns, demand: Demand, rows: RowNumbers, possible: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The numbers that decide, one line per node: what its zones have left, what devices it has in sum, and the limit."""
     blocks = [possible[np.newaxis, :]]
     for name, _ in demand.in_sum:

@@ -23,6 +23,9 @@ API_VERSIONS = (
 HOSTNAME = "kubernetes.io/hostname"
 # What users call the lowest level, unless a level of their own has that name.
 NODE_NAMES = ("node", "hostname", "host")
+# The level below the node, which is no label: NUMA zones.
+NUMA = "numa"
+NUMA_NAMES = (NUMA, "numa-zone", "numa-node")
 MOST_LEVELS = 16
 LONGEST_LABEL = 316
 
@@ -58,7 +61,7 @@ def is_node_label(text: str) -> bool:
 def levels_meant(name: str, levels: Sequence[str]) -> list[str]:
     """The levels that a name can mean: its whole label, else the part behind the slash, else the last word of that part.
 
-    One entry: the name is unambiguous. Several: it is ambiguous. None: there is no such level. The node is always a level.
+    One entry: the name is unambiguous. Several: it is ambiguous. None: there is no such level. The node and its NUMA zones are always levels.
 
     >>> levels_meant("rack", ["cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"])
     ['cloud.provider.com/topology-rack']
@@ -76,6 +79,8 @@ def levels_meant(name: str, levels: Sequence[str]) -> list[str]:
         found = [label for label, is_meant in zip(levels, matches, strict=True) if is_meant]
         if found:
             return found
+    if wanted in NUMA_NAMES:
+        return [NUMA]
     return [HOSTNAME] if wanted in NODE_NAMES else []
 
 

@@ -15,17 +15,25 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Rows
 from bayplan.engine.slots import slots
+from bayplan.engine.slots_in_zones import slots_in_zones
 from bayplan.scheduling.answers import ClassAnswer
+from bayplan.scheduling.numa_level import NO_UNIT
 from bayplan.scheduling.profile import PASSES, Profile
 
 SlotCounts = NDArray[np.int32]
 
 
 class ClassSlots:
-    """One class's slots for every row. A profile without zones counts by what kubelets do all the same."""
+    """One class's slots for every row. A profile without zones counts by what kubelets do all the same.
 
-    def __init__(self, state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer) -> None:
+    With a `unit`, slots are counted in units of so many pods that share a NUMA zone.
+    """
+
+    def __init__(
+        self, state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, unit: int = NO_UNIT
+    ) -> None:
         self._state = state
+        self._unit = unit
         self._pod = pod
         self._answer = answer
         self._assumptions = profile.topology.arguments.assumptions if profile.topology else Assumptions()
@@ -77,7 +85,7 @@ class ClassSlots:
         """The common case: one placement since the last question."""
         passes = self._answer.blocked[row] == PASSES
         rows = slice(row, row + 1)
-        count = slots(self._state, self._pod, self._assumptions, rows, self._counted_to)[0] if passes else 0
+        count = self._slots(rows, self._counted_to)[0] if passes else 0
         if count != self._counts[row]:
             self._counts[row] = count
             self.version += 1
@@ -89,5 +97,12 @@ class ClassSlots:
             self._counts[rows] = 0
             rows = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[passing]
         if passing.any():
-            self._counts[rows] = slots(self._state, self._pod, self._assumptions, rows, most)
+            self._counts[rows] = self._slots(rows, most)
         self.version += int(not np.array_equal(before, self._counts[asked]))
+
+    def _slots(self, rows: Rows, most: int) -> SlotCounts:
+        counts = slots(self._state, self._pod, self._assumptions, rows, most)
+        if self._unit == NO_UNIT:
+            return counts
+        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        return slots_in_zones(self._state, self._pod, self._assumptions, numbers, counts, self._unit)

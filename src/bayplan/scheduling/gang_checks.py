@@ -12,6 +12,7 @@ from bayplan.kube.topology_levels import HOSTNAME, not_a_level
 from bayplan.scheduling.gang import Gang, Group, Slices
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.late_segments import by_segments
+from bayplan.scheduling.numa_level import is_numa
 
 MOST_LAYERS = 3
 # What is wrong with a field by which a gang, or a group in it, names a tree or a level: the field, what is said of it, and the name.
@@ -133,7 +134,8 @@ def _wrong_levels(group: Group, tree: Tree) -> str:
         number = tree.level_number(each.level)
         if number is None:
             return f"segments: {not_a_level(each.level, tree.levels, known)}"
-        if number <= outer:
+        below = number + is_numa(each.level, tree.levels)
+        if below <= outer:
             return f'segments: level "{each.level}" must be below the one before'
-        outer = number
+        outer = below
     return ""

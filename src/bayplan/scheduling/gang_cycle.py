@@ -50,6 +50,7 @@ from bayplan.scheduling.gang_styles import BAYPLAN, place_in_style
 from bayplan.scheduling.gang_taking import SeatTaker
 from bayplan.scheduling.gang_wishes import FOUND
 from bayplan.scheduling.late_segments import by_segments
+from bayplan.scheduling.numa_level import NO_UNIT, in_zone_words, torn_unit
 from bayplan.scheduling.parallelism import preferring_groups
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.trees import Trees
@@ -114,7 +115,10 @@ class GangScheduler:
         if outline.problem:
             return Tried(outline, Problem(tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
         most = max(outline.pods, TELLS_NODES_APART)
-        slots = tuple(relations.limit(pod, tree, self.slots(pod, tree, most)) for pod in outline.classes)
+        slots = tuple(
+            relations.limit(pod, tree, self.slots(pod, tree, most, unit))
+            for pod, unit in zip(outline.classes, outline.units, strict=True)
+        )
         if reported_only:
             reported = self.state.columns.topology[tree.rows] > NO_TOPOLOGY
             slots = tuple(
@@ -214,15 +218,16 @@ class GangScheduler:
         slots = self.slots(self.state.classes.of(whole.pods[0]), tree, max(len(whole.pods), TELLS_NODES_APART))
         return preferring_groups(whole, gang, tree, slots)
 
-    def slots(self, pod: PodClass, tree: Tree, most: int) -> Counts:
-        """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`.
+    def slots(self, pod: PodClass, tree: Tree, most: int, unit: int = NO_UNIT) -> Counts:
+        """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`; in units that share a NUMA zone.
 
         As long as no count has changed it is the same array, which nobody may write to.
         """
-        known = self._slots.get(pod)
+        key = (pod, unit)
+        known = self._slots.get(key)
         if known is None:
             answer = self.answers.for_class(pod, self.profile)
-            known = self._slots.put(pod, _KeptSlots(ClassSlots(self.state, pod, self.profile, answer)))
+            known = self._slots.put(key, _KeptSlots(ClassSlots(self.state, pod, self.profile, answer, unit)))
         return known.by_position(tree, most)
 
 
@@ -287,7 +292,7 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
         return _decision(gang, whole, with_room(outcome, attempt, budget), waited)
-    return GangDecision(gang.name, outcome.status, outcome.tried.solution.bound)
+    return GangDecision(gang.name, outcome.status, in_zone_words(gang, tree.levels, outcome.tried.solution.bound))
 
 
 def _decision(gang: Gang, whole: Group, outcome: Outcome, waited: float) -> GangDecision:
@@ -322,4 +327,8 @@ def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) ->
             taker.give_back()
             return None
     taken = {each.pod: each for each in taker.taken}
+    tree = scheduler.trees.get(scheduler.trees.name_for(gang))
+    if tree is not None and torn_unit(gang, decision.seats, taken, tree.levels):
+        taker.give_back()
+        return None
     return [taken[seat.pod] for seat in decision.seats]

@@ -27,6 +27,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.cycle import why_not_yet
 from bayplan.scheduling.gang import Group, Slices
 from bayplan.scheduling.gang_standing import split_in_words
+from bayplan.scheduling.numa_level import unit_problem, zone_units
 
 Amounts = NDArray[np.float64]
 NO_SUMS: tuple[Amounts, Amounts] = (np.zeros((1, 0)), np.zeros((0, 0)))
@@ -51,6 +52,8 @@ class Outline:
     classes: tuple[PodClass, ...]
     layers: tuple[Layer, ...]
     problem: str
+    units: tuple[int, ...] = ()
+    """By shape, how many pods in a row share a NUMA zone; `NO_UNIT` where they need not."""
 
     @cached_property
     def pods(self) -> int:
@@ -85,7 +88,8 @@ class Tried:
 
 def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
     """The parts and shapes of a gang, or of the part of it that is to start."""
-    reader = _Reader(state, tree)
+    reader = _Reader(state, tree, zone_units(whole, tree.levels))
+    reader.problem = unit_problem(state, whole, tree.levels)
     reader.read_shapes(whole)
     in_layers = len(reader.classes) <= 1 and not whole.groups
     reader.read(replace(whole, slices=()) if in_layers else whole, -1)
@@ -93,9 +97,10 @@ def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
         tree.levels,
         tuple(reader.parts),
         tuple(reader.pods_of),
-        tuple(reader.classes),
+        tuple(pod for pod, _ in reader.classes),
         tuple(reader.layer(each) for each in whole.slices) if in_layers else (),
         reader.problem,
+        tuple(unit for _, unit in reader.classes),
     )
 
 
@@ -105,8 +110,9 @@ class _Reader:
 
     state: ClusterState
     tree: Tree
-    classes: dict[PodClass, int] = field(default_factory=dict)
-    shape_of: dict[tuple[int, int], int] = field(default_factory=dict)
+    units: Mapping[str, int]
+    classes: dict[tuple[PodClass, int], int] = field(default_factory=dict)
+    shape_of: dict[tuple[int, int, int], int] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     pods_of: list[PartPods] = field(default_factory=list)
     problem: str = ""
@@ -119,14 +125,15 @@ class _Reader:
         """
         for group in whole.every_group():
             spec = status = None
+            unit = self.units[group.name]
             for pod in group.pods:
                 if pod.spec is spec and pod.status is status:
                     continue
                 spec, status = pod.spec, pod.status
-                template = id(spec), id(status)
+                template = id(spec), id(status), unit
                 if template not in self.shape_of:
                     pod_class = self.state.classes.of(pod)
-                    self.shape_of[template] = self.classes.setdefault(pod_class, len(self.classes))
+                    self.shape_of[template] = self.classes.setdefault((pod_class, unit), len(self.classes))
                     reason = "" if self.problem else why_not_yet(pod, pod_class)
                     self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
 
@@ -145,7 +152,7 @@ class _Reader:
         if group.wished and required is not None and len({self._domain(required, at) for at in standing}) > 1:
             required = None  # members run in several domains: that wish was given up before
         preferred = None if group.preferred is None else self.number(group.preferred)
-        own = self._by_shape(() if group.slices else group.pods)
+        own = self._by_shape(group, () if group.slices else group.pods)
         part = Part(
             group.name,
             parent,
@@ -190,7 +197,7 @@ class _Reader:
             segment = (first + begin) // layer.size
             name = f"{group.name} segment {segment}".strip()
             number = len(self.parts)
-            own = self._by_shape(slice_ if lowest else ())
+            own = self._by_shape(group, slice_ if lowest else ())
             part = Part(name, parent, self._counts(own), layer.level, apart=sets.get(depth))
             self._add(part, PartPods(group.name, own, segment if lowest else None))
             if not lowest:
@@ -200,12 +207,13 @@ class _Reader:
         self.parts.append(part)
         self.pods_of.append(pods)
 
-    def _by_shape(self, pods: Sequence[Pod]) -> dict[int, list[Pod]]:
+    def _by_shape(self, group: Group, pods: Sequence[Pod]) -> dict[int, list[Pod]]:
         if pods and len(self.classes) == 1:
             return {0: list(pods)}
         by_shape: dict[int, list[Pod]] = {}
         for pod in pods:
-            by_shape.setdefault(self.shape_of[id(pod.spec), id(pod.status)], []).append(pod)
+            shape = self.shape_of[id(pod.spec), id(pod.status), self.units[group.name]]
+            by_shape.setdefault(shape, []).append(pod)
         return by_shape
 
     def _counts(self, by_shape: Mapping[int, Sequence[Pod]]) -> tuple[int, ...]:

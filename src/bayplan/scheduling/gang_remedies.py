@@ -15,10 +15,11 @@ from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, NUMA
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.scheduling.numa_level import is_numa
 
 MOST_SEARCHES = 60
 COST_OF_LIMIT = 12
@@ -156,14 +157,17 @@ def _other_levels(tries: _Tries, gang: Gang, group: Group, tree: Tree) -> Iterat
     number = None if required is None else tree.level_number(required)
     if required is None or number is None:
         return
-    for level in reversed(tree.levels[:number]):
+    in_zone = is_numa(required, tree.levels)
+    for level in (*((HOSTNAME,) if in_zone else ()), *reversed(tree.levels[:number])):
         if tries.fits(_changed(gang, group.name, lambda each, level=level: replace(each, required=level))):  # type: ignore[misc]
             yield WiderLevel(group.name, level, required)
             break
     decision = tries.fits(_changed(gang, group.name, lambda each: replace(each, required=None, preferred=required)))
     if decision is not None:
-        label = HOSTNAME if number == tree.node_level else tree.levels[number]
-        yield PreferredLevel(group.name, label, decision.preferred_domains if group is gang.whole else None)
+        label = NUMA if in_zone else HOSTNAME if number == tree.node_level else tree.levels[number]
+        yield PreferredLevel(
+            group.name, label, decision.preferred_domains if group is gang.whole and not in_zone else None
+        )
 
 
 def _softer_segments(tries: _Tries, gang: Gang, group: Group) -> Iterator[PreferredSegments]:

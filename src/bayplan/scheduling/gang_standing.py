@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayplan.cluster.pod_zones import zones_of_pod
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Index, Tree
 from bayplan.scheduling.gang import Gang, Group, Seat
+from bayplan.scheduling.numa_level import is_numa
 from bayplan.scheduling.ranks import written_rank, written_segment
 
 
@@ -26,7 +28,16 @@ def what_is_split(gang: Gang, tree: Tree, state: ClusterState) -> str:
         paths = ["/".join(tree.paths[level][domain]) for domain in _domains(group, level, tree, state)[:2]]
         if len(paths) > 1:
             return split_in_words(group, *paths)
+        zones = _zones(group) if is_numa(group.required, tree.levels) else []
+        if len(zones) > 1:
+            return split_in_words(group, f"NUMA zone {zones[0]}", f"NUMA zone {zones[1]}")
     return ""
+
+
+def _zones(group: Group) -> list[int]:
+    """The NUMA zones that members of a group, or of groups inside it, were given, as far as their annotations tell."""
+    pods = [pod for each in group.every_group() for pod in each.running]
+    return sorted({zone for pod in pods for zones in zones_of_pod(pod).values() for zone in zones})
 
 
 def standing_seats(gang: Gang, tree: Tree) -> tuple[Seat, ...]:

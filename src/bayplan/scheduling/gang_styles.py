@@ -16,7 +16,7 @@ from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs import kueue
 from bayplan.engine.gangs.objective import USUAL
 from bayplan.engine.gangs.problem import Status
-from bayplan.kube.topology_levels import level_meant
+from bayplan.kube.topology_levels import NUMA, level_meant
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, GangDecision, Group, Seat
 from bayplan.scheduling.profile import Profile
@@ -74,6 +74,7 @@ def _not_expressed(style: str, gang: Gang) -> Iterator[str]:
         "domainPlacement spread": gang.roomiest,
         "minimumGroups": any(group.minimum_groups is not None for group in groups),
         "segments inside groups": any(group.slices for group in groups[1:]),
+        f"the level {NUMA}": any(level_meant(level, ()) == NUMA for level in gang.levels),
     }
     if style in KUEUE:
         asked |= {

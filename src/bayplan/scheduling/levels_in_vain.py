@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroupSpec
-from bayplan.kube.topology_levels import HOSTNAME, level_meant
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.scheduling.gang_checks import Naming
 
 
@@ -17,7 +17,7 @@ def levels_in_vain(spec: PodGroupSpec, topologies: Mapping[str, tuple[str, ...]]
     """What a PodGroup names in vain, where it names one of these Topologies or there is only one; the widest level of each is the first."""
     only = next(iter(topologies)) if len(topologies) == 1 else ""
     levels = topologies.get(spec.topology or only)
-    return iter(()) if levels is None else _in_group(spec, (*levels, HOSTNAME), None)
+    return iter(()) if levels is None else _in_group(spec, (*levels, HOSTNAME, NUMA), None)
 
 
 def _in_group(group: PodGroupSpec | GroupSpec, levels: Sequence[str], around: str | None) -> Iterator[Naming]:

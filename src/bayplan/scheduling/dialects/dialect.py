@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from bayplan.kube.core_v1 import Metadata, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.topology_levels import HOSTNAME, levels_meant
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, levels_meant
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.trees import SINGLE_LABEL, Topologies, single_label
@@ -61,7 +61,7 @@ def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologi
     if named or not levels:
         return named
     every_level = [level for known in topologies.levels.values() for level in known]
-    wanted = [level for level in levels if levels_meant(level, every_level) != [HOSTNAME]]
+    wanted = [level for level in levels if levels_meant(level, every_level) not in ([HOSTNAME], [NUMA])]
     if not wanted:
         return single_label(HOSTNAME)
     having = [name for name, known in topologies.levels.items() if all(levels_meant(each, known) for each in wanted)]

@@ -14,11 +14,12 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.scheduling.dialects.dialect import Dialect, full_name
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
-from bayplan.scheduling.trees import Topologies
+from bayplan.scheduling.trees import Topologies, single_label
 
 POD_GROUP = "pod-group-name"
 SUB_GROUP = "kai.scheduler/subgroup-name"
@@ -100,6 +101,8 @@ def _topology(spec: kai.PodGroupSpec, topologies: Topologies, at: ObjectPath) ->
     levels = [level for each in constraints if each is not None for level in _levels(each) if level]
     if named or not levels:
         return next(iter(named), "")
+    if all(level_meant(level, ()) in (HOSTNAME, NUMA) for level in levels):
+        return single_label(HOSTNAME)  # every cluster has nodes and NUMA zones
     if len(topologies.levels) == 1:
         return next(iter(topologies.levels))
     known = f"there are {', '.join(topologies.levels)}" if topologies.levels else "the cluster has no Topology"

@@ -142,3 +142,9 @@ def test_a_constraint_without_a_topology_waits_where_none_or_several_could_be_me
     told = wrong(DIALECT, kai_group(topologyConstraints=CONSTRAINT), [member("w-0")], topologies)
     where = "PodGroup ml/pg: spec.topologyConstraint.topology"
     assert told == f'{where}: is missing for level "example.com/block"; {known}'
+
+
+def test_nodes_and_numa_zones_need_no_topology() -> None:
+    written = kai_group(topologyConstraint={"requiredTopologyLevel": "numa"})
+    found = gang(DIALECT, written, [member("w-0")], Topologies())
+    assert (found.topology, found.whole.required) == ("nodes by kubernetes.io/hostname", "numa")
