@@ -25,7 +25,8 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.files import ObjectSet, OtherObject
 from bayplan.scheduling.dialects.table import gang_named, key_of
 from bayplan.scheduling.grouping.raw import RawObject, Reference
-from bayplan.scheduling.workloads.existing import pods_of
+from bayplan.scheduling.workloads.by_rule import by_rule
+from bayplan.scheduling.workloads.existing import Owners, pods_of
 from bayplan.scheduling.workloads.kinds import VOLCANO_JOB, WorkloadKind, kind_of, kinds_named
 from bayplan.scheduling.workloads.plan import Plan, PlannedMember
 
@@ -47,7 +48,7 @@ def find_workload(session: Session, text: str, namespace: str | None) -> Plan | 
         of_kind = fetched or [each for each in session.objects.others if _is_called(each, kind_text, name)]
         if not of_kind:
             return None
-        kinds = _kinds_of(session, of_kind[0])
+        return _of_kind(session, of_kind[0], name, home)
     workloads = Workloads(session)
     found = [thing for thing in workloads.in_cluster if _is_meant(thing, kinds, name, home)]
     if found:
@@ -104,13 +105,25 @@ def _is_called(other: OtherObject, kind_text: str, name: str) -> bool:
     return kind_text.lower().partition(".")[0] in (kind, f"{kind}s") and other.metadata.name == name
 
 
-def _kinds_of(session: Session, other: OtherObject) -> list[WorkloadKind]:
-    """The kind of an object, whatever it was called by; an error if no pods can be made of it."""
-    kind = kind_of(Reference(other.api_version, other.kind), session.grouping.rules)
-    if kind is None:
-        full = f"{other.metadata.namespace or 'default'}/{other.metadata.name}"
-        raise click.ClickException(f"{other.kind} {full}: {no_pods_text(session.grouping)}")
-    return [kind]
+def _of_kind(session: Session, other: OtherObject, name: str, home: str) -> Plan:
+    """A workload of a kind that only the cluster's own words named: by its rule, else by the pods that it has."""
+    about = Reference(other.api_version, other.kind, other.metadata.namespace or "default", name, other.metadata.uid)
+    workloads = Workloads(session)
+    if kind_of(about, session.grouping.rules) is not None:
+        found = [thing for thing in workloads.in_cluster if _is_same(Reference.of(thing), about, home)]
+        return workloads.plan(_only(found, f"{other.kind} {name}"))
+    owners = Owners([*workloads.in_cluster, *(each.decoded() for each in session.objects.others)])
+    pods = pods_of(about, (), session.objects.pods, owners)
+    if not pods:
+        raise click.ClickException(f"{about}: {no_pods_text(session.grouping)}")
+    warn([f"{about}: its kind has no rule; answered from its {count(len(pods), 'pod')}"])
+    members = (PlannedMember(pod, is_new=False, where="") for pod in pods)
+    return Plan(about, WorkloadKind(about.group, about.kind, by_rule), tuple(members))
+
+
+def _is_same(one: Reference, other: Reference, namespace: str) -> bool:
+    same = (one.group, one.kind, one.name) == (other.group, other.kind, other.name)
+    return same and namespace in ("", one.namespace)
 
 
 def _of_volcano(session: Session, kinds: Sequence[WorkloadKind], name: str, namespace: str) -> Plan | None:
@@ -119,12 +132,17 @@ def _of_volcano(session: Session, kinds: Sequence[WorkloadKind], name: str, name
         home = job.metadata.namespace or "default"
         if job.metadata.name != name or namespace not in ("", home):
             continue
-        made = with_volcano_jobs(ObjectSet(volcano_jobs=[job]))
+        made = with_volcano_jobs(ObjectSet(volcano_jobs=[job]), session.objects)
         about = Reference(f"{VOLCANO_JOB.group}/v1alpha1", VOLCANO_JOB.kind, home, name, job.metadata.uid)
         known = {pod_key(pod): pod for pod in session.objects.pods}
-        members = [PlannedMember(known.get(pod_key(pod), pod), pod_key(pod) not in known, "") for pod in made.pods]
-        if all(member.is_new for member in members):
-            session.objects.other_gangs += made.other_gangs
+        existing = pods_of(about, (), known.values(), Owners())
+        new = [pod for pod in made.pods if pod_key(pod) not in known]
+        gangs = {key_of(each) for each in pod_groups(session.objects)}
+        session.objects.other_gangs += [each for each in made.other_gangs if key_of(each) not in gangs]
+        members = [
+            *(PlannedMember(pod, is_new=False, where="") for pod in existing),
+            *(PlannedMember(pod, is_new=True, where="") for pod in new),
+        ]
         return Plan(about, VOLCANO_JOB, tuple(members))
     return None
 

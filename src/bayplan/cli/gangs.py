@@ -41,6 +41,8 @@ from bayplan.scheduling.dialects.table import (
     lost_words,
     shown,
 )
+from bayplan.scheduling.dialects.volcano import group_named as volcano_group
+from bayplan.scheduling.dialects.volcano_job import in_group as in_volcano_group
 from bayplan.scheduling.dialects.volcano_job import pod_group_of, pods_of
 from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_checks import problem_of
@@ -89,13 +91,28 @@ def _warn_of(objects: ObjectSet, written: PodGroup | Job, remarks: Sequence[str]
         warn([str(objects.naming_the_file(InvalidObject(ObjectPath.of(written).child(field), problem), written))])
 
 
-def with_volcano_jobs(objects: ObjectSet) -> ObjectSet:
-    """The same objects, with the PodGroup and the pods that Volcano would make of each of its Jobs."""
+def with_volcano_jobs(objects: ObjectSet, cluster: ObjectSet, namespace: str | None = None) -> ObjectSet:
+    """The same objects, with the PodGroup and the pods that Volcano would make of each of its Jobs.
+
+    Pods that the cluster has are not made again: the others join them in their PodGroup.
+    """
+    known = {pod_key(pod): pod for pod in cluster.pods}
     for job in objects.volcano_jobs:
         warn_of_fields(objects, job)
         with naming_the_file(objects, job):
-            objects.pods += pods_of(job)
-            objects.other_gangs.append(pod_group_of(job))
+            home = job.metadata.namespace or namespace or "default"
+            named = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, namespace=home))
+            made, group = pods_of(named), pod_group_of(named)
+        there = [known[pod_key(pod)] for pod in made if pod_key(pod) in known]
+        new = [pod for pod in made if pod_key(pod) not in known]
+        if there and (joined := volcano_group(there[0])):
+            new = [in_volcano_group(pod, joined) for pod in new]
+            of_group = (each for each in cluster.other_gangs if key_of(each) == gang_named(there[0]))
+            renamed = msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, name=joined))
+            objects.other_gangs.append(next(of_group, renamed))
+        else:
+            objects.other_gangs.append(group)
+        objects.pods += [*(pod for pod in there if not pod.spec.node_name), *new]
     return objects
 
 

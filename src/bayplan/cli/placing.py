@@ -69,7 +69,7 @@ class FilesWork:
 
 def read_work(session: Session, paths: Sequence[Path], namespace: str | None) -> FilesWork:
     """The pods, PodGroups and workloads of `-f`; other kinds are named once, and are an error if there is nothing else."""
-    objects = with_volcano_jobs(read_all(paths))
+    objects = with_volcano_jobs(read_all(paths), session.objects, namespace)
     plans = take_workloads(session, objects, namespace)
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
     objects.pods = _with_namespace(objects.pods, namespace)

@@ -18,6 +18,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet, OtherObject
 from bayplan.kube.scheduling_v1alpha2 import Workload
+from bayplan.kube.validation.submitted import pod_templates
 from bayplan.scheduling.dialects.table import key_of
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.grouping.group import GroupingSettings, with_rules
@@ -142,25 +143,11 @@ def unused_kinds(work: ObjectSet, settings: GroupingSettings) -> tuple[list[str]
     unused = [each for each in work.others if kind_of(_reference(each), settings.rules) is None]
     counts = Counter(each.shown for each in unused)
     templates = dict.fromkeys(
-        f"{each.kind} holds a pod template at {path}" for each in unused if (path := template_in(each.decoded()))
+        f"{each.kind} holds a pod template at {at.field}"
+        for each in unused
+        for _, at in pod_templates(each.decoded(), ObjectPath(each.kind))
     )
     return [f"{kind} ({number})" for kind, number in sorted(counts.items())], list(templates)
-
-
-def template_in(thing: object, path: str = "") -> str:
-    """Where an object of an unknown kind holds a pod template; empty if it holds none."""
-    if isinstance(thing, dict):
-        spec = thing.get("spec")
-        if path and isinstance(spec, dict) and isinstance(spec.get("containers"), list):
-            return path
-        inner: Iterable[tuple[str, object]] = (
-            (f"{path}.{key}" if path else str(key), each) for key, each in thing.items()
-        )
-    elif isinstance(thing, list):
-        inner = ((f"{path}[{number}]", each) for number, each in enumerate(thing))
-    else:
-        return ""
-    return next((found for where, each in inner if (found := template_in(each, where))), "")
 
 
 def no_pods_text(settings: GroupingSettings) -> str:

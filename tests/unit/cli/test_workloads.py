@@ -260,6 +260,61 @@ def test_why_of_a_kind_without_a_rule_says_how_to_write_one(bayplan: Bayplan, tm
     assert with_rule.answer.startswith("ml/night fits: ")
 
 
+def test_pods_of_an_older_template_are_not_replaced_and_that_is_said(
+    bayplan: Bayplan, busy: Path, tmp_path: Path
+) -> None:
+    result = bayplan("place", "-f", written(tmp_path, deployment(4, cpu=8)), "-n", "shop", cluster=busy)
+    assert result.err == (
+        "warning: Deployment shop/web: 3 pods exist with other requests than its template; a rollout would replace them, and is not planned\n"
+    )
+
+
+def test_a_kind_without_a_rule_is_answered_from_the_pods_that_it_has(bayplan: Bayplan, tmp_path: Path) -> None:
+    run = {
+        "apiVersion": "example.com/v1",
+        "kind": "TrainingRun",
+        "metadata": {"name": "night", "namespace": "ml", "uid": "u-run"},
+        "spec": {},
+    }
+    pod = owned_pod("night-0", "ml", run, {"containers": [container(2)]}, "b1-r1-n1")
+    pod["metadata"]["ownerReferences"][0].pop("namespace")
+    cluster = written(tmp_path, *yaml.safe_load(GANGS.read_text())["items"], run, pod)
+    result = bayplan("why", "trainingrun/night", cluster=cluster)
+    assert result.answer == "ml/night: 1 of 1 pods runs: b1-r1-n1"
+    assert "TrainingRun ml/night: its kind has no rule; answered from its 1 pod" in result.err
+
+
+def test_why_takes_a_volcano_job(bayplan: Bayplan, tmp_path: Path) -> None:
+    job = yaml.safe_load((EXAMPLES / "dialects" / "volcano-job.yaml").read_text())
+    cluster = written(tmp_path, *yaml.safe_load(GANGS.read_text())["items"], job)
+    for asked in ("vcjob", "job.batch.volcano.sh"):
+        result = bayplan("why", f"{asked}/{job['metadata']['name']}", cluster=cluster)
+        assert f"{job['metadata']['namespace']}/{job['metadata']['name']} fits: " in result.answer
+
+
+def test_pods_of_a_volcano_job_that_exist_are_not_made_twice(bayplan: Bayplan, tmp_path: Path) -> None:
+    """Volcano's controllers name the PodGroup by the Job's uid; pods that are still to come join it."""
+    file = EXAMPLES / "dialects" / "volcano-job.yaml"
+    job = yaml.safe_load(file.read_text())
+    job["metadata"]["uid"] = "u-job"
+    task = job["spec"]["tasks"][0]
+    owner = {"apiVersion": job["apiVersion"], "kind": "Job", "metadata": {"name": "train", "uid": "u-job"}}
+    pod = owned_pod(
+        f"train-{task['name']}-0",
+        "ml",
+        owner,
+        task["template"]["spec"],
+        "b2-r1-n1",
+        **{"volcano.sh/task-spec": task["name"]},
+    )
+    pod["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train-u-job"}
+    cluster = written(tmp_path, *yaml.safe_load(GANGS.read_text())["items"], job, pod)
+    placed = bayplan("place", "-f", file, "-o", "json", cluster=cluster)
+    (gang,) = json.loads(placed.out)["gangs"]
+    assert (gang["gang"], len(gang["seats"])) == ("ml/train-u-job", 8)
+    assert bayplan("why", "vcjob/train", cluster=cluster).answer.startswith("ml/train-u-job ")
+
+
 # -- slots and snapshots -------------------------------------------------------------------------------------------------
 
 

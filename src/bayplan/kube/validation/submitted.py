@@ -24,18 +24,18 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
         return [InvalidObject(at.child("apiVersion"), "is missing")]
     found: list[InvalidObject] = []
     if api_version.startswith(_PLANNING):
-        for shape, place in _templates(document, at):
+        for shape, place in pod_templates(document, at):
             found += field_faults(shape["spec"], "PodSpec", place.child("spec"))
         return found
     if kind in _BUILT_IN.get(api_version, ()):
         found += field_faults(document, kind, at)
     if all(isinstance(fault, UnknownField) for fault in found):
-        for template, place in _templates(document, at):
+        for template, place in pod_templates(document, at):
             found += [fault for fault in template_faults(template, place) if str(fault) not in map(str, found)]
     return found
 
 
-def _templates(value: Any, at: ObjectPath) -> Iterator[tuple[Any, ObjectPath]]:
+def pod_templates(value: Any, at: ObjectPath) -> Iterator[tuple[Any, ObjectPath]]:
     """The pod templates inside an object of any kind: whatever has a spec with containers."""
     if isinstance(value, dict):
         spec = value.get("spec")
@@ -43,7 +43,7 @@ def _templates(value: Any, at: ObjectPath) -> Iterator[tuple[Any, ObjectPath]]:
             yield value, at
             return
         for key, each in value.items():
-            yield from _templates(each, at.child(str(key)))
+            yield from pod_templates(each, at.child(str(key)))
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            yield from _templates(each, at.item(index))
+            yield from pod_templates(each, at.item(index))

@@ -87,6 +87,12 @@ def _pods_of_task(job: Job, task: Task) -> Iterator[Pod]:
         yield Pod(metadata=metadata, spec=spec)
 
 
+def in_group(pod: Pod, group: str) -> Pod:
+    """A pod of a Job in the PodGroup that its controller has named."""
+    annotations = {**(pod.metadata.annotations or {}), GROUP_NAMES[1]: group}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
+
+
 # -- what Volcano's admission says -------------------------------------------------------------------------------------
 
 

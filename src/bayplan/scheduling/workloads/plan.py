@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayplan.cluster.pod_class import PodClasses
-from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod, PodSpec
+from bayplan.kube.core_v1 import Container, Metadata, OwnerReference, Pod, PodSpec, ResourceRequirements
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.quantity import QuantityError, parse
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import POD_GROUP
 from bayplan.scheduling.gang_reader import MOST_PODS
@@ -107,9 +108,41 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
     slots = matched(made, existing, told_apart_by)
     members, gangs, problems = _grouped(thing, planned, made, slots, settings, beside)
     remarks = [str(problem) for problem in problems]
+    older = sum(each is not None and _is_of_another_template(each, pod) for each, pod in zip(slots, made, strict=True))
+    if older:
+        those = "1 pod exists" if older == 1 else f"{older} pods exist"
+        remarks.append(
+            f"{about}: {those} with other requests than its template; a rollout would replace them, and is not planned"
+        )
     if stops:
         remarks.append(f"{about}: {kind.stopped}: true: no pods are created until it is resumed; planned as if it were")
     return Plan(about, kind, members, gangs, tuple(remarks))
+
+
+def _is_of_another_template(existing: Pod, made: Pod) -> bool:
+    """Whether a rollout would replace an existing pod, told by its containers; what admission adds to pods counts for nothing."""
+    there = {container.name: container for container in existing.spec.containers or ()}
+    return any(_asks_otherwise(there.get(each.name), each) for each in made.spec.containers or ())
+
+
+def _asks_otherwise(existing: Container | None, made: Container) -> bool:
+    if existing is None:
+        return True
+    has, wants = existing.resources or ResourceRequirements(), made.resources or ResourceRequirements()
+    pairs = ((has.requests, wants.requests), (has.limits, wants.limits))
+    return any(
+        _amount((own or {}).get(name)) != _amount(amount)
+        for own, told in pairs
+        for name, amount in (told or {}).items()
+    )
+
+
+def _amount(written: str | float | None) -> object:
+    """An amount that compares with others, however it is written."""
+    try:
+        return None if written is None else parse(written).milli()
+    except QuantityError:
+        return written
 
 
 def _as_it_exists(thing: RawObject, owners: Owners) -> RawObject:
