@@ -15,6 +15,7 @@ import msgspec
 from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.pod_request import CPU, PodRequest, effective_request
 from bayplan.cluster.state import ClusterState
+from bayplan.kube.core_v1 import Pod
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.settings import AgentSettings
 from bayplan.simulate.kubelet import (
@@ -164,7 +165,12 @@ def any_configuration(random: Random, machine: Machine) -> KubeletConfiguration:
     )
 
 
-def any_pod(random: Random) -> PodRequest:
+def any_request(random: Random) -> PodRequest:
+    """What `any_pod` asks for."""
+    return effective_request(any_pod(random))
+
+
+def any_pod(random: Random, name: str = "pod") -> Pod:
     """Up to two init containers or sidecars and three others, mostly Guaranteed."""
     guaranteed = random.random() < 0.8
     init = [
@@ -174,7 +180,7 @@ def any_pod(random: Random) -> PodRequest:
     others = [
         any_container(random, f"c{number}", guaranteed=guaranteed) for number in range(random.choice((1, 1, 2, 3)))
     ]
-    return effective_request(pod(*others, init=init))
+    return pod(*others, init=init, name=name)
 
 
 def any_container(random: Random, name: str, *, guaranteed: bool, sidecar: bool = False) -> Json:
@@ -203,5 +209,5 @@ def live(random: Random, virtual: VirtualNode, steps: int) -> Iterator[str]:
             yield f"{number}: removed {key}"
         else:
             key = f"default/pod-{number}"
-            admission = virtual.admit(key, any_pod(random))
+            admission = virtual.admit(key, any_request(random))
             yield f"{number}: {'admitted' if admission.admitted else 'refused'} {key}"

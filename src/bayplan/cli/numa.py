@@ -49,8 +49,8 @@ def numa(
 ) -> int:
     """Draw a node: its packages and NUMA zones, what is free in each, the pods that are there, the distances.
 
-    Bars show what is free. Pods stand in the zones they report in the annotation bayplan.io/numa-zones; others are listed
-    below the map.
+    Bars show what is free. Pods stand in the zones that the node reports for them, else in those of their annotation
+    bayplan.io/numa-zones; others are listed below the map.
 
     Exit code: 0 drawn, 2 the node is unknown or reports no zones, or the input cannot be used.
     """

@@ -14,11 +14,11 @@ from bayplan.cli.gangs import outcome_of_gang_with, warn_of_stranger
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cli.placing import in_namespace, outcome_for
+from bayplan.cluster.pod_zones import zones_on_node
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.topology_report import Problem
 from bayplan.engine.demand import demand_of
 from bayplan.explain.amounts import count
-from bayplan.explain.annotations import zones_of_pod
 from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.levels import path_text
 from bayplan.explain.refusal import description
@@ -78,7 +78,9 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     settled = phase == "Succeeded" or (node and phase not in TERMINAL_PHASES)
     waits = phase not in (FAILED, RUNNING) and not settled
     problems: list[Problem] = []
-    zones = zones_of_pod(pod, problems)
+    row = state.rows.get(node)
+    report = state.reports[row] if row is not None else None
+    zones = zones_on_node(pod, pod_key(pod), pod_class.request, report, problems)
     warn([str(problem) for problem in problems])
     outcome, gang = None, None
     if not settled and not gang_named(pod):

@@ -43,6 +43,28 @@ def zones_of_pod(pod: Pod, problems: list[Problem] | None = None) -> ZonesByCont
         return {}
 
 
+def zones_on_node(
+    pod: Pod, key: str, request: PodRequest, report: TopologyReport | None, problems: list[Problem] | None = None
+) -> ZonesByContainer:
+    """Zones by container of a running pod: what its node reports about it counts more than the annotation.
+
+    A report names the zones of the pod as a whole. The annotation adds which container stands in which, as long as both agree.
+    """
+    annotated = zones_of_pod(pod, problems)
+    held = (report.pods or {}).get(key) if report is not None else None
+    if report is None or held is None:
+        return annotated
+    reported = {zone for in_zones in held.values() for zone, amount in in_zones.items() if amount}
+    running = [container for container in request.containers if container.role is not Role.INIT]
+    of_running = {zone for container in running for zone in annotated.get(container.name, ())}
+    # Init containers may leave CPUs to the pod that no other container uses.
+    if of_running and of_running <= reported <= {zone for zones in annotated.values() for zone in zones}:
+        return annotated
+    in_zones = tuple(sorted(reported))
+    holding = [container for container in running if _aligned(container, request, report)] or running
+    return {container.name: in_zones for container in holding} if in_zones else {}
+
+
 def holdings_of(pod: Pod, request: PodRequest, report: TopologyReport) -> tuple[list[Holding], bool]:
     """What a running pod holds in the zones of its node, as far as its annotation tells; and whether that is all of it."""
     zones = zones_of_pod(pod)

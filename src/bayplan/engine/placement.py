@@ -14,16 +14,17 @@ from dataclasses import replace
 from msgspec import Struct
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE
-from bayplan.cluster.kubelet_settings import Assumptions, Policy
+from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.pod_request import CPU, PodRequest, is_memory
 from bayplan.cluster.state import ClusterState, ZoneCharge
 from bayplan.cluster.topology_report import TopologyReport
 from bayplan.engine.admission import relevant_wants, single_zones, smallest_set_on
-from bayplan.engine.demand import HOST_RESOURCES, Demand
+from bayplan.engine.demand import HOST_RESOURCES, Demand, Step
 from bayplan.engine.kubelet import (
     REPORT_BEHIND,
     TOO_MANY_ZONES,
     Admission,
+    ContainerPlacement,
     NodeKnowledge,
     ZoneCounts,
     admit,
@@ -41,10 +42,16 @@ _WAITS_FOR_REPORT = Admission(
 
 
 class ContainerZones(Struct, frozen=True, gc=False):
-    """The NUMA ids a container is aligned to; None where the kubelet gives it no affinity."""
+    """The NUMA ids in which a container will hold CPUs, memory or devices; None if none are known.
+
+    Amounts alone do not always tell. `estimated` zones are the likely ones; without `shares_known` the zones are right, but not
+    what is taken from each.
+    """
 
     container: str
     zones: tuple[int, ...] | None
+    estimated: bool = False
+    shares_known: bool = True
 
 
 class Placement(Struct, frozen=True, gc=False):
@@ -164,15 +171,28 @@ def _counted(
     taken: dict[tuple[int, int], float] = {}
     zones: dict[str, tuple[int, ...] | None] = {}
     for step, position, wants in in_turn:
-        zones[step.container] = (report.zones[position].id,) if wants else None
+        # Zero devices draw a container to a zone; they hold nothing there.
+        zones[step.container] = (report.zones[position].id,) if any(want for _, want in wants) else None
         for index, want in wants:
             taken[index, position] = taken.get((index, position), 0.0) + want
-    # At pod scope the one step stands for all containers.
+    # At pod scope the one step stands for all containers that hold something.
     containers = tuple(
-        ContainerZones(step.container, zones.get(step.container, zones.get(""))) for step in demand.container_steps
+        ContainerZones(
+            step.container,
+            zones[step.container]
+            if step.container in zones
+            else zones[""]
+            if _holds_something(state, row, step, assumptions)
+            else None,
+        )
+        for step in demand.container_steps
     )
     charges = tuple(ZoneCharge(index, zone, amount) for (index, zone), amount in taken.items() if amount)
     return Placement(containers, charges)
+
+
+def _holds_something(state: ClusterState, row: int, step: Step, assumptions: Assumptions) -> bool:
+    return any(want for _, want in relevant_wants(state.columns, step.wants, row, assumptions))
 
 
 def _without_affinity(state: ClusterState, row: int, demand: Demand, assumptions: Assumptions) -> Placement | None:
@@ -203,8 +223,15 @@ def _of_many_zones(
 ) -> Placement | None:
     """A node with too many zones to replay: what the columns know about it; None if that is not enough."""
     if report.settings.policy is Policy.BEST_EFFORT:
-        # Such a kubelet takes what there is, and the zones have it in sum. Which of so many it takes, nobody can say.
-        return Placement(charges=_lowest_first(state, row, demand.in_sum, assumptions), by_amounts=False)
+        # Such a kubelet takes what there is, and the zones have it in sum. Of so many the lowest are the likely ones.
+        charges = _lowest_first(state, row, demand.in_sum, assumptions)
+        likely = tuple(sorted({report.zones[charge.zone].id for charge in charges}))
+        containers = tuple(
+            ContainerZones(step.container, likely, estimated=True, shares_known=False)
+            for step in demand.container_steps
+            if _holds_something(state, row, step, assumptions)
+        )
+        return Placement(containers, charges, by_amounts=False)
     bits = 0
     if report.settings.policy is Policy.RESTRICTED and not demand.scope_matters:
         bits = smallest_set_on(state.columns, demand, row, assumptions)
@@ -213,7 +240,9 @@ def _of_many_zones(
     inside = [position for position in range(len(report.zones)) if bits >> position & 1]
     zones = tuple(report.zones[position].id for position in inside)
     charges = _lowest_first(state, row, demand.in_sum, assumptions, inside)
-    containers = (ContainerZones(demand.container_steps[0].container, zones),)
+    # No smaller set has as much of anything, so some of each zone is taken.
+    estimated = report.settings.prefer_closest or report.inventory is None
+    containers = (ContainerZones(demand.container_steps[0].container, zones, estimated=estimated, shares_known=False),)
     return Placement(containers, charges, by_amounts=False)
 
 
@@ -249,8 +278,36 @@ def placement_of(state: ClusterState, node: NodeKnowledge, admission: Admission,
     """What a replayed admission takes of the node as it was before."""
     if not admission.admitted:
         return Placement(refusal=admission)
-    containers = tuple(ContainerZones(placed.name, placed.zones) for placed in admission.containers)
+    containers = tuple(_zones_of(node, placed) for placed in admission.containers)
     return Placement(containers, _charges(state, node, admission, report), by_amounts=False)
+
+
+def _zones_of(node: NodeKnowledge, placed: ContainerPlacement) -> ContainerZones:
+    """Where a container holds something, and how sure that is.
+
+    With CPUs and devices by name the replay is exact. Without, it still is for what lies in one zone; and if a container needs all zones, it uses them
+    all. Otherwise, and under policy none, the names decide.
+    """
+    devices = {name for used in placed.devices.values() for name in used}
+    held = {node.cpus.numa[cpu] for cpu in placed.cpus} | {zone for block in placed.memory for zone in block.zones}
+    held |= {
+        zone
+        for resource in placed.devices
+        for device in node.devices[resource]
+        if device.id in devices
+        for zone in zones_in(device.zones)
+    }
+    zones = tuple(sorted(held)) or None
+    settings = node.settings
+    if zones is None or settings.policy is Policy.NONE:
+        return ContainerZones(placed.name, None)
+    in_one_zone = placed.zones is not None and len(placed.zones) == 1 and zones == placed.zones
+    if node.by_name or in_one_zone or len(node.zone_ids) == 1:
+        # How many CPUs of an init container stay with the pod depends on the cores they are on.
+        return ContainerZones(placed.name, zones, shares_known=node.by_name)
+    # With every zone in it there is no other set of that size. Of smaller ones options decide that plain reports do not name.
+    used_whole = placed.preferred and settings.scope is Scope.CONTAINER and zones == placed.zones == node.zone_ids
+    return ContainerZones(placed.name, zones, estimated=not used_whole, shares_known=False)
 
 
 def _charges(

@@ -72,9 +72,14 @@ def amounts_document(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def containers_document(containers: Sequence[ContainerZones]) -> list[Document]:
-    """Zones per container; null where the kubelet aligns nothing."""
+    """Zones per container; null where none are known. `estimated` is there only if it is true."""
     return [
-        {"name": entry.container, "zones": None if entry.zones is None else list(entry.zones)} for entry in containers
+        {
+            "name": entry.container,
+            "zones": None if entry.zones is None else list(entry.zones),
+            **({"estimated": True} if entry.estimated else {}),
+        }
+        for entry in containers
     ]
 
 

@@ -1,7 +1,8 @@
 """A node's NUMA zones as a picture is drawn from them: packages, zones, what is free, who is where.
 
 In comes a row of the cluster state, out goes a `NumaMap` without any layout; `numa_text.py` and `numa_svg.py` draw it, and
-`numa_document` writes it down for programs. Pods stand in the zones they report (`annotations.py`) or were just given.
+`numa_document` writes it down for programs. Pods stand in the zones that the node reports for them, else in those of their annotation
+(`cluster/pod_zones.py`), or in those they were just given.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
+from bayplan.cluster.pod_zones import ZonesByContainer, zones_on_node
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology_report import UNKNOWN_DISTANCE, Problem, TopologyReport
 from bayplan.engine.demand import HOST_RESOURCES, demand_of
 from bayplan.engine.placement import ContainerZones
 from bayplan.explain.amounts import usual_order
-from bayplan.explain.annotations import ZonesByContainer, zones_of_pod
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.numa_packages import packages_of
 from bayplan.explain.zones import zone_numbers
@@ -147,7 +148,7 @@ def numa_map(
         if new:
             zones = {entry.container: entry.zones for entry in newly.get(key, ()) if entry.zones}
         else:
-            zones = zones_of_pod(state.bound[key], problems)
+            zones = zones_on_node(state.bound[key], key, request, report, problems)
         standing = _standing_in(key, request, zones, new=new)
         for pod in standing:
             for zone in pod.zones:

@@ -13,9 +13,9 @@ from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import ContainerRequest, Role
+from bayplan.cluster.pod_zones import zones_on_node
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count
-from bayplan.explain.annotations import zones_of_pod
 from bayplan.explain.changes import changes
 from bayplan.explain.stages import CERTAIN, Stage, in_one_sentence, stages_of
 from bayplan.scheduling.decision import Decision, NearestMiss, Shortfall
@@ -118,10 +118,11 @@ def holder_of(state: ClusterState, miss: NearestMiss) -> Holder | None:
     holders = []
     for key in state.pods_on(row):
         pod = state.bound.get(key)
-        zones = zones_of_pod(pod) if pod else {}
+        request = state.pods[key].request
+        zones = zones_on_node(pod, key, request, state.reports[row]) if pod else {}
         held = sum(
             container.requests.get(miss.resource, 0)
-            for container in state.pods[key].request.containers
+            for container in request.containers
             if zones.get(container.name) == (miss.zone,) and container.role is not Role.INIT
         )
         if held:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.pod_zones import ZonesByContainer
 from bayplan.engine.placement import ContainerZones
-from bayplan.explain.annotations import ZonesByContainer
 from bayplan.explain.documents import API_VERSION, Document, asks_for_document, outcome_document
 from bayplan.explain.gang_document import gang_document
 from bayplan.explain.gang_outcome import GangOutcome

@@ -1,4 +1,4 @@
-"""Zones in words: `NUMA zone 1`, `NUMA zones 0-1`, `NUMA zones app 0, log 1`, `NUMA zones 0 (log 1)`."""
+"""Zones in words: `NUMA zone 1`, `NUMA zones 0-1`, `NUMA zones app 0, log 1`, `NUMA zones 0 (log 1)`; `~0-1` where they are an estimate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ def zone_numbers(zones: Sequence[int]) -> str:
 
 
 def zone_column(containers: Sequence[ContainerZones]) -> str:
-    """The zones of a pod for a table: one set if all aligned containers share it, else by container."""
+    """The zones of a pod for a table: one set if all aligned containers share it, else by container; `~` if they are an estimate."""
+    numbers = _numbers(containers)
+    return f"~{numbers}" if any(entry.zones and entry.estimated for entry in containers) else numbers
+
+
+def _numbers(containers: Sequence[ContainerZones]) -> str:
     aligned = [(entry.container, entry.zones) for entry in containers if entry.zones]
     if not aligned:
         return "-"
@@ -38,7 +43,8 @@ def zone_column(containers: Sequence[ContainerZones]) -> str:
 
 def zone_phrase(containers: Sequence[ContainerZones]) -> str:
     """The zones of a pod for a sentence; empty if nothing is aligned."""
-    numbers = zone_column(containers)
+    numbers = _numbers(containers)
     if numbers == "-":
         return ""
-    return f"NUMA zone {numbers}" if numbers.isdigit() else f"NUMA zones {numbers}"
+    phrase = f"NUMA zone {numbers}" if numbers.isdigit() else f"NUMA zones {numbers}"
+    return f"probably {phrase}" if any(entry.zones and entry.estimated for entry in containers) else phrase

@@ -2,8 +2,10 @@
 
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 
+from bayplan.cluster.inventory import PODS
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.placement import ContainerZones
@@ -14,7 +16,7 @@ from bayplan.explain.numa_svg import numa_svg
 from bayplan.explain.numa_text import numa_text
 from bayplan.explain.theme import LIGHT
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec
-from bayplan.kube.topology_v1alpha2 import ZoneResource
+from bayplan.kube.topology_v1alpha2 import Attribute, ZoneResource
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, zones
 
 TWO_PACKAGES = [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]]
@@ -76,6 +78,29 @@ def test_something_free_is_never_drawn_as_nothing_and_something_used_never_as_al
         (False, True),
         (True, False),
     ]
+
+
+@pytest.mark.parametrize("zone_count", [9, 16])
+def test_a_pod_over_several_of_many_zones_stands_in_each_of_them(zone_count: int) -> None:
+    inside = list(range(zone_count - 1))
+    state = cluster(
+        node("n1", 16 * zone_count),
+        zones("n1", [8] * zone_count, of=16),
+        guaranteed("wide", 8 * len(inside), on="n1", in_zones=msgspec.json.encode({"app": inside}).decode()),
+    )
+    found = drawn(state)
+    assert [zone.id for zone in found.zones if [pod.key for pod in zone.pods] == ["telco/wide"]] == inside
+    named = f"telco/wide (zones 0-{inside[-1]})"
+    assert named in "\n".join(plain(found, 160))
+    assert numa_svg(found).count("telco/wide") >= len(inside)
+
+
+def test_what_the_node_reports_about_a_pod_counts_more_than_its_annotation() -> None:
+    report = zones("n1", [12, 16], of=16)
+    held = Attribute(name=PODS, value='{"telco/moved": {"cpu": {"1": 4000}}}')
+    listed = msgspec.structs.replace(report, attributes=[*(report.attributes or []), held])
+    state = cluster(node("n1", 32), listed, guaranteed("moved", 4, on="n1", in_zones='{"app": [0]}'))
+    assert {zone.id: [pod.key for pod in zone.pods] for zone in drawn(state).zones} == {0: [], 1: ["telco/moved"]}
 
 
 def test_a_pod_placed_just_now_stands_out_with_the_containers_of_each_zone() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from bayplan.cluster.pod_zones import NUMA_ZONES, zones_of_pod
 from bayplan.cluster.topology_report import Problem
 from bayplan.engine.placement import ContainerZones
-from bayplan.explain.annotations import NUMA_ZONES, zones_of_pod
 from bayplan.explain.zones import zone_column, zone_numbers, zone_phrase
 from bayplan.kube.core_v1 import Metadata, Pod
 

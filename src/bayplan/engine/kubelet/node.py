@@ -58,7 +58,8 @@ class NodeKnowledge:
     """One node as the kubelet's managers see it. Sets of zones and CPUs are masks over their ids.
 
     `distances` has rows and columns by position in `zone_ids` and may be empty. `free_cpus` are those that can be handed out
-    exclusively now. `devices` knows the plugins' resources; a resource not in it is none of the Device Manager's.
+    exclusively now. `devices` knows the plugins' resources; a resource not in it is none of the Device Manager's. `by_name` is False if
+    CPUs or devices are made up from counts.
     """
 
     zone_ids: ZoneIds
@@ -69,6 +70,7 @@ class NodeKnowledge:
     memory: Mapping[int, ZoneMemory] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     distances: Distances = ()
+    by_name: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ def from_counts(
             for resource in sorted(resources)
         },
         distances=distances,
+        by_name=False,
     )
 
 
@@ -134,6 +137,7 @@ def with_inventory(node: NodeKnowledge, inventory: Inventory) -> NodeKnowledge:
         devices={
             resource: tuple(_listed(device) for device in devices) for resource, devices in inventory.devices.items()
         },
+        by_name=inventory.devices.keys() >= node.devices.keys(),
     )
 
 

@@ -25,13 +25,13 @@ from bayplan.scheduling.unit import Unit
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
+from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, Ending, Outcome, Together
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake, News
 from bayplan.services.scheduler.releasing import Released, Releaser
-from bayplan.services.scheduler.words import annotations_of, numa_amounts_of, topology_decision_of
 
 logger = logging.getLogger(__name__)
 
@@ -355,13 +355,9 @@ class SchedulerService:
 
     async def _bind_one(self, assignment: Assignment, together: Together) -> Outcome:
         began = time.perf_counter()
-        pod, state = assignment.pod, self.dispatcher.state
+        pod = assignment.pod
         try:
-            written = {
-                **annotations_of(assignment),
-                **numa_amounts_of(assignment, state),
-                **topology_decision_of(assignment, state),
-            }
+            written = annotations_of(assignment, self.dispatcher.state)
             outcome = await self._binder.bind(pod, assignment.node, written, together)
         except Exception as error:
             # What came of its unit must be told in any case, or its room would stay taken. If it was bound after all, the watch shows it.

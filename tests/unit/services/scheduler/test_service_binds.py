@@ -13,6 +13,7 @@ from typing import cast
 import msgspec
 import pytest
 
+from bayplan.cluster.state import ClusterState
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.dispatcher import Dispatcher
@@ -135,7 +136,7 @@ def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
 ) -> None:
     decides, heard = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}), Listening()
 
-    def annotations_of(assignment: Assignment) -> dict[str, str]:
+    def annotations_of(assignment: Assignment, _: ClusterState) -> dict[str, str]:
         if assignment.pod.metadata.name == "b":
             raise ValueError("nobody thought of this")
         return {}

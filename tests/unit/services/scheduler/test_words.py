@@ -1,4 +1,4 @@
-"""What is written on pods that are bound, and the sentence about those that wait."""
+"""The sentence about pods that wait."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ import msgspec
 import pytest
 
 from bayplan.engine.gangs.problem import Status
-from bayplan.engine.placement import ContainerZones
 from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang import GangDecision, Seat
+from bayplan.scheduling.gang import GangDecision
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.todo import Assignment, Refusal
+from bayplan.scheduling.todo import Refusal
 from bayplan.services.scheduler.words import (
     LONGEST,
     Sentences,
-    annotations_of,
     gang_sentence,
-    numa_amounts_of,
-    topology_decision_of,
 )
-from tests.helpers import decide, simple_pod
-from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.helpers import simple_pod
 
 
 def cluster_of(*cpus: int) -> Dispatcher:
@@ -38,67 +33,6 @@ def cluster_of(*cpus: int) -> Dispatcher:
 
 def pod(cpus: str = "4", name: str = "a", **spec: Any) -> Pod:
     return simple_pod({"cpu": cpus, "memory": "1Gi"}, name, schedulerName="bayplan", **spec)
-
-
-class TestAnnotations:
-    def test_a_pod_in_zones_gets_them_by_container(self) -> None:
-        containers = (ContainerZones("main", (0,)), ContainerZones("helper", (0, 1)), ContainerZones("any", ()))
-        decision = Decision("ml/a", "n1", containers=containers)
-        assert annotations_of(Assignment(pod(), decision)) == {"bayplan.io/numa-zones": '{"main":[0],"helper":[0,1]}'}
-
-    def test_a_pod_without_zones_gets_nothing(self) -> None:
-        assert annotations_of(Assignment(pod(), Decision("ml/a", "n1"))) == {}
-
-    def test_a_member_of_a_gang_gets_rank_path_and_segment(self) -> None:
-        seat = Seat("ml/a", "", "n1", ("z1", "b2", "r3"), 7, segment=1)
-        assert annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat)) == {
-            "bayplan.io/rank": "7",
-            "bayplan.io/path": "z1/b2/r3",
-            "bayplan.io/segment": "1",
-        }
-
-    def test_a_gang_without_segments_has_none(self) -> None:
-        seat = Seat("ml/a", "", "n1", ("r3",), 0)
-        assert "bayplan.io/segment" not in annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat))
-
-    @pytest.mark.parametrize(
-        "cpus, written",
-        [
-            (
-                ("2", "3"),
-                {"c0": {"zones": [0], "amounts": {"cpu": "2"}}, "c1": {"zones": [1], "amounts": {"cpu": "3"}}},
-            ),
-            (("8",), {"c0": {"zones": [0, 1], "amounts": {"cpu": "8"}}}),
-            (("2", "500m"), {"c0": {"zones": [0], "amounts": {"cpu": "2"}}}),
-            (("500m",), {}),
-        ],
-        ids=["each in a zone", "one in two zones", "one that shares CPUs", "nothing to align"],
-    )
-    def test_a_pod_in_zones_gets_the_amounts_of_each_container(
-        self, cpus: tuple[str, ...], written: dict[str, Any]
-    ) -> None:
-        """The nodes of Volcano's agent report CPUs by zone; of memory they say nothing, so nothing is written about it."""
-        state = volcano_cluster(numatopology("n1", machine(2, 4), policy="restricted"))
-        waiting = policy_pod(None, *cpus)
-        decision = decide(state, waiting, numa_aware_profile())
-        found = numa_amounts_of(Assignment(waiting, decision), state)
-        assert msgspec.json.decode(found.get("bayplan.io/numa-amounts", "{}")) == written
-
-    @pytest.mark.parametrize(
-        "policy, written",
-        [
-            ("restricted", {"volcano.sh/topology-decision": '{"numa":{"0":{"cpu":"4"},"1":{"cpu":"4"}}}'}),
-            ("none", {}),
-            (None, {}),
-        ],
-    )
-    def test_a_pod_that_asks_for_a_policy_gets_its_amounts_by_zone(
-        self, policy: str | None, written: dict[str, str]
-    ) -> None:
-        state = volcano_cluster(numatopology("n1", machine(2, 4), policy="restricted"))
-        waiting = policy_pod(policy, 8)
-        decision = decide(state, waiting, numa_aware_profile())
-        assert topology_decision_of(Assignment(waiting, decision), state) == written
 
 
 class TestSentences:

@@ -1,0 +1,137 @@
+"""What is written on a pod with its bind: its NUMA zones and what it takes there, and its seat in a gang.
+
+In come an `Assignment` and the state it was decided on, out go annotations. They claim only what the kubelet will do for certain: estimated zones are left
+out, and so is memory by zone where a container's memory spans zones, because the kubelet itself keeps only the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.pod_request import CPU, Role, is_memory
+from bayplan.cluster.pod_zones import NUMA_ZONES, holdings_of
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.cluster.topology_report import TopologyReport
+from bayplan.engine.placement import ContainerZones
+from bayplan.explain.amounts import canonical
+from bayplan.kube.volcano_annotations import decision_annotations, policy_in
+from bayplan.plugins.node_resource_topology_match import demand
+from bayplan.scheduling.ranks import RANK, SEGMENT
+from bayplan.scheduling.todo import Assignment
+
+NUMA_AMOUNTS = "bayplan.io/numa-amounts"
+PATH = "bayplan.io/path"
+
+
+def annotations_of(assignment: Assignment, state: ClusterState) -> dict[str, str]:
+    """Everything that the binder writes."""
+    written: dict[str, str] = {}
+    known = list(_known(assignment, state))
+    if known:
+        written[NUMA_ZONES] = msgspec.json.encode({each.container: each.zones for each in known}).decode()
+        written[NUMA_AMOUNTS] = msgspec.json.encode(_amounts(assignment, state, known)).decode()
+        written |= _topology_decision(assignment, state, known)
+    seat = assignment.seat
+    if seat is not None:
+        written[RANK] = str(seat.rank)
+        written[PATH] = "/".join(seat.path)
+        if seat.segment is not None:
+            written[SEGMENT] = str(seat.segment)
+    return written
+
+
+def _known(assignment: Assignment, state: ClusterState) -> Iterator[ContainerZones]:
+    """The containers that will hold something in zones that are more than an estimate."""
+    decision = assignment.decision
+    report = state.reports[decision.row] if decision.row >= 0 else None
+    hidden = report is not None and _hides_memory_groups(state, decision.row, report, pod_key(assignment.pod))
+    steps = demand(state.classes.of(assignment.pod)).container_steps
+    asks_for_memory = any(want and is_memory(name) for step in steps for name, want in step.wants)
+    # Groups decide where memory goes, and with it all containers after the one that asks for it.
+    if hidden and asks_for_memory:
+        return
+    for each in decision.containers:
+        asked = next((step.wants for step in steps if step.container == each.container), ())
+        if each.zones and not each.estimated and not _may_be_elsewhere(state, decision.row, report, asked):
+            yield each
+
+
+def _may_be_elsewhere(
+    state: ClusterState, row: int, report: TopologyReport | None, asked: tuple[tuple[str, int], ...]
+) -> bool:
+    """Whether a container asks for devices of which some have no zone, and the report does not name them: which ones it gets is not known."""
+    if report is None or report.inventory is not None:
+        return False
+    columns = state.columns
+    indexes = [columns.index_of(name) for name, want in asked if want and name != CPU and not is_memory(name)]
+    return any(columns.allocatable[index, row] > columns.zone_total[index, :, row].sum() > 0 for index in indexes)
+
+
+def _hides_memory_groups(state: ClusterState, row: int, report: TopologyReport, own: str) -> bool:
+    """Whether zones may be tied together by memory of a running pod without the report saying so.
+
+    A kubelet gives no single zone of such a group to a container. Reports with amounts alone do not name groups; but where each pod on the node is known to
+    have its memory in one zone, there are none.
+    """
+    settings = report.settings
+    never = settings.policy is Policy.SINGLE_NUMA_NODE or settings.memory_static is False or len(report.zones) < 2
+    if never or report.inventory is not None:
+        return False
+    for key in state.keys_on(row):
+        placed, bound = state.pods[key], state.bound.get(key)
+        if key == own or not placed.request.guaranteed:
+            continue
+        if bound is not None and not holdings_of(bound, placed.request, report)[1]:
+            return True
+        if bound is None:
+            memory = [charge for charge in placed.charges if is_memory(state.columns.resource_names[charge.resource])]
+            if len({charge.zone for charge in memory}) > 1:
+                return True
+    return False
+
+
+def _amounts(assignment: Assignment, state: ClusterState, known: list[ContainerZones]) -> dict[str, dict[str, object]]:
+    """What each container takes in its zones, of all that the node reports by zone.
+
+    Of a container in several zones the sum is what the kubelet promises, too. Devices of which some have no zone are left out.
+    """
+    taken: dict[str, float] = {}
+    for charge in assignment.decision.charges:
+        name = state.columns.resource_names[charge.resource]
+        taken[name] = taken.get(name, 0.0) + charge.amount
+    asked = demand(state.classes.of(assignment.pod))
+    in_sum = dict(asked.in_sum)
+    by_zone = {name for name, amount in taken.items() if amount >= in_sum.get(name, 0)}
+    zones_of = {each.container: each.zones for each in known}
+    return {
+        step.container: {
+            "zones": zones_of[step.container],
+            "amounts": {name: canonical(name, want) for name, want in step.wants if want and name in by_zone},
+        }
+        for step in asked.container_steps
+        # Later containers take over what an init container held.
+        if step.container in zones_of and step.role is not Role.INIT
+    }
+
+
+def _topology_decision(assignment: Assignment, state: ClusterState, known: list[ContainerZones]) -> dict[str, str]:
+    """The amounts in each zone in Volcano's form, on a pod that asks for a policy in Volcano's way; nothing if not all of them are known."""
+    decision = assignment.decision
+    report = state.reports[decision.row]
+    if report is None or policy_in(assignment.pod.metadata.annotations) in ("", "none"):
+        return {}
+    placed = [each for each in decision.containers if each.zones]
+    if placed != known or not all(each.shares_known for each in placed):
+        return {}
+    spanning = {each.container for each in placed if len(each.zones or ()) > 1}
+    steps = demand(state.classes.of(assignment.pod)).container_steps
+    in_sum_only = {name for step in steps if step.container in spanning for name, _ in step.wants if is_memory(name)}
+    decided: dict[int, dict[str, str]] = {}
+    for charge in decision.charges:
+        name, amount = state.columns.resource_names[charge.resource], int(charge.amount)
+        if charge.zone < len(report.zones) and name not in in_sum_only:
+            decided.setdefault(report.zones[charge.zone].id, {})[name] = f"{amount}m" if name == CPU else str(amount)
+    return decision_annotations(decided)
