@@ -99,6 +99,7 @@ class PodResourcesServer:
         self.refusal: tuple[grpc.StatusCode, str] | None = None
         self.asked: list[str] = []
         self.without: set[str] = set()  # calls that this kubelet does not have
+        self.disabled: dict[str, str] = {}  # calls that it has and refuses, with its words
         self.managers_started = True  # until then nothing is allocatable but devices
         self.more_pods: list[wire.PodResources] = []
         self.after_answer: Callable[[], None] = lambda: None  # happens between a `List` and whatever comes next
@@ -151,6 +152,8 @@ class PodResourcesServer:
                 pass
             if self.refusal is not None:
                 context.abort(*self.refusal)
+            if call in self.disabled:
+                context.abort(grpc.StatusCode.UNKNOWN, self.disabled[call])
             with self.lock:
                 try:
                     return make(question)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bayplan.cli.configuration_file import ConfigurationFile, read_configuration
 from bayplan.cli.flags import with_equals_signs_removed
 from bayplan.cli.output import screen_width, warn
 
@@ -142,7 +143,7 @@ def cluster_options(function: _Function) -> _Function:
                 "--config",
                 type=FILE_OR_FOLDER,
                 metavar="FILE",
-                help="A KubeSchedulerConfiguration. Without it: bayplan's default profile.",
+                help="A KubeSchedulerConfiguration, or a ConfigMap that holds one. Without it: bayplan's default profile.",
             ),
             click.option(
                 "--scheduler-name",
@@ -201,8 +202,9 @@ class Session:
             objects = _read(cluster) if cluster else _read_live()
         if config is None and scheduler_name is not None:
             raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
-        configuration = None if config is None else _read_configuration(config)
-        profiles = profiles_in(configuration, str(config))
+        written = None if config is None else read_configuration(STDIN if config == STANDARD_INPUT else config)
+        configuration = None if written is None else written.document
+        profiles = profiles_in(written)
         source = "dump" if cluster else LIVE
         if scheduler_name is None:
             return cls(objects, configuration, profiles, source)
@@ -393,25 +395,18 @@ def warn_unused(problems: Sequence[str]) -> None:
     warn([f"not used: {problem}" for problem in problems])
 
 
-def profiles_in(configuration: object | None, source: str) -> dict[str, Profile]:
+def profiles_in(written: ConfigurationFile | None) -> dict[str, Profile]:
     """The profiles of a configuration, bayplan's default without one; what is wrong with it is said with its source."""
-    from bayplan.kube.documents import located
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.configuration import ConfigurationError, configuration_of
     from bayplan.scheduling.profile import default_profile
 
-    if configuration is None:
+    if written is None:
         profile = default_profile()
         return {profile.name: profile}
     try:
-        read = configuration_of(configuration)
+        read = configuration_of(written.document)
     except (ConfigurationError, ArgumentError) as error:
-        raise ConfigurationError(located(Path(source), str(error))) from None
-    warn([f"{source}: {remark}" for remark in read.remarks])
+        raise ConfigurationError(written.located(str(error))) from None
+    warn([f"{written.source}: {remark}" for remark in read.remarks])
     return read.profiles
-
-
-def _read_configuration(config: Path) -> object:
-    from bayplan.kube.files import read_document
-
-    return read_document(STDIN if config == STANDARD_INPUT else config)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayplan.cli.configuration_file import ConfigurationFile
 from bayplan.cli.flags import output_option
 from bayplan.cli.options import ExampleCommand, Session, profiles_in
 from bayplan.cli.output import print_answer, print_document, working
@@ -77,7 +78,8 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
         raise in_place(InvalidObject(at.child(field) if field else at, problem), snapshot) from None
     if recorded is None:
         raise InvalidObject(at, "is not a snapshot; 'bayplan snapshot --cluster PATH > s.json.gz' writes one")
-    profiles = profiles_in(recorded.configuration, str(snapshot))
+    configuration = recorded.configuration
+    profiles = profiles_in(None if configuration is None else ConfigurationFile(snapshot, configuration))
     name = recorded.scheduler_name
     if name is not None and name not in profiles:
         raise InvalidObject(at.child("bayplan.schedulerName"), f'"{name}" is not in its configuration')

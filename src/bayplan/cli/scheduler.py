@@ -41,7 +41,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A KubeSchedulerConfiguration. [default: one profile called bayplan]",
+    help="A KubeSchedulerConfiguration, or a ConfigMap that holds one. [default: one profile called bayplan]",
 )
 @click.option("--check-config", is_flag=True, help="Only say whether the configuration can be used, and what it means.")
 @click.option(
@@ -160,16 +160,16 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
     """The file's configuration, or the default one; the flag has the last word about leader election."""
     from dataclasses import replace
 
-    from bayplan.kube.documents import located
-    from bayplan.kube.files import read_document
+    from bayplan.cli.configuration_file import read_configuration
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.configuration import ConfigurationError, configuration_of
 
+    written = None if file is None else read_configuration(file)
     try:
-        configuration = configuration_of(read_document(file) if file else {})
+        configuration = configuration_of({} if written is None else written.document)
     except (ConfigurationError, ArgumentError) as error:
-        raise ConfigurationError(located(file, str(error)) if file else str(error)) from None
-    warn([f"{file}: {remark}" for remark in configuration.remarks])
+        raise ConfigurationError(str(error) if written is None else written.located(str(error))) from None
+    warn([f"{written.source}: {remark}" for remark in configuration.remarks] if written is not None else [])
     if leader_elect is None:
         return configuration
     services = configuration.services

@@ -110,6 +110,11 @@ def read_documents(file: Path) -> Iterator[Document]:
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "the compressed data is damaged"
         raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {reason}") from None
+    yield from documents_in(data, file)
+
+
+def documents_in(data: bytes, file: Path) -> Iterator[Document]:
+    """The documents of a text; `file` is where it comes from."""
     if not data:
         raise InvalidObject(ObjectPath(f"file {file}"), "is empty: did the command that wrote it fail?")
     data = data.removeprefix(BYTE_ORDER_MARK)

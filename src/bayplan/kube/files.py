@@ -219,15 +219,24 @@ def read_objects(path: Path, submitted: Strictness | None = None) -> ObjectSet:
 
 def read_document(path: Path, *, strict: bool = True) -> object:
     """Read a file that holds one document of any shape, such as a configuration; a key that stands twice is an error if it is read strictly."""
-    if not path.exists() or path.is_dir():
-        raise InvalidObject(ObjectPath(f"file {path}"), "is a folder" if path.is_dir() else "does not exist")
-    documents = list(read_documents(path))
+    documents = read_all_documents(path, strict=strict)
     if len(documents) != 1:
         raise InvalidObject(ObjectPath(f"file {path}"), f"holds {len(documents)} documents; expected one")
-    for repeated in documents[0].repeated_keys() if strict else ():
-        at = ObjectPath(f"file {path}:{documents[0].position(repeated)}", repeated)
-        raise InvalidObject(at, "appears twice")
-    return msgspec.json.decode(documents[0].json)
+    return documents[0]
+
+
+def read_all_documents(path: Path, *, strict: bool = True) -> list[Any]:
+    """Read a file that holds documents of any shape."""
+    if not path.exists() or path.is_dir():
+        raise InvalidObject(ObjectPath(f"file {path}"), "is a folder" if path.is_dir() else "does not exist")
+    return [decoded(document, path, strict=strict) for document in read_documents(path)]
+
+
+def decoded(document: Document, path: Path, *, strict: bool = True) -> Any:
+    """The content of a document; a key that stands twice is an error if it is read strictly."""
+    for repeated in document.repeated_keys() if strict else ():
+        raise InvalidObject(ObjectPath(f"file {path}:{document.position(repeated)}", repeated), "appears twice")
+    return msgspec.json.decode(document.json)
 
 
 def _files_of(path: Path) -> list[Path]:

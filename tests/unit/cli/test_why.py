@@ -186,6 +186,6 @@ class TestOneNode:
 
 @pytest.mark.parametrize("find, kind", [(find_pod, "pod"), (find_gang, "PodGroup")])
 def test_what_a_cluster_that_runs_does_not_have_is_not_in_the_cluster(find: Callable[..., object], kind: str) -> None:
-    session = Session(ObjectSet(), None, profiles_in(None, ""), "cluster")
+    session = Session(ObjectSet(), None, profiles_in(None), "cluster")
     with pytest.raises(click.ClickException, match=f"there is no {kind} '.*nope' in the cluster; the cluster has 0"):
         find(session, f"{kind.lower()}/ml/nope", None)

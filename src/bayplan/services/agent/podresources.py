@@ -73,10 +73,15 @@ class Kubelet:
         return Allocatable(tuple(answer.cpu_ids), _devices(answer.devices), _memory(answer.memory))
 
     async def pod(self, namespace: str, name: str) -> PodResources | None:
-        """What one pod holds, None if it is not on the node. Raises `NotOffered` before kubelet v1.27 or with the call switched off."""
+        """What one pod holds, None if it is not on the node.
+
+        Kubelets before v1.27, and those with the feature gate `KubeletPodResourcesGet` off, have no call for one pod: they are asked for all.
+        """
         question = wire.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
         try:
             answer = await self._ask("Get", question, wire.GetPodResourcesResponse)
+        except NotOffered:
+            return next((pod for pod in await self.pods() if pod.key == (namespace, name)), None)
         except KubeletSilent as error:
             # The kubelet has no status code of its own for a pod that it does not have.
             if error.kind == "unknown" and "not found" in str(error):
@@ -112,6 +117,8 @@ class Kubelet:
                 return KubeletSilent("unavailable", f"{where}: nobody answers: {details.rpartition(' error: ')[2]}")
             case grpc.StatusCode.UNIMPLEMENTED:
                 return NotOffered("unimplemented", f"{where}: this kubelet does not offer it: {details}")
+            case grpc.StatusCode.UNKNOWN if details.endswith(" disabled"):  # by its feature gate
+                return NotOffered("disabled", f"{where}: this kubelet does not offer it: {details}")
             case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:
                 return KubeletSilent(
                     "too-large", f"{where}: the answer has more than {MOST_BYTES >> 20} MiB: {details}"

@@ -11,7 +11,7 @@ import pytest
 
 from bayplan.services.agent import podresources_pb2 as wire
 from bayplan.services.agent.pod_resources import Allocatable, DeviceGroup, MemoryBlock, PodResources
-from bayplan.services.agent.podresources import KubeletSilent, NotOffered, kubelet_at, socket_path
+from bayplan.services.agent.podresources import KubeletSilent, kubelet_at, socket_path
 from bayplan.simulate.kubelet import MachineDevice
 from tests.helpers import GI, GPU, NIC, Amounts, container
 from tests.scripted_api_server import asynchronous
@@ -100,14 +100,19 @@ async def test_one_pod_can_be_asked_for(node: VirtualNode) -> None:
         assert await asked.pod("ml", "gone") is None
 
 
+@pytest.mark.parametrize("why", ["too old", "feature gate off"])
 @asynchronous
-async def test_a_kubelet_that_cannot_be_asked_for_one_pod_says_so(node: VirtualNode) -> None:
+async def test_a_kubelet_that_cannot_be_asked_for_one_pod_is_asked_for_all(node: VirtualNode, why: str) -> None:
+    node.admit("ml/train", guaranteed({"cpu": 2, "memory": "2Gi"}))
     node.server.stop()
-    node.server.without = {"Get"}
+    if why == "too old":
+        node.server.without = {"Get"}
+    else:
+        node.server.disabled = {"Get": "PodResources API Get method disabled"}
     node.server.start()
     async with kubelet_at(node.socket) as asked:
-        with pytest.raises(NotOffered, match="Get: this kubelet does not offer it"):
-            await asked.pod("ml", "train")
+        assert await asked.pod("ml", "train") == (await asked.pods())[0]
+        assert await asked.pod("ml", "gone") is None
 
 
 @pytest.mark.parametrize("megabytes, fits", [(10, True), (17, False)])
