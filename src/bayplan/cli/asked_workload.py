@@ -7,12 +7,13 @@ pods that name the workload as their owner are all that is known of it, and a re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
 
 import click
 
-from bayplan.cli.gangs import outcome_of_gang_with, pod_groups, with_volcano_jobs
+from bayplan.cli.gangs import outcome_of_gang_with, outcome_of_running, pod_groups, with_volcano_jobs
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cli.placing import place_in_turn, workload_outcome
@@ -66,7 +67,13 @@ def outcome_of_workload(session: Session, plan: Plan, now: datetime) -> tuple[li
     outcomes = [outcome_of_gang_with(session, pod, now) for pod in gangs.values()]
     alone = [each.pod for each in plan.members if not gang_named(each.pod) and not each.pod.spec.node_name]
     placed = {outcome.decision.pod: outcome for outcome in place_in_turn(session, alone, RANKED)}
-    return outcomes, workload_outcome(plan, placed)
+    outcome = workload_outcome(plan, placed)
+    running = [
+        each.pod for each in plan.members if not gang_named(each.pod) and each.pod.spec.node_name in session.state.rows
+    ]
+    if running and session.trees.names:
+        outcome = replace(outcome, standing=outcome_of_running(session, outcome.name, running))
+    return outcomes, outcome
 
 
 def _take(session: Session, plan: Plan) -> None:

@@ -29,6 +29,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.times import moment_of
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.closeness import closeness_of, running_members, unbound
@@ -58,7 +59,7 @@ from bayplan.scheduling.ranks import rank_key
 from bayplan.scheduling.relations import answer_for, newcomer_of
 from bayplan.scheduling.rooms import rooms_of
 from bayplan.scheduling.shortfall import shortfall_of
-from bayplan.scheduling.trees import Topologies
+from bayplan.scheduling.trees import Topologies, single_label
 
 # More pods than any node has places for: whoever asks for the largest gang asks for all slots.
 ALL_SLOTS = 1_000_000
@@ -375,9 +376,13 @@ def running_outcome(scheduler: GangScheduler, tree: Tree, gang: Gang) -> GangOut
 
 def outcome_of_running(session: Session, name: str, pods: Sequence[Pod]) -> GangOutcome:
     """Where running pods are that belong together without being a gang, such as those of a Deployment."""
-    gang = Gang(name, Group(running=tuple(sorted(pods, key=rank_key))))
-    tree = session.trees.get(session.trees.name_for(gang))
-    assert tree is not None  # a gang that names no Topology always has a tree
+    nodes = {pod.spec.node_name for pod in pods}
+    trees = [tree for each in session.trees.names if (tree := session.trees.get(each)) is not None]
+    around = [tree for tree in trees if nodes <= {path[-1] for path in tree.paths[tree.node_level]}]
+    topology = around[0].name if len(around) == 1 else single_label(HOSTNAME)
+    tree = session.trees.get(topology)
+    assert tree is not None
+    gang = Gang(name, Group(running=tuple(sorted(pods, key=rank_key))), topology)
     answers = ClassAnswers(session.state)
     scheduler = GangScheduler(session.state, session.trees, session.profile_for(pods[0]), answers)
     return running_outcome(scheduler, tree, gang)

@@ -65,13 +65,18 @@ def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> 
 
 
 def _running_lines(outcome: GangOutcome, *, wide: bool) -> list[str]:
-    """Where a gang runs, how far its pods are apart, and whether they could be closer."""
+    """That a gang runs, and where."""
     levels = outcome.levels if all(len(seat.path) > len(outcome.levels) for seat in outcome.running) else ()
     where = place_phrase(levels, [seat.path[-1 - len(levels) :] for seat in outcome.running])
+    return [f"{outcome.name} runs: {where}", *standing_lines(outcome, wide=wide)]
+
+
+def standing_lines(outcome: GangOutcome, *, wide: bool = False) -> list[str]:
+    """Where running pods are, how far they are apart, and whether they could be closer."""
     told = [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
     told += [("closer?   ", closer_text(outcome.closeness, outcome.levels))] if outcome.closeness else []
     table_lines = _every_seat(outcome, outcome.running) if wide else _seat_lines(outcome, outcome.running)
-    return [f"{outcome.name} runs: {where}", "", *table_lines, *([""] if told else []), *_told_lines(told)]
+    return ["", *table_lines, *([""] if told else []), *_told_lines(told)]
 
 
 def closer_text(closeness: Closeness, levels: Sequence[str]) -> str:

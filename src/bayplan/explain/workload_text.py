@@ -18,7 +18,7 @@ from bayplan.explain.amounts import count
 from bayplan.explain.documents import API_VERSION, Document, outcome_document
 from bayplan.explain.gang_document import gang_document
 from bayplan.explain.gang_outcome import GangOutcome
-from bayplan.explain.gang_text import gang_text, gangs_text
+from bayplan.explain.gang_text import gang_text, gangs_text, standing_lines
 from bayplan.explain.hostlist import hostlist
 from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
 from bayplan.explain.standing import pending_for
@@ -30,13 +30,17 @@ LONGEST_HOSTLIST = 60
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOutcome:
-    """A workload: `counts` is the word for its pods, `running` are those with a node, `outcomes` the decisions for all others."""
+    """A workload: `counts` is the word for its pods, `running` are those with a node, `outcomes` the decisions for all others.
+
+    `standing` is where those that run are in the topology, if that was asked for.
+    """
 
     kind: str
     name: str
     counts: str
     running: Sequence[tuple[str, str]]
     outcomes: Sequence[Outcome]
+    standing: GangOutcome | None = None
 
     @property
     def fit(self) -> int:
@@ -70,6 +74,7 @@ def work_text(
 def workload_text(outcome: WorkloadOutcome, *, wide: bool = False) -> str:
     """One workload: the answer, its pods by node, and why not where some fit nowhere."""
     lines = [answer(outcome)]
+    lines += standing_lines(outcome.standing, wide=wide) if outcome.standing is not None else []
     placed = [each for each in outcome.outcomes if each.decision.placed]
     if wide and placed:
         lines += ["", outcomes_text(placed, wide=True)]
@@ -144,6 +149,7 @@ def explanation(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) -> Docu
         "answer": answers,
         "fits": workload.good and all(gang.good for gang in gangs),
         "gangs": [gang_document(gang) for gang in gangs],
+        "standing": None if workload.standing is None else gang_document(workload.standing),
         "items": [outcome_document(each) for each in workload.outcomes],
     }
 

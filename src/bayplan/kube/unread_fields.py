@@ -10,7 +10,6 @@ field in neither is unknown and gets a suggestion; a field that would change pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -27,6 +26,7 @@ from bayplan.kube import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import GroupObject, Metadata, OwnerReference, PodSpec
+from bayplan.kube.errors import did_you_mean
 
 UNKNOWN = "unknown field"
 SILENT = ""
@@ -110,17 +110,11 @@ def unread(document: object, struct: type[Struct], path: str = "") -> Iterator[s
             if beyond[name] and value:
                 yield f"{where}: {beyond[name]}"
         elif name not in fields:
-            yield f"{where}: {UNKNOWN}{_meant(name, (*fields, *beyond))}"
+            yield f"{where}: {UNKNOWN}{did_you_mean(name, (*fields, *beyond)) or ', which has no effect'}"
         elif (inner := fields[name]) is not None:
             several = value if isinstance(value, list) else [value]
             for index, each in enumerate(several):
                 yield from unread(each, inner, f"{where}[{index}]" if isinstance(value, list) else where)
-
-
-def _meant(name: str, known: tuple[str, ...]) -> str:
-    by_lower = {each.lower(): each for each in known}
-    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
-    return f"; did you mean {by_lower[close[0]]}?" if close else ", which has no effect"
 
 
 @cache

@@ -18,6 +18,7 @@ from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
+from bayplan.scheduling.trees import single_label
 
 # Mean distances that differ by less are the same.
 SAME_DISTANCE = 1e-6
@@ -88,7 +89,7 @@ def closeness_of(scheduler: GangScheduler, gang: Gang, tree: Tree) -> Closeness 
     asked = replace(
         gang,
         whole=replace(whole, preferred=whole.preferred or level),
-        topology=gang.topology or tree.name,
+        topology=gang.topology or tree.name or single_label(HOSTNAME),
         patience=None,
     )
     decision = schedule_gang(trial, asked)

@@ -395,6 +395,28 @@ def test_why_shows_a_running_pod_in_its_gang(bayplan: Bayplan, tmp_path: Path) -
     assert out.endswith("  path      b2/r1/b2-r1-n2\n")
 
 
+def test_why_shows_where_the_pods_of_a_running_workload_are(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    owner = "ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: web, uid: u, controller: true}]"
+    spec = "containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]"
+    file.write_text(
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web, namespace: ml, uid: u}\n"
+        "spec: {replicas: 2, serviceName: web, selector: {matchLabels: {app: web}}, "
+        f"template: {{metadata: {{labels: {{app: web}}}}, spec: {{{spec}}}}}}}\n"
+        + "".join(
+            f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: web-{number}, namespace: ml, labels: {{app: web}}, {owner}}}\n"
+            f"spec: {{nodeName: {node}, {spec}}}\nstatus: {{phase: Running}}\n"
+            for number, node in enumerate(("b2-r1-n1", "b1-r1-n3"))
+        )
+    )
+    result = bayplan("why", "sts/web", "-n", "ml", "--cluster", file, cluster=CLUSTER)
+    assert (result.code, result.answer) == (0, "ml/web: all 2 replicas run: b1-r1-n3, b2-r1-n1")
+    assert "  b1/r1     1  b1-r1-n3\n" in result.out
+    assert "  closer?   yes: 1 rack instead of 2 if started anew (block b1, rack r4, node b1-r4-n1)\n" in result.out
+    document = json.loads(bayplan("why", "sts/web", "-n", "ml", "--cluster", file, "-o", "json", cluster=CLUSTER).out)
+    assert document["standing"]["couldBeCloser"]["answer"] is True
+
+
 def test_why_says_what_is_wrong_with_where_a_running_gang_is(bayplan: Bayplan, tmp_path: Path) -> None:
     spec = f"topologyConstraint: {{topology: network, requiredTopologyLevel: {RACK}}}"
     together = kai_gang(tmp_path, pods=2, on="b1-r1-n3", spec=spec)
