@@ -14,11 +14,13 @@ import msgspec
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cluster.state import pod_key
+from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet, OtherObject
 from bayplan.kube.scheduling_v1alpha2 import Workload
 from bayplan.kube.validation.submitted import pod_templates
+from bayplan.scheduling.closeness import unbound
 from bayplan.scheduling.dialects.table import key_of
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.grouping.group import GroupingSettings, with_rules
@@ -42,10 +44,8 @@ class Workloads:
         self.settings = grouping_with(session, objects)
         self._in_cluster = _decoded(session.objects.others, "default", self.settings)
         self._in_files = _decoded(objects.others, self._home, self.settings)
-        known = {pod_key(pod) for pod in objects.pods}
-        others = [pod for pod in session.objects.pods if pod_key(pod) not in known]
         self._beside = Beside(
-            pods=[*objects.pods, *others],
+            pods=[*session.objects.pods, *_only_in_files(session, objects)],
             # An object that exists says more about itself than the file about it: its uid and status.
             owners=Owners([*self._in_files.values(), *self._in_cluster.values()]),
             workloads=_workloads(session.objects.kubernetes_workloads, objects.kubernetes_workloads, self._home),
@@ -93,6 +93,17 @@ class Workloads:
     @staticmethod
     def _names(plan: Plan) -> set[str]:
         return {key_of(gang).rpartition(" ")[2] for gang in plan.gangs}
+
+
+def _only_in_files(session: Session, work: ObjectSet) -> list[Pod]:
+    """Pods of `-f` that the cluster does not have: they run nowhere, whatever node they name."""
+    known = {pod_key(pod) for pod in session.objects.pods}
+    found = [pod for pod in work.pods if pod_key(pod) not in known]
+    bound = [pod_key(pod) for pod in found if pod.spec.node_name and pod.metadata.owner_references]
+    if bound:
+        told = f"pods {hostlist(bound)} of -f name a node, but the {session.source} does not have them"
+        warn([f"{told}: those of workloads are placed anew"])
+    return [unbound(pod) if pod.metadata.owner_references else pod for pod in found]
 
 
 def grouping_with(session: Session, work: ObjectSet) -> GroupingSettings:

@@ -381,3 +381,20 @@ def test_numa_places_a_gang_of_the_files_as_a_gang(bayplan: Bayplan, tmp_path: P
         "spec": spec,
     }
     assert "ml/g-" in bayplan("numa", "b2-r3-n1", "-f", written(tmp_path, gang), cluster=GANGS).out
+
+
+def test_pods_of_the_files_that_ran_in_another_cluster_are_placed_anew(
+    bayplan: Bayplan, busy: Path, tmp_path: Path
+) -> None:
+    """What `kubectl get deployments,pods -o yaml` prints in one cluster, asked about another."""
+    things = [each for each in yaml.safe_load_all(busy.read_text()) if each["metadata"].get("namespace") == "shop"]
+    web = [each for each in things if each["metadata"]["name"].startswith("web")]
+    result = bayplan("place", "-f", written(tmp_path, *web), cluster=GANGS)
+    assert result.answer.startswith("shop/web: all 4 replicas fit: ")
+    assert (
+        result.err
+        == (
+            "warning: pods shop/web-6d4cf56db6-[aaaaa,bbbbb] of -f name a node, but the dump does not have them: those of workloads are placed anew\n"
+        )
+        or "name a node, but the dump does not have them" in result.err
+    )
