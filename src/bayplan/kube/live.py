@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayplan.kube.access import Access
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.decoding import Broken, Listed
 from bayplan.kube.files import ObjectSet
-from bayplan.kube.meta_v1 import T
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
     HYPER_NODES,
@@ -51,19 +50,20 @@ READ: tuple[Resource[Any], ...] = (
     HYPER_NODES,
 )
 
-# Few users may read the last one.
 FOLLOWED = (*READ, KUBERNETES_WORKLOADS)
+# Without these there is no answer; an account that must not read others gets one that says what was left out.
+NEEDED = (NODES, PODS)
 
 
 async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     """Everything that decisions depend on, and sentences about what could not be read."""
     async with KubeClient(access) as client:
-        answers = await asyncio.gather(*(list_served(client, each) for each in READ))
-        workloads, forbidden = await _unless_forbidden(client, KUBERNETES_WORKLOADS)
-    listed: dict[Resource[Any], Listed[Any]] = {each: answer for each, (answer, _) in zip(READ, answers, strict=True)}
-    unreadable = {resource: found.unreadable for resource, (_, found) in zip(READ, answers, strict=True)}
-    objects, problems = _together({**listed, KUBERNETES_WORKLOADS: workloads}, unreadable)
-    return objects, problems + forbidden
+        answers = await asyncio.gather(*(_unless_forbidden(client, each) for each in FOLLOWED))
+    found = dict(zip(FOLLOWED, answers, strict=True))
+    listed: dict[Resource[Any], Listed[Any]] = {each: answer.listed for each, answer in found.items()}
+    unreadable = {each: answer.unreadable for each, answer in found.items()}
+    objects, problems = _together(listed, unreadable)
+    return objects, problems + [_forbidden(each) for each, answer in found.items() if answer.forbidden]
 
 
 async def read_nodes_and_pods(access: Access) -> ObjectSet:
@@ -122,7 +122,7 @@ class _Followed:
         """Keep one resource current."""
         items: dict[_Name, Any] = self._items.setdefault(resource, {})
         broken: dict[_Name, Broken] = self._broken.setdefault(resource, {})
-        optional = resource is KUBERNETES_WORKLOADS
+        optional = resource not in NEEDED
         async for news in follow(client, resource, on_trouble=on_trouble, forbidden_is_absent=optional):
             if not isinstance(news, Changes):
                 items.clear()
@@ -184,12 +184,24 @@ def _together(
     return found, problems
 
 
-async def _unless_forbidden(client: KubeClient, resource: Resource[T]) -> tuple[Listed[T], list[str]]:
-    """Objects of a kind that few users may read, and few clusters have; a sentence if these must not be read."""
+class _Answer(NamedTuple):
+    """What listing a resource brought."""
+
+    listed: Listed[Any]
+    unreadable: tuple[str, ...] = ()
+    forbidden: bool = False
+
+
+async def _unless_forbidden(client: KubeClient, resource: Resource[Any]) -> _Answer:
+    """All objects of a resource; none if they must not be read and are not needed."""
     try:
-        listed, _ = await list_served(client, resource)
+        listed, found = await list_served(client, resource)
     except ApiError as error:
-        if error.status != HTTPStatus.FORBIDDEN:
+        if error.status != HTTPStatus.FORBIDDEN or resource in NEEDED:
             raise
-        return Listed([], "", []), [f"{resource}: reading is forbidden"]
-    return listed, []
+        return _Answer(Listed([], "", []), forbidden=True)
+    return _Answer(listed, found.unreadable)
+
+
+def _forbidden(resource: Resource[Any]) -> str:
+    return f"{resource}: reading is forbidden"

@@ -73,11 +73,21 @@ async def served(client: KubeClient, resource: Resource[T]) -> Served:
     return Served(readable, () if readable is not None else tuple(unreadable))
 
 
+async def is_installed(client: KubeClient, resource: Resource[T]) -> bool:
+    """Whether the API server has a kind in any version. RBAC answers "forbidden" for kinds that do not exist, too; discovery tells the two apart."""
+    if "/" not in resource.api_version:
+        return True
+    found = await served(client, resource)
+    return found.readable is not None or bool(found.unreadable)
+
+
 async def list_served(client: KubeClient, resource: Resource[T], *, page: int = 500) -> tuple[Listed[T], Served]:
     """All objects, in the newest version that is served and readable, and which that is; none without such a version."""
     try:
         return await client.list(resource, page=page), Served(resource)
     except ApiError as error:
+        if error.status == HTTPStatus.FORBIDDEN and not await is_installed(client, resource):
+            return Listed([], "", []), Served()
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         found = await served(client, resource)

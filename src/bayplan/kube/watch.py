@@ -30,7 +30,7 @@ from bayplan.kube.client import ApiError, KubeClient, Unreachable, selectors
 from bayplan.kube.decoding import NOT_JSON, Broken, Changes, Listed, ResourceDecoder, WatchLines, decoder_of
 from bayplan.kube.meta_v1 import Change, T
 from bayplan.kube.resources import Resource
-from bayplan.kube.versions import Served, cannot_read, served
+from bayplan.kube.versions import Served, cannot_read, is_installed, served
 
 # Whoever follows finds here all that `follow` gives.
 __all__ = ["Absent", "Broken", "Change", "Changes", "Listed", "WatchSettings", "follow"]
@@ -82,7 +82,8 @@ async def follow(
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
     """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again.
 
-    With `forbidden_is_absent` a resource that may not be listed (any more) counts as one that is not installed: for what somebody can do without.
+    With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for what the caller can do without. A resource
+    that is forbidden and not installed is absent in any case.
     """
     query = selectors(label_selector, field_selector)
     backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
@@ -112,14 +113,14 @@ async def follow(
             version = await reading.resumes_from(version)
             continue  # ended as watches do
         except ApiError as error:
-            if error.status in ((404, 403) if forbidden_is_absent else (404,)) and version is None:
+            if version is None and await reading.may_be_absent(error, forbidden_is_absent=forbidden_is_absent):
                 absent = await reading.missing(error)
                 if absent is not None:
                     if reading.is_news(absent):
                         yield absent
                     await asyncio.sleep(settings.absent_retry)
                 continue
-            if error.status in (404, 410) or (error.status == 403 and forbidden_is_absent):
+            if error.status in (404, 410) or (error.status == HTTPStatus.FORBIDDEN and forbidden_is_absent):
                 version = None  # it is listed next, if that may be
             trouble, asked_to_wait = str(error), min(error.retry_after or 0.0, settings.longest_backoff)
         except _VersionLost as error:
@@ -139,11 +140,22 @@ class _Reading(Generic[T]):
         self._client = client
         self._resource = resource
         self._on_trouble = on_trouble
+        self._installed = True
 
     async def resumes_from(self, version: str) -> str | None:
         """The last version; None if an older API version was read and a better one is served by now: that is to be listed."""
         better = self.served is not self._resource and self._takes(await self._look())
         return None if better else version
+
+    async def may_be_absent(self, error: ApiError, *, forbidden_is_absent: bool) -> bool:
+        """Whether a refused list means that the resource is not there, or is as good as not there. A discovery that fails says nothing."""
+        if error.status == HTTPStatus.FORBIDDEN:
+            try:
+                self._installed = await is_installed(self._client, self._resource)
+            except (ApiError, Unreachable, *NOT_JSON):
+                self._installed = True
+            return forbidden_is_absent or not self._installed
+        return error.status == HTTPStatus.NOT_FOUND
 
     async def missing(self, error: ApiError) -> Absent | None:
         """A list was refused: None if another version is to be listed."""
@@ -151,7 +163,7 @@ class _Reading(Generic[T]):
         if self._takes(found):
             return None
         absent = Absent(self._resource, found.unreadable)
-        if absent.unreadable or error.status == HTTPStatus.FORBIDDEN:
+        if absent.unreadable or (error.status == HTTPStatus.FORBIDDEN and self._installed):
             problem = cannot_read(self._resource, absent.unreadable) if absent.unreadable else str(error)
             if absent != self.told:
                 self._on_trouble(problem)

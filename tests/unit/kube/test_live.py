@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from bayplan.kube.access import Access
+from bayplan.kube.client import ApiError
 from bayplan.kube.credentials import Credential, Fixed
 from bayplan.kube.files import ObjectSet
-from bayplan.kube.live import follow_cluster
-from tests.scripted_api_server import ScriptedServer, asynchronous, event, listing, named, watch
+from bayplan.kube.live import follow_cluster, read_cluster
+from tests.scripted_api_server import ScriptedServer, asynchronous, event, listing, named, refusal, watch
 
 NODES, PODS, NAMESPACES = "/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces"
 
@@ -62,6 +63,30 @@ async def test_an_object_of_a_wrong_shape_is_left_out_until_it_is_right() -> Non
 
         server.answers("GET", NODES, listing(["n1"]), later)  # type: ignore[arg-type]
         assert await names_shown(server, 2) == [["n1"], []]
+
+
+@asynchronous
+async def test_what_an_account_must_not_read_is_left_out_and_told() -> None:
+    """Namespaces only matter to terms with a namespaceSelector. Kinds that are not installed are not worth a word, although RBAC forbids them too."""
+    forbidden = refusal(403, "Forbidden", "not for you")
+    async with ScriptedServer() as server:
+        server.answers("GET", NODES, listing(["n1"]))
+        server.answers("GET", PODS, listing(["p1"]))
+        server.answers("GET", NAMESPACES, forbidden)
+        server.answers("GET", "/apis/bayplan.io/v1alpha1/podgroups", forbidden)
+        objects, problems = await read_cluster(Access(server.url, Fixed(Credential())))
+    assert [each.metadata.name for each in (*objects.nodes, *objects.pods)] == ["n1", "p1"]
+    assert problems == ["namespaces: reading is forbidden"]
+
+
+@asynchronous
+async def test_without_nodes_or_pods_there_is_no_answer() -> None:
+    async with ScriptedServer() as server:
+        server.answers("GET", NODES, refusal(403, "Forbidden", "not for you"))
+        server.answers("GET", PODS, listing(["p1"]))
+        server.answers("GET", NAMESPACES, listing([]))
+        with pytest.raises(ApiError, match="GET /api/v1/nodes: 403"):
+            await read_cluster(Access(server.url, Fixed(Credential())))
 
 
 @asynchronous

@@ -243,10 +243,22 @@ async def test_a_resource_that_may_not_be_read_can_count_as_absent() -> None:
     lists = [refusal(403, "Forbidden", "not for you"), refusal(403, "Forbidden", "not for you"), listing(["worker-1"])]
     troubles: list[str] = []
     async with pod_server(lists, [watch(then="silence")], TOPOLOGIES) as server:
+        server.serves("topology.node.k8s.io", v1alpha2="noderesourcetopologies")
         told = await first_news(2, server, NODE_RESOURCE_TOPOLOGIES, troubles=troubles, forbidden_is_absent=True)
     assert told == ["absent", "listed, worker-1"]
     assert len(troubles) == 1
     assert "not for you" in troubles[0]
+
+
+@asynchronous
+async def test_a_resource_that_is_not_installed_is_absent_also_where_its_name_is_forbidden() -> None:
+    """RBAC is asked before the API server looks for the kind: 403, where others get 404."""
+    lists = [refusal(403, "Forbidden", "not for you"), listing(["worker-1"])]
+    troubles: list[str] = []
+    async with pod_server(lists, [watch(then="silence")], TOPOLOGIES) as server:
+        server.serves("topology.node.k8s.io")
+        told = await first_news(2, server, NODE_RESOURCE_TOPOLOGIES, troubles=troubles)
+    assert (told, troubles) == (["absent", "listed, worker-1"], [])
 
 
 @asynchronous
