@@ -75,7 +75,10 @@ async def test_what_an_account_must_not_read_is_left_out_and_told() -> None:
         server.answers("GET", NAMESPACES, forbidden)
         server.answers("GET", "/apis/bayplan.io/v1alpha1/podgroups", forbidden)
         objects, problems = await read_cluster(Access(server.url, Fixed(Credential())))
-    assert [each.metadata.name for each in (*objects.nodes, *objects.pods)] == ["n1", "p1"]
+    assert ([node.metadata.name for node in objects.nodes], [pod.metadata.name for pod in objects.pods]) == (
+        ["n1"],
+        ["p1"],
+    )
     assert problems == ["namespaces: reading is forbidden"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from bayplan.cluster.pod_request import CPU
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.least_numa import narrowest_sets, relative_width_scores
-from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.answers import ClassAnswers, score_in
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.relations import answer_for
 from tests.helpers import cluster, topology, zone
@@ -65,7 +65,8 @@ def test_the_three_nodes_end_to_end(compatibility: str) -> None:
     waiting = policy_pod("best-effort", 8)
     profile = numa_aware_profile(weight=10, compatibility=compatibility)
     answer = answer_for(state, waiting, state.classes.of(waiting), profile, ClassAnswers(state))
-    assert dict(zip(state.names, answer.rank.tolist(), strict=True)) == {"Node-A": 750, "Node-B": 500, "Node-C": 0}
+    scores = {name: score_in(rank) for name, rank in zip(state.names, answer.rank.tolist(), strict=True)}
+    assert scores == {"Node-A": 750, "Node-B": 500, "Node-C": 0}
 
     decision = schedule_one(state, waiting, profile, ClassAnswers(state))
     assert (decision.node, decision.score) == ("Node-A", 750)
