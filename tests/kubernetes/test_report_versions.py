@@ -90,6 +90,10 @@ def on_node(plane: ControlPlane, namespace: str, pod: str) -> str:
     return str(plane.get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["spec"].get("nodeName", ""))
 
 
+def has_node(plane: ControlPlane, namespace: str, pod: str) -> bool:
+    return bool(on_node(plane, namespace, pod))
+
+
 def bayplan(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROGRAM, *arguments, "--kubeconfig", str(plane.kubeconfig)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -149,6 +153,50 @@ def test_a_version_that_cannot_be_read_is_an_error_in_health_log_metrics_and_com
         assert scheduler.metric("bayplan_unreadable_api_versions") == 0
     finally:
         scheduler.close()
+
+
+def test_aligned_pods_prefer_nodes_with_a_report_and_are_told_if_they_have_none(
+    control_plane: ControlPlane, namespace: str, serves: Any
+) -> None:
+    serves("v1alpha2")
+    create_all(
+        control_plane.kubeconfig, [node_body(name, {"cpu": "16", "memory": "32Gi"}) for name in ("silent", "reported")]
+    )
+    control_plane.apply(report("reported", 8, "v1alpha2"))
+    # The nodes are new, and a moment ago is too young for the default.
+    config = control_plane.kubeconfig.parent / "no-grace.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig:\n"
+        "  - {name: NodeResourceTopologyMatch, args: {assume: {firstReportSeconds: 0}}}\n"
+    )
+    with running_scheduler(control_plane, "--config", str(config)):
+        for number in range(3):
+            create_all(control_plane.kubeconfig, [pod_body(f"p{number}", namespace, FIVE_CPUS)])
+            wait_until(partial(has_node, control_plane, namespace, f"p{number}"), "the pod has a node")
+        assert [on_node(control_plane, namespace, f"p{number}") for number in range(3)] == ["reported"] * 2 + ["silent"]
+        wait_until(
+            lambda: "NUMA zones of silent are unknown (no NodeResourceTopology)" in notes_of(control_plane, namespace),
+            "the event tells it",
+        )
+
+
+def test_an_aligned_pod_waits_for_the_first_report_of_a_new_node(
+    control_plane: ControlPlane, namespace: str, serves: Any
+) -> None:
+    serves("v1alpha2")
+    create_all(control_plane.kubeconfig, [node_body("full", {"cpu": "16", "memory": "32Gi"})])
+    control_plane.apply(report("full", 0, "v1alpha2"))
+    with running_scheduler(control_plane):
+        create_all(control_plane.kubeconfig, [node_body("new", {"cpu": "16", "memory": "32Gi"})])
+        create_all(control_plane.kubeconfig, [pod_body("p", namespace, FIVE_CPUS)])
+        wait_until_told(control_plane, namespace, "p", "new node, no NodeResourceTopology so far")
+        control_plane.apply(report("new", 8, "v1alpha2"))
+        wait_until(lambda: on_node(control_plane, namespace, "p") == "new", "the pod has the new node")
+
+
+def notes_of(plane: ControlPlane, namespace: str) -> str:
+    events = plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+    return " ".join(each.get("note", "") for each in events)
 
 
 def usable(scheduler: RunningScheduler) -> int:
