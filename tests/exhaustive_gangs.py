@@ -119,10 +119,16 @@ class _Rule:
         others = [other for rule in self.apart if rule is not self for other in rule.standing]
         return all(cluster.domain(other, self.required) != here for other in others)
 
-    def cost(self, cluster: Cluster) -> int:
+    def cost(self, cluster: Cluster) -> tuple[int, ...]:
+        """Domains of the preferred level, then of every level wider than that, narrow ones first."""
         if self.preferred is None:
-            return 0
-        return len({cluster.domain(place, self.preferred) for place in self.standing})
+            return (0,) * (1 + len(cluster.levels))
+        own = cluster.levels.index(self.preferred) if self.preferred in cluster.levels else len(cluster.levels)
+        wider = [level if number < own else None for number, level in enumerate(cluster.levels)]
+        return tuple(
+            len({cluster.domain(place, level) for place in self.standing}) if level else 0
+            for level in (self.preferred, *reversed(wider))
+        )
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,14 @@ def fewest_domains(cluster: Cluster, whole: Group, given_up: Collection[tuple[Sl
 
     Single segments may be given up, each by its layer and its number in it.
     """
+    best = best_domains(cluster, whole, given_up)
+    return None if best is None else best[0]
+
+
+def best_domains(
+    cluster: Cluster, whole: Group, given_up: Collection[tuple[Slices, int]] = ()
+) -> tuple[int, ...] | None:
+    """The same, with the domains of each wider level behind it, narrow ones first: as few preferred domains, then as few wider ones."""
     by_name = {place.name: place for place in cluster.in_tree}
     members: list[_Member] = []
     rules: list[_Rule] = []
@@ -202,15 +216,15 @@ class _Trial:
             frozenset(chain.from_iterable(product(*(range(count + 1) for count in mix)) for mix in place.holds))
             for place in self.places
         ]
-        self.fewest: int | None = None
+        self.fewest: tuple[int, ...] | None = None
 
-    def best(self) -> int | None:
+    def best(self) -> tuple[int, ...] | None:
         self._place(0, 0)
         return self.fewest
 
     def _place(self, number: int, first: int) -> None:
         """Member `number` goes to every node from `first` on: equal members need not be tried in two orders."""
-        cost = sum(rule.cost(self.cluster) for rule in self.rules)
+        cost = tuple(map(sum, zip(*(rule.cost(self.cluster) for rule in self.rules), strict=True)))
         if self.fewest is not None and cost >= self.fewest:
             return
         if number == len(self.members):

@@ -43,7 +43,7 @@ RANKED_WIDE = 20
 @click.option(
     "--objective",
     metavar="GOALS",
-    help="What the best place of a gang is measured by, in this order: fewest-domains, least-leftover, closest, separated by "
+    help="What the best place of a gang is measured by, in this order: fewest-domains, mean-distance, fewest-nodes, least-leftover, closest, separated by "
     "commas. Counts instead of what PodGroups name.",
 )
 @output_option("text", "wide", "svg", "json", "yaml")

@@ -58,7 +58,7 @@ def test_seats_are_told_rack_by_rack_and_the_room_before_and_after(bayplan: Bayp
         "  cpu 16  memory 160Gi  nvidia.com/gpu 4       32 → 20        8 → 8        2 → 2",
         "",
         "  rests on  equal pods: counted exactly",
-        "  goals     fewest-domains, then least-leftover, then closest",
+        "  goals     fewest-domains, then mean-distance, then fewest-nodes, then least-leftover, then closest",
         "  distance  at most 4 between two pods, 2.93 on average",
     ]
 
@@ -69,15 +69,17 @@ def test_the_objective_can_be_given_for_all_gangs(bayplan: Bayplan, tmp_path: Pa
     own = json.loads(bayplan("place", "-f", file, "-o", "json", cluster=CLUSTER).out)["gangs"][0]
     given = bayplan("place", "-f", file, "-o", "json", "--objective", "closest", cluster=CLUSTER).out
     other = json.loads(given)["gangs"][0]
-    assert own["objective"] == ["least-leftover", "fewest-domains", "closest"]
-    assert other["objective"] == ["closest", "fewest-domains", "least-leftover"]
+    assert own["objective"] == ["least-leftover", "fewest-domains", "mean-distance", "fewest-nodes", "closest"]
+    assert other["objective"] == ["closest", "fewest-domains", "mean-distance", "fewest-nodes", "least-leftover"]
     assert other["distance"] == {"largest": 4, "mean": 2.933}
 
 
 def test_a_goal_that_nobody_knows(bayplan: Bayplan) -> None:
     result = bayplan("place", "-f", GANGS / "pretrain.yaml", "--objective", "cheapest", cluster=CLUSTER)
     assert result.code == 2
-    assert '"cheapest" must be one of fewest-domains, least-leftover, closest' in result.err
+    assert (
+        '"cheapest" must be one of fewest-domains, mean-distance, fewest-nodes, least-leftover, closest' in result.err
+    )
 
 
 def test_groups_stay_in_their_racks(bayplan: Bayplan) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from bayplan.cluster.state import ClusterState
@@ -46,7 +48,21 @@ def running(*nodes: str) -> tuple[Pod, ...]:
 def test_two_racks_of_one_block_before_two_racks_of_two() -> None:
     decision = decide(racks(b1_r1=2, b1_r2=3, b2_r1=2, b2_r2=2), Group(pods=pods(4), preferred=RACK))
     assert decision.preferred_domains == 2
-    assert {seat.path[:2] for seat in decision.seats} == {("b2", "r1"), ("b2", "r2")}
+    # Three and one are closer to each other than two and two.
+    assert Counter(seat.path[:2] for seat in decision.seats) == {("b1", "r2"): 3, ("b1", "r1"): 1}
+
+
+def test_seven_pods_stand_in_two_racks_of_one_block_though_another_block_would_save_a_slot() -> None:
+    decision = decide(racks(b1_r1=4, b1_r2=4, b2_r1=3), Group(pods=pods(7), preferred=RACK))
+    assert {seat.path[0] for seat in decision.seats} == {"b1"}
+
+
+def test_fewest_racks_then_fewest_blocks_for_pods_of_different_shapes() -> None:
+    large = tuple(simple_pod({GPU: 2}, f"large-{number}") for number in range(2))
+    state = racks(b1_r1=4, b2_r1=5, b2_r2=4, b3_r1=4)
+    decision = decide(state, Group(pods=(*pods(4), *large), preferred=RACK))
+    assert decision.preferred_domains == 2
+    assert {seat.path[0] for seat in decision.seats} == {"b2"}
 
 
 @pytest.mark.parametrize(

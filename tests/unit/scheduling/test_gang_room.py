@@ -47,9 +47,9 @@ def racks_of(decision: GangDecision) -> list[str]:
 @pytest.mark.parametrize(
     "cluster, spec, here, expected, bound",
     [
-        # r1 would be the tightest for one, r2 is for four; r3 is larger still.
-        (("b1/r1: 1", "b1/r2: 2 2", "b1/r3: 4 4"), {"size": 4, "minimum": 1}, 1, ["r2"], ALL.format(3)),
-        (("b1/r1: 2", "b1/r2: 2 2", "b1/r3: 4 4"), {"size": 4, "minimum": 2}, 3, ["r2"] * 3, ALL.format(1)),
+        # r1 would be the tightest for one; four are closest to each other on one node of r3.
+        (("b1/r1: 1", "b1/r2: 2 2", "b1/r3: 4 4"), {"size": 4, "minimum": 1}, 1, ["r3"], ALL.format(3)),
+        (("b1/r1: 2", "b1/r2: 2 2", "b1/r3: 4 4"), {"size": 4, "minimum": 2}, 3, ["r3"] * 3, ALL.format(1)),
         # Nowhere is room for all: where most of them have.
         (("b1/r1: 1", "b1/r2: 2 1", "b1/r3: 2"), {"size": 4, "minimum": 1}, 1, ["r2"], SOME.format(2, 3)),
         (("b1/r1: 1", "b1/r2: 1"), {"size": 4, "minimum": 1}, 1, ["r1"], SOME.format(0, 3)),

@@ -87,8 +87,8 @@ class _Chooser:
 
     def best(self) -> Choice:
         wish = self.wish
-        place = wish.objective.index(Goal.CLOSEST)
-        before = wish.objective[:place]
+        place = self._order.index(Goal.CLOSEST)
+        before = self._order[:place]
         anywhere = self._best_inside(wish.required) if before else None
         # Spreading over nodes and standing on the same one contradict each other: closeness ends at the level of the chosen domains.
         lowest = wish.target if wish.spread else self.tree.node_level
@@ -102,9 +102,15 @@ class _Chooser:
         return found
 
     @cached_property
+    def _order(self) -> Objective:
+        """The goals that counting knows: the mean distance is as good as what is made small by the lowest common domain."""
+        as_counted = (Goal.CLOSEST if goal is Goal.MEAN_DISTANCE else goal for goal in self.wish.objective)
+        return tuple(dict.fromkeys(goal for goal in as_counted if goal is not Goal.FEWEST_NODES))
+
+    @cached_property
     def _goals(self) -> Objective:
         """The goals other than closeness."""
-        return tuple(goal for goal in self.wish.objective if goal is not Goal.CLOSEST)
+        return tuple(goal for goal in self._order if goal is not Goal.CLOSEST)
 
     @cached_property
     def _used(self) -> list[int]:

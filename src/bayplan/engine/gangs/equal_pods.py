@@ -21,7 +21,7 @@ from bayplan.engine.gangs.choice import Choice, Wish, choose, distances_to
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.gangs.slices import Layer
-from bayplan.engine.gangs.tight_sets import tightest_domain
+from bayplan.engine.gangs.tree_table import Asked, largest_first, place_by_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,31 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     most = int(in_required.max(initial=0))
     if most < wish.pods:
         return Found(None, 0, most)
-    choice = choose(tree, slots, room, wish)
-    counts = _filled(tree, slots, wish, room, choice)
+    counts, unproven = _by_all_goals(tree, slots, wish), frozenset[Goal]()
+    if counts is None:
+        choice = choose(tree, slots, room, wish)
+        counts, unproven = _filled(tree, slots, wish, room, choice), choice.unproven
+        if wish.standing or np.count_nonzero(counts) > 1:
+            unproven |= _not_counted(wish)
     if wish.preferred is None:
-        return Found(counts, 0, most, choice.unproven)
+        return Found(counts, 0, most, unproven)
     touched = tree.domain_at[wish.preferred][np.flatnonzero(counts)]
     if wish.standing:
         touched = np.sort(np.append(touched, tree.domain_at[wish.preferred][list(wish.standing)]))
-    return Found(counts, 1 + int(np.count_nonzero(np.diff(touched))), most, choice.unproven)
+    return Found(counts, 1 + int(np.count_nonzero(np.diff(touched))), most, unproven)
+
+
+def _not_counted(wish: Wish) -> frozenset[Goal]:
+    """The goals that choosing by counting meets only about, and those behind them."""
+    unknown = min(wish.objective.index(goal) for goal in (Goal.MEAN_DISTANCE, Goal.FEWEST_NODES))
+    return frozenset(wish.objective[unknown:])
+
+
+def _by_all_goals(tree: Tree, slots: Counts, wish: Wish) -> Counts | None:
+    """The best by a table over the tree; None if it would be too large, or if the pods ask for more than it knows."""
+    if wish.layers or wish.spread or wish.roomiest:
+        return None
+    return place_by_table(tree, slots, Asked(wish.pods, wish.required, wish.preferred, wish.objective, wish.standing))
 
 
 def room_by_level(tree: Tree, slots: Counts, layers: Sequence[Layer]) -> list[Counts]:
@@ -187,19 +204,9 @@ def _multiple(wish: Wish, level: int) -> int:
 
 def _largest_first(room: Counts, pods: int, spread: bool, multiple: int = 1) -> Counts:  # noqa: FBT001 - a setting
     """Deal pods out to places in multiples: into few of them, the last one the tightest; or evenly over all."""
-    units, wanted = room // multiple, pods // multiple
     if spread:
-        return _evenly(units, wanted) * multiple
-    counts = np.zeros(len(units), dtype=np.int64)
-    order = np.argsort(-units, kind="stable")
-    reached = np.cumsum(units[order])
-    full = order[reached <= wanted]
-    counts[full] = units[full]
-    missing = wanted - int(counts.sum())
-    if missing:
-        rest = np.where(counts > 0, -1, units)
-        counts[tightest_domain(rest, missing)] = missing
-    return counts * multiple
+        return _evenly(room // multiple, pods // multiple) * multiple
+    return largest_first(room, pods, multiple)
 
 
 def _evenly(units: Counts, wanted: int) -> Counts:

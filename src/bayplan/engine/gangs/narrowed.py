@@ -54,7 +54,7 @@ def _better(problem: Problem, known: Solution, other: Solution) -> Solution:
     """The one with fewer domains. What was found on a part of the cluster proves nothing about the rest."""
     if not other.found or (known.found and wished_domains(problem, known) <= wished_domains(problem, other)):
         return known
-    return replace(other, status=Status.FEASIBLE, bound=INSIDE)
+    return replace(other, status=Status.FEASIBLE, bound=INSIDE, wider_proven=False)
 
 
 def _in_required_domains(problem: Problem) -> Iterator[Problem]:
@@ -111,7 +111,7 @@ def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
         inside = np.isin(problem.tree.domain_at[level], order[:number])
         found = program.solve(_restricted(whether, inside), budget.at_most(work))
         if found.found:
-            best, high = replace(found, status=Status.FEASIBLE, bound=INSIDE), number - 1
+            best, high = replace(found, status=Status.FEASIBLE, bound=INSIDE, wider_proven=False), number - 1
             number = (low + high + 1) // 2
             if preferred is None:
                 break

@@ -1,13 +1,15 @@
-"""What a gang's placement is measured by: three goals, and the order in which they count.
+"""What a gang's placement is measured by: goals, and the order in which they count.
 
 | goal | what is made small |
 |---|---|
-| `fewest-domains` | how many domains of the preferred level the gang uses |
-| `least-leftover` | the slots left over in the domains it uses: those of the preferred level, else of the required one. Of a gang in segments: room for whole segments, then, where one domain is enough, slots |
-| `closest` | the largest distance between two members in edges of the tree; then, of new members to those that run, the sum |
+| `fewest-domains` | the domains of the preferred level that the gang uses; then those of each wider level, from the preferred one outwards |
+| `mean-distance` | the mean distance between two members, in edges of the tree |
+| `fewest-nodes` | the nodes that the gang uses |
+| `least-leftover` | the slots left over in the domains it uses: those of the preferred level, else of the required one. Of a gang in segments: room for whole segments, then slots |
+| `closest` | the largest distance between two members: all of them in the lowest common domain that holds them, as Kueue does |
 
-The order is lexicographic: a later goal decides only between placements that are equal by the ones before. Whoever names some of
-them puts those first; the others follow in their usual order.
+The order is lexicographic: a later goal decides only between placements that are equal by the ones before. Goals that a user names come first, the others
+follow in their usual order.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ class Goal(Enum):
     """Something to be made small, by the name that users write."""
 
     FEWEST_DOMAINS = "fewest-domains"
+    MEAN_DISTANCE = "mean-distance"
+    FEWEST_NODES = "fewest-nodes"
     LEAST_LEFTOVER = "least-leftover"
     CLOSEST = "closest"
 
 
 Objective = tuple[Goal, ...]
 USUAL: Objective = tuple(Goal)
+# What gangs in Kueue's or KAI's words mean by "preferred": one domain, of the lowest level that has one for all.
+LOWEST_COMMON_DOMAIN: Objective = (Goal.CLOSEST, *(goal for goal in Goal if goal is not Goal.CLOSEST))
 
 
 def objective_of(names: Sequence[str]) -> Objective:
@@ -41,5 +47,5 @@ def objective_of(names: Sequence[str]) -> Objective:
 
 
 def in_order(goals: Iterable[Goal]) -> str:
-    """`fewest-domains, then least-leftover, then closest`."""
+    """`fewest-domains, then mean-distance, then fewest-nodes`."""
     return ", then ".join(goal.value for goal in goals)

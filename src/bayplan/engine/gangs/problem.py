@@ -168,13 +168,14 @@ class Solution:
     """Where every part's pods go: `placed[part][shape]`.
 
     `bound` is a sentence: what proves that there is nothing better, or nothing at all. `gap` is by how many preferred domains the answer
-    may be worse than the best.
+    may be worse than the best; `wider_proven` that nothing has as few of them and fewer domains of wider levels.
     """
 
     status: Status
     placed: tuple[tuple[Spots, ...], ...] = ()
     bound: str = ""
     gap: int = 0
+    wider_proven: bool = False
 
     @property
     def found(self) -> bool:
@@ -189,17 +190,30 @@ def infeasible(bound: str) -> Solution:
 
 def domains_used(problem: Problem, solution: Solution, number: int) -> int:
     """How many domains of its preferred level a part uses: its pods, those of the parts inside it, and its running members."""
-    part = problem.parts[number]
-    if part.preferred is None:
-        return 0
-    domain_at = problem.tree.domain_at[part.preferred]
-    touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner])
-    return len(set(problem.used(number)).union(*(np.unique(domain_at[positions]).tolist() for positions in touched)))
+    preferred = problem.parts[number].preferred
+    return 0 if preferred is None else len(_domains_at(problem, solution, number, preferred))
 
 
 def wished_domains(problem: Problem, solution: Solution) -> int:
     """What is minimised: the preferred domains of all parts that prefer a level."""
     return sum(domains_used(problem, solution, number) for number in range(len(problem.parts)))
+
+
+def domain_counts(problem: Problem, solution: Solution) -> tuple[int, ...]:
+    """What is minimised, in this order: preferred domains of all parts that prefer a level, then their domains at each wider level, narrow ones first."""
+    wider = []
+    for level in range(problem.tree.node_level - 1, -1, -1):
+        preferring = [number for number, part in enumerate(problem.parts) if level < (part.preferred or 0)]
+        wider.append(sum(len(_domains_at(problem, solution, number, level)) for number in preferring))
+    return (wished_domains(problem, solution), *wider)
+
+
+def _domains_at(problem: Problem, solution: Solution, number: int, level: int) -> set[int]:
+    """The domains of a level in which a part's pods stand, those of the parts inside it, and its running members."""
+    domain_at = problem.tree.domain_at[level]
+    touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner])
+    standing = (int(domain_at[position]) for position in problem.parts[number].standing)
+    return set(standing).union(*(np.unique(domain_at[positions]).tolist() for positions in touched))
 
 
 def around(parts: Sequence[Part], number: int) -> Iterator[Part]:

@@ -32,6 +32,7 @@ WORK_OF_A_VARIABLE = 10
 SMALLEST_WEIGHT = 1e-4
 
 TOO_LARGE = "too large for an exact search"
+PROVEN = "exact search: nothing uses fewer domains"
 UNSURE = "not every packing of pods on nodes was tried"
 Values = NDArray[np.float64]
 Mix = Mapping[int, int]
@@ -78,6 +79,7 @@ class _GangProgram:
 
     def __post_init__(self) -> None:
         problem = self.problem
+        self.counts_wider = False
         self.tree = problem.tree
         self.groups = groups_of(problem)
         self.nodes = Nodes(problem, self.budget)
@@ -205,6 +207,7 @@ class _GangProgram:
         for level in reversed(levels):
             weight /= 2.0 * (1 + len(self.tree.starts[level]) * len(wishes))
             weights[level] = weight if weight > SMALLEST_WEIGHT else 0.0
+        self.counts_wider = all(weights.values())
         total = np.add.reduce([self.problem.slots[shape] for shape in self.problem.shapes])
         for number in wishes:
             preferred = self.problem.parts[number].preferred
@@ -364,7 +367,7 @@ class _GangProgram:
         )
         proven = answer.outcome is Outcome.BEST and sure and not self._gave_up
         if proven:
-            return Solution(Status.OPTIMAL, placed, "exact search: nothing uses fewer domains")
+            return Solution(Status.OPTIMAL, placed, PROVEN, wider_proven=self.counts_wider)
         why = answer.why or UNSURE
         solution = Solution(Status.FEASIBLE, placed, f"{why}, this is the best so far")
         standing = sum(len(self.problem.used(number)) for number in range(len(self.problem.parts)))

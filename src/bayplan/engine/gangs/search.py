@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayplan.engine.gangs import narrowed
+from bayplan.engine.gangs import narrowed, program
 from bayplan.engine.gangs.best_fit import best_fit
 from bayplan.engine.gangs.bounds import crowd, fewest_domains, in_one, shortage, slots_at_home, slots_text
 from bayplan.engine.gangs.budget import Budget
@@ -38,11 +38,14 @@ from bayplan.engine.gangs.problem import (
     Solution,
     Spots,
     Status,
+    domain_counts,
     infeasible,
     wished_domains,
 )
 from bayplan.engine.gangs.slices import Layer
 
+# What a program may cost that only looks for fewer domains of wider levels.
+WORK_FOR_WIDER = 400_000
 # How a quick answer was found, by whether all pods have one shape.
 HOW = {True: "groups packed", False: "groups placed by best fit"}
 
@@ -68,7 +71,8 @@ def _of_groups(problem: Problem, budget: Budget) -> Solution:
     if first is Goal.CLOSEST:
         return _closest(problem, budget)
     solution = _brought_closer(problem, _in_few_domains(problem, budget), budget)
-    if first is Goal.LEAST_LEFTOVER and solution.found:
+    solution = _in_fewer_wider_domains(problem, solution, budget)
+    if first is not Goal.FEWEST_DOMAINS and solution.found:
         bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
     return solution
@@ -78,15 +82,43 @@ def _brought_closer(problem: Problem, known: Solution, budget: Budget) -> Soluti
     """The same number of preferred domains inside a narrower domain, if they are found there quickly. What is proven stays proven."""
     if not known.found:
         return known
-    spanned, domains = _spanned(problem, known), wished_domains(problem, known)
+    spanned, domains = _spanned(problem, known), domain_counts(problem, known)
     for level, inside, _ in narrowed.from_below(problem):
         if level <= spanned:
             break
         for each in inside:
             closer = infeasible("") if budget.is_spent or shortage(each) else _quickly(each, budget)
-            if closer.found and wished_domains(problem, closer) <= domains:
+            if closer.found and domain_counts(problem, closer) <= domains:
                 return replace(known, placed=closer.placed)
     return known
+
+
+def _in_fewer_wider_domains(problem: Problem, known: Solution, budget: Budget) -> Solution:
+    """As few preferred domains, in fewer domains of wider levels, if a program finds them: what is proven about preferred domains stays proven."""
+    if not known.found or known.wider_proven or not problem.prefers:
+        return known
+    counts = domain_counts(problem, known)
+    if counts[1:] == _fewest_wider(problem):
+        return known
+    exact = program.solve(problem, budget.at_most(WORK_FOR_WIDER))
+    if exact.found and domain_counts(problem, exact) < counts:
+        return replace(known, placed=exact.placed)
+    return known
+
+
+def _fewest_wider(problem: Problem) -> tuple[int, ...]:
+    """A bound: of each wider level, narrow ones first, one domain for each part that prefers a narrower one, or those that members stand in."""
+    levels = range(problem.tree.node_level - 1, -1, -1)
+    return tuple(
+        sum(
+            max(
+                len({int(problem.tree.domain_at[level][at]) for at in part.standing}), bool(any(problem.totals[number]))
+            )
+            for number, part in enumerate(problem.parts)
+            if level < (part.preferred or 0)
+        )
+        for level in levels
+    )
 
 
 def _spanned(problem: Problem, solution: Solution) -> int:
@@ -107,7 +139,7 @@ def _closest(problem: Problem, budget: Budget) -> Solution:
         found = [solution for solution in tries if solution.found]
         unsure = unsure or not complete or any(solution.status is Status.LIMIT_REACHED for solution in tries)
         if found:
-            best = min(found, key=lambda solution: wished_domains(problem, solution))
+            best = min(found, key=lambda solution: domain_counts(problem, solution))
             where = f"all{in_one(problem, level)}"
             if unsure:
                 return replace(best, status=Status.FEASIBLE, bound=f"{where}; {_not_proven([Goal.CLOSEST])}")

@@ -95,6 +95,9 @@ class Program:
             return Answer(Outcome.STOPPED, nothing, why=NOT_INSTALLED)
         if budget.is_spent:
             return Answer(Outcome.STOPPED, nothing, why=OUT_OF_WORK)
+        if not self.cost:
+            holds = all(lower <= 0.0 <= upper for lower, upper in zip(self.lower, self.upper, strict=True))
+            return Answer(Outcome.BEST if holds else Outcome.NONE, nothing)
         solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.silent()
         solver.setOptionValue("time_limit", GUARD_SECONDS)
@@ -107,7 +110,7 @@ class Program:
         solver.run()
         known, status = solver.getInfo(), solver.getModelStatus()
         work = known.simplex_iteration_count * WORK_OF_AN_ITERATION + max(known.mip_node_count, 0) * WORK_OF_A_NODE
-        budget.spend(max(work, len(checkpoints) * WORK_OF_A_CHECKPOINT))
+        budget.spend(max(work, (1 + len(checkpoints)) * WORK_OF_A_CHECKPOINT))
         # Every variable has bounds, so that only one reading is left of the second.
         if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
             return Answer(Outcome.NONE, nothing)

@@ -6,6 +6,7 @@ import pytest
 
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, objective_of
 from bayplan.engine.gangs.slices import Layer
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, by_rack, racks
 
@@ -15,10 +16,10 @@ TWO_BLOCKS = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2", "b2/r2: 1 1")
 @pytest.mark.parametrize(
     "lines, wish, expected",
     [
-        # Required: of the domains that hold all pods, the one with the least room.
-        (TWO_BLOCKS, Wish(2, required=RACK), {"b2/r2": 2}),
-        (TWO_BLOCKS, Wish(6, required=RACK), {"b1/r2": 6}),
-        (TWO_BLOCKS, Wish(7, required=RACK), {"b1/r1": 7}),
+        # Required: of the domains that hold all pods, the one where they are closest; of equals the one with the least room.
+        (TWO_BLOCKS, Wish(2, required=RACK), {"b1/r2": 2}),
+        (TWO_BLOCKS, Wish(6, required=RACK), {"b2/r1": 6}),
+        (TWO_BLOCKS, Wish(7, required=RACK), {"b2/r1": 7}),
         (TWO_BLOCKS, Wish(9, required=RACK), {"b2/r1": 9}),
         (TWO_BLOCKS, Wish(8, required=NODE), {"b2/r1": 8}),
         (TWO_BLOCKS, Wish(13, required=BLOCK), {"b1/r1": 8, "b1/r2": 5}),
@@ -35,13 +36,24 @@ TWO_BLOCKS = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2", "b2/r2: 1 1")
         ),
         # Of equally few racks, those with the least room in sum: 5 and 3, not 5 and 4.
         (("b1/r1: 5", "b1/r2: 4", "b1/r3: 3"), Wish(8, preferred=RACK), {"b1/r1": 5, "b1/r3": 3}),
-        (("b1/r1: 6", "b1/r2: 5", "b1/r3: 5"), Wish(10, preferred=RACK), {"b1/r2": 5, "b1/r3": 5}),
+        # Six and four are closer to each other than five and five.
+        (("b1/r1: 6", "b1/r2: 5", "b1/r3: 5"), Wish(10, preferred=RACK), {"b1/r1": 6, "b1/r2": 4}),
+        (
+            ("b1/r1: 6", "b1/r2: 5", "b1/r3: 5"),
+            Wish(10, preferred=RACK, objective=objective_of(["fewest-domains", "least-leftover"])),
+            {"b1/r2": 5, "b1/r3": 5},
+        ),
+        # Two racks of one block, though two of different blocks would leave nothing over.
+        (("b1/r1: 4", "b1/r2: 4", "b2/r1: 3"), Wish(7, preferred=RACK), {"b1/r1": 4, "b1/r2": 3}),
         # A preferred level that is wider than the required one adds nothing.
-        (TWO_BLOCKS, Wish(6, required=RACK, preferred=BLOCK), {"b1/r2": 6}),
+        (TWO_BLOCKS, Wish(6, required=RACK, preferred=BLOCK), {"b2/r1": 6}),
         # Nothing asked for: as close together as possible, on as few nodes as possible.
         (TWO_BLOCKS, Wish(12), {"b2/r1": 10, "b2/r2": 2}),
         (TWO_BLOCKS, Wish(10), {"b2/r1": 10}),
-        (TWO_BLOCKS, Wish(16), {"b1/r1": 8, "b2/r1": 8}),
+        (TWO_BLOCKS, Wish(16), {"b1/r1": 4, "b2/r1": 10, "b2/r2": 2}),
+        # The lowest common domain first: one rack, though two nodes of different racks would be closer on average.
+        (("b1/r1: 1 1 1", "b1/r2: 2", "b1/r3: 1"), Wish(3), {"b1/r1": 3}),
+        (("b1/r1: 1 1 1", "b1/r2: 2", "b2/r3: 1"), Wish(3, objective=LOWEST_COMMON_DOMAIN), {"b1/r1": 3}),
         # The roomiest domain instead of the tightest: of racks, of blocks, and of as few racks as possible.
         (TWO_BLOCKS, Wish(2, required=RACK, roomiest=True), {"b2/r1": 2}),
         (("b1/r1: 2 2", "b2/r1: 3 3"), Wish(2, required=BLOCK, roomiest=True), {"b2/r1": 2}),
@@ -158,7 +170,7 @@ def test_packed_on_few_nodes_the_last_of_them_the_tightest(pods: int, expected: 
         (
             ("b1/r1: 5", "b1/r2: 3", "b2/r1: 4"),
             Wish(8, preferred=RACK, layers=(Layer(BLOCK, 4),)),
-            {"b1/r1": 4, "b2/r1": 4},
+            {"b1/r1": 5, "b1/r2": 3},
         ),
         # The same where a slice has to be alone in its block.
         (
@@ -168,8 +180,8 @@ def test_packed_on_few_nodes_the_last_of_them_the_tightest(pods: int, expected: 
         ),
         # A layer at or above the required level is kept by itself.
         (("b1/r1: 8", "b2/r1: 9"), Wish(8, required=RACK, layers=(Layer(BLOCK, 4),)), {"b1/r1": 8}),
-        # Equal in whole slices: the rack with fewer slots besides.
-        (("b1/r1: 1 2", "b1/r2: 1 1"), Wish(2, required=RACK, layers=(Layer(RACK, 2),)), {"b1/r2": 2}),
+        # On one node, though the other rack has fewer slots besides.
+        (("b1/r1: 1 2", "b1/r2: 1 1"), Wish(2, required=RACK, layers=(Layer(RACK, 2),)), {"b1/r1": 2}),
     ],
 )
 def test_slices_stay_whole(lines: tuple[str, ...], wish: Wish, expected: dict[str, int]) -> None:

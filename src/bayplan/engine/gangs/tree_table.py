@@ -1,0 +1,295 @@
+"""Equal pods by a table over the tree: the best placement by all goals at once, exactly.
+
+Every goal is a sum over domains: what it costs that a domain is used, and, for the mean distance, minus the square of how many members stand in it (two of them in one domain
+are two edges closer). So for each domain there is a row: the least cost of 0, 1, 2, ... pods inside it. A rack's row follows from its nodes, the largest filled
+first; the row of a wider domain is put together from those inside it, one after another. The order of goals is in the weights. Only closeness is no sum: there is an answer for each
+level on which one domain holds everybody, and the best of them is taken.
+
+Costs are whole numbers. A table that would be too large, or whose weights would not fit, is not made (None), and `choice.py` decides by counting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from bayplan.cluster.tree import Tree
+from bayplan.engine.gangs.objective import Goal, Objective
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
+
+# Cells of all rows and of putting them together; a million of them take some 3 ms.
+MOST_CELLS = 400_000
+# Racks that are compared where all pods go into one.
+MOST_RACKS = 512
+LARGEST_COST = 1 << 60
+NO_WAY = np.int64(1 << 61)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """So many pods inside one domain of `required`, in few of `preferred`, by an order of goals; `standing` are members that run, by position."""
+
+    pods: int
+    required: int
+    preferred: int | None
+    objective: Objective
+    standing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> int:
+        """The level whose room is left over."""
+        return self.required if self.preferred is None else max(self.required, self.preferred)
+
+
+def place_by_table(tree: Tree, slots: Counts, asked: Asked) -> Counts | None:
+    """Pods by position, or None if the table would be too large. There is room for all pods in one required domain."""
+    # Where closeness comes first, nothing is looked at above the lowest level that has a domain for everybody.
+    closest_first = asked.objective[0] is Goal.CLOSEST
+    by_nodes = bool(asked.standing) or not _largest_nodes_are_best(tree, asked)
+    lowest = tree.node_level if by_nodes else tree.node_level - 1
+    starts = tree.starts[lowest] if lowest >= 0 else np.zeros(1, dtype=np.intp)
+    room = np.add.reduceat(slots, starts)
+    top = asked.required
+    if closest_first:
+        sums = (tree.sums(slots, level) for level in range(tree.node_level, asked.required, -1))
+        holding = (
+            level
+            for level, each in zip(range(tree.node_level, asked.required, -1), sums, strict=True)
+            if each.max() >= asked.pods
+        )
+        top = asked.required if asked.standing else next(holding, asked.required)
+    if top > lowest:
+        return None
+    whole = top == lowest
+    cells = np.flatnonzero(room >= asked.pods if whole else room)
+    if whole and len(cells) > MOST_RACKS:
+        largest = np.maximum.reduceat(slots, starts)[cells]
+        cells = np.sort(cells[np.lexsort((room[cells], -largest))[:MOST_RACKS]])
+    width = 1 if by_nodes else int(np.diff(np.append(starts, tree.size))[cells].max())
+    columns = 1 if whole else asked.pods + 1
+    if len(cells) * columns * (width + (columns if columns > 1 else 0)) > MOST_CELLS:
+        return None
+    weights = _weights(tree, asked, int(tree.sums(slots, max(asked.target, 0)).max()))
+    if weights is None:
+        return None
+    return _Table(tree, slots, asked, weights, lowest, top, starts).best(cells)
+
+
+def _largest_nodes_are_best(tree: Tree, asked: Asked) -> bool:
+    """True if filling the largest nodes of a rack first is best by all goals: not if the room of nodes comes before distances."""
+    order = asked.objective
+    return asked.target < tree.node_level or order.index(Goal.LEAST_LEFTOVER) > order.index(Goal.MEAN_DISTANCE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """What one unit of each goal costs; `domains` by level. Goals before closeness are counted in units of `before_closeness`."""
+
+    domains: dict[int, int]
+    squares: int
+    nodes: int
+    leftover: int
+    before_closeness: int
+
+
+def _weights(tree: Tree, asked: Asked, largest: int) -> _Weights | None:
+    """Weights that make the first goal decide before the second, and so on; None if they are too large."""
+    pods = asked.pods
+    widths: list[tuple[object, int]] = []
+    for goal in asked.objective:
+        if goal is Goal.FEWEST_DOMAINS and asked.preferred is not None:
+            levels = range(asked.preferred, -1, -1)
+            widths += [(level, min(pods, len(tree.starts[level]))) for level in levels]
+        elif goal is Goal.MEAN_DISTANCE:
+            widths.append((goal, (tree.node_level + 1) * (pods + len(asked.standing)) ** 2))
+        elif goal is Goal.FEWEST_NODES:
+            widths.append((goal, pods))
+        elif goal is Goal.LEAST_LEFTOVER:
+            widths.append((goal, pods * largest))
+        elif goal is Goal.CLOSEST:
+            widths.append((goal, 0))
+    weight, found = 1, {}
+    for name, most in reversed(widths):
+        found[name] = weight
+        weight *= most + 1
+    if weight > LARGEST_COST:
+        return None
+    domains = {level: found[level] for level in range(tree.node_level + 1) if level in found}
+    return _Weights(
+        domains,
+        found[Goal.MEAN_DISTANCE],
+        found[Goal.FEWEST_NODES],
+        found[Goal.LEAST_LEFTOVER],
+        found[Goal.CLOSEST],
+    )
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The least cost of 0, 1, 2, ... pods in a domain; how many of them go into which of the domains inside is in `shares`."""
+
+    costs: Counts
+    level: int
+    domain: int
+    shares: tuple[tuple[_Row, NDArray[np.intp]], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Rows from the level `lowest`, of racks or of nodes, up to the level `top`; `starts` are the positions at which those of `lowest` begin."""
+
+    tree: Tree
+    slots: Counts
+    asked: Asked
+    weights: _Weights
+    lowest: int
+    top: int
+    starts: NDArray[np.intp]
+
+    def best(self, cells: NDArray[np.intp]) -> Counts:
+        """The best shares of the domains `cells` of the lowest level."""
+        asked = self.asked
+        pods = np.array([asked.pods]) if self.top == self.lowest else np.arange(asked.pods + 1)
+        rows = self._lowest_rows(cells, pods)
+        found = self._candidates(rows, self.lowest)
+        for level in range(self.lowest - 1, self.top - 1, -1):
+            inside: dict[int, list[_Row]] = {}
+            for row in rows:
+                inside.setdefault(self._around(level, row), []).append(row)
+            rows = [self._joined(each, level, domain) for domain, each in inside.items()]
+            found += self._candidates(rows, level)
+        _, best = min(found, key=lambda each: each[0])
+        counts = np.zeros(self.tree.size, dtype=np.int64)
+        ends = np.append(self.starts[1:], self.tree.size)
+        for cell, share in _shares(best, asked.pods).items():
+            first, end = int(self.starts[cell]), int(ends[cell])
+            counts[first:end] = largest_first(self.slots[first:end], share)
+        return counts
+
+    def _around(self, level: int, row: _Row) -> int:
+        """The domain of a level around a row's."""
+        if level == WHOLE_TREE:
+            return 0
+        first = self.starts[row.domain] if row.level == self.lowest else self.tree.starts[row.level][row.domain]
+        return int(self.tree.domain_at[level][first])
+
+    def _candidates(self, rows: list[_Row], level: int) -> list[tuple[tuple[int, int, int], _Row]]:
+        """Rows of domains that may hold everybody, by what they cost: goals before closeness, closeness, goals behind it."""
+        if level > self.top and self.asked.objective[-1] is Goal.CLOSEST:
+            return []  # whatever is best inside a domain is counted in those around it, too
+        found = []
+        for row in rows:
+            cost = int(row.costs[-1])
+            if cost >= NO_WAY or not self._is_home(level, row):
+                continue
+            # What lies around the domain, up to the required one, is used as well.
+            wider = range(level - 1, max(self.asked.required, 0) - 1, -1)
+            cost += sum(int(self._own(each, self._around(each, row), np.array([self.asked.pods]))[0]) for each in wider)
+            before, after = divmod(cost, self.weights.before_closeness)
+            found.append(((before, -level, after), row))
+        return found
+
+    def _is_home(self, level: int, row: _Row) -> bool:
+        """True if all members that run are in a row's domain."""
+        if level == WHOLE_TREE or not self.asked.standing:
+            return True
+        return all(int(self.tree.domain_at[level][at]) == row.domain for at in self.asked.standing)
+
+    def _lowest_rows(self, cells: NDArray[np.intp], pods: Counts) -> list[_Row]:
+        if self.lowest == self.tree.node_level:
+            return [_Row(self._of_node(at, pods), self.lowest, at) for at in cells.tolist()]
+        costs = self._costs_of_nodes(self._nodes_of(cells), pods)
+        if self.lowest > WHOLE_TREE:
+            room = np.add.reduceat(self.slots, self.starts)[cells]
+            costs = np.where(costs < NO_WAY, costs + self._used(self.lowest, room[:, np.newaxis], pods), NO_WAY)
+        return [_Row(costs[index], self.lowest, cell) for index, cell in enumerate(cells.tolist())]
+
+    def _of_node(self, at: int, pods: Counts) -> Counts:
+        costs = self._own(self.tree.node_level, at, pods) + np.where(pods > 0, self._of_new_node(at), 0)
+        return np.where(pods <= self.slots[at], costs, NO_WAY)
+
+    def _of_new_node(self, at: int) -> int:
+        return 0 if at in self.asked.standing else self.weights.nodes
+
+    def _nodes_of(self, racks: NDArray[np.intp]) -> Counts:
+        """The slots of each rack's nodes, the largest first; filled up with zeros."""
+        starts = self.starts[racks]
+        ends = np.append(self.starts[1:], self.tree.size)[racks]
+        at = starts[:, np.newaxis] + np.arange(int((ends - starts).max()))
+        nodes = np.where(at < ends[:, np.newaxis], self.slots[np.minimum(at, self.tree.size - 1)], 0)
+        return -np.sort(-nodes, axis=1)
+
+    def _costs_of_nodes(self, nodes: Counts, pods: Counts) -> Counts:
+        """By rack and number of pods, what their nodes cost; `NO_WAY` where a rack has too little room."""
+        before = np.cumsum(nodes, axis=1) - nodes
+        here = np.clip(pods[np.newaxis, :, np.newaxis] - before[:, np.newaxis, :], 0, nodes[:, np.newaxis, :])
+        used = here > 0
+        of_node = self.weights.nodes + self.weights.domains.get(self.tree.node_level, 0)
+        costs = of_node * used.sum(axis=2) - self.weights.squares * (here * here).sum(axis=2)
+        if self.asked.target == self.tree.node_level:
+            costs += self.weights.leftover * (nodes[:, np.newaxis, :] * used).sum(axis=2)
+        return np.where(here.sum(axis=2) == pods, costs, NO_WAY)
+
+    def _used(self, level: int, room: Counts | int, pods: Counts) -> Counts:
+        """What domains of a level with so much room cost themselves, by their number of pods."""
+        used = self.weights.domains.get(level, 0) + (self.weights.leftover * room if level == self.asked.target else 0)
+        return np.where(pods > 0, used - self.weights.squares * pods * pods, 0)
+
+    def _own(self, level: int, domain: int, pods: Counts) -> Counts:
+        """The same of one domain; where members stand, it is in use already, and others are closer to them."""
+        first, end = self.tree.bounds(level, domain)
+        standing = sum(first <= at < end for at in self.asked.standing)
+        if not standing:
+            return self._used(level, int(self.slots[first:end].sum()), pods)
+        free = self.asked.preferred == self.asked.target == level
+        leftover = 0 if free or level != self.asked.target else self.weights.leftover * int(self.slots[first:end].sum())
+        return np.where(pods > 0, leftover, 0) - self.weights.squares * ((pods + standing) ** 2 - standing**2)
+
+    def _joined(self, inside: list[_Row], level: int, domain: int) -> _Row:
+        """The row of a domain from those of the domains inside it."""
+        costs = np.full(self.asked.pods + 1, NO_WAY)
+        costs[0] = 0
+        shares = []
+        size = len(costs)
+        for row in inside:
+            # Of n pods k go here: windows of what was there before, in reverse order, beside the costs of k.
+            padded = np.concatenate((np.full(size - 1, NO_WAY), costs))
+            both = np.minimum(sliding_window_view(padded, size)[:, ::-1] + row.costs, NO_WAY)
+            best = both.argmin(axis=1)
+            shares.append((row, best))
+            costs = both[np.arange(size), best]
+        if level > WHOLE_TREE:
+            costs = np.where(costs < NO_WAY, costs + self._own(level, domain, np.arange(size)), NO_WAY)
+        return _Row(costs, level, domain, tuple(shares))
+
+
+def _shares(row: _Row, pods: int) -> dict[int, int]:
+    """Pods by domain of the lowest level, the way back through the table."""
+    if not pods:
+        return {}
+    if not row.shares:
+        return {row.domain: pods}
+    found: dict[int, int] = {}
+    for inner, best in reversed(row.shares):
+        share = int(best[pods])
+        found |= _shares(inner, share)
+        pods -= share
+    return found
+
+
+def largest_first(room: Counts, pods: int, multiple: int = 1) -> Counts:
+    """Deal pods out to places in multiples: into few of them, the largest, and the rest into the tightest that holds it."""
+    units, wanted = room // multiple, pods // multiple
+    counts = np.zeros(len(units), dtype=np.int64)
+    order = np.argsort(-units, kind="stable")
+    reached = np.cumsum(units[order])
+    full = order[reached <= wanted]
+    counts[full] = units[full]
+    missing = wanted - int(counts.sum())
+    if missing:
+        rest = np.where((counts > 0) | (units < missing), np.iinfo(np.int64).max, units)
+        counts[int(rest.argmin())] = missing
+    return counts * multiple
