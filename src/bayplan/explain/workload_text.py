@@ -61,10 +61,11 @@ def work_text(
         return gangs_text(gangs, pods, wide=wide) if gangs else outcomes_text(pods, wide=wide)
     if len(workloads) == 1 and not gangs and not pods:
         return workload_text(workloads[0], wide=wide)
-    fit = [f"{sum(each.good for each in workloads)} of {count(len(workloads), 'workload')}"]
+    good = sum(each.good for each in workloads)
+    fit = [f"{good} of {count(len(workloads), 'workload')} {'fits' if good == 1 else 'fit'}"]
     fit += [f"{sum(gang.good for gang in gangs)} of {count(len(gangs), 'gang')}"] if gangs else []
     fit += [f"{sum(pod.decision.placed for pod in pods)} of {count(len(pods), 'other pod')}"] if pods else []
-    parts = [f"fit: {', '.join(fit)}"]
+    parts = [", ".join(fit)]
     parts += [gang_text(gang, wide=wide) for gang in gangs]
     parts += [workload_text(each, wide=wide) for each in workloads]
     parts += [outcomes_text(pods, wide=wide)] if pods else []
