@@ -28,7 +28,6 @@ from bayplan.cli.gangs import (
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cli.workloads import (
-    HOW_TO_RULE,
     grouping_with,
     no_pods_text,
     running_members,
@@ -99,7 +98,7 @@ def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, pat
     hints = [f"not used: {', '.join(belong)}: part of the cluster; pass it with --cluster"] if belong else []
     hints += [f"not used: {', '.join(unused)}"] if unused else []
     if usable:
-        warn(hints + [f"{each}, and no rule says how many pods there are: {HOW_TO_RULE}" for each in templates])
+        warn([*hints, *templates])
         return
     found = "; ".join([*hints, *templates]) or ", ".join(str(path) for path in paths)
     raise click.ClickException(f"-f holds no pod: {found}; {no_pods_text(settings)}")

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cluster.state import pod_key
@@ -18,7 +16,6 @@ from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import ObjectSet, OtherObject
-from bayplan.kube.scheduling_v1alpha2 import Workload
 from bayplan.kube.validation.submitted import pod_templates
 from bayplan.scheduling.closeness import unbound
 from bayplan.scheduling.dialects.table import key_of
@@ -31,7 +28,14 @@ from bayplan.scheduling.workloads.kinds import kind_of, known_kinds
 from bayplan.scheduling.workloads.plan import Beside, Plan, plan_of, with_names
 from bayplan.scheduling.workloads.planned import Around
 
-HOW_TO_RULE = "a kind of your own needs a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
+# Kinds whose pods depend on further objects, and what to give instead.
+INSTEAD = {
+    (
+        "trainer.kubeflow.org",
+        "TrainJob",
+    ): "a TrainJob's pods depend on its runtime: give the JobSet that the trainer makes of it",
+}
+HOW_TO_RULE = "other kinds need a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
 
 
 class Workloads:
@@ -48,7 +52,9 @@ class Workloads:
             pods=[*session.objects.pods, *_only_in_files(session, objects)],
             # An object that exists says more about itself than the file about it: its uid and status.
             owners=Owners([*self._in_files.values(), *self._in_cluster.values()]),
-            workloads=_workloads(session.objects.kubernetes_workloads, objects.kubernetes_workloads, self._home),
+            workloads=KubernetesWorkloads.of(
+                [*session.objects.kubernetes_workloads, *objects.kubernetes_workloads], self._home
+            ),
         )
         self._around = Around(self.settings.rules, session.state)
         self._taken = {key_of(each).rpartition(" ")[2] for each in (*session.objects.gangs, *objects.gangs)}
@@ -150,15 +156,16 @@ def _take_gangs(work: ObjectSet, plans: Iterable[Plan]) -> None:
 
 
 def unused_kinds(work: ObjectSet, settings: GroupingSettings) -> tuple[list[str], list[str]]:
-    """Kinds of `-f` that no pods are made of: all of them with their number, and those that hold a pod template all the same."""
+    """Kinds of `-f` that no pods are made of: all of them with their number, and what to do about those that have pods all the same."""
     unused = [each for each in work.others if kind_of(_reference(each), settings.rules) is None]
     counts = Counter(each.shown for each in unused)
     templates = dict.fromkeys(
-        f"{each.kind} holds a pod template at {at.field}"
+        f"{each.kind} holds a pod template at {at.field}, and no rule says how many pods there are; write one (--grouping-rules FILE, see docs/pod-grouper.md)"
         for each in unused
         for _, at in pod_templates(each.decoded(), ObjectPath(each.kind))
     )
-    return [f"{kind} ({number})" for kind, number in sorted(counts.items())], list(templates)
+    hints = [hint for each in unused if (hint := INSTEAD.get((_reference(each).group, each.kind)))]
+    return [f"{kind} ({number})" for kind, number in sorted(counts.items())], [*templates, *dict.fromkeys(hints)]
 
 
 def no_pods_text(settings: GroupingSettings) -> str:
@@ -177,16 +184,6 @@ def _decoded(others: Sequence[OtherObject], namespace: str, settings: GroupingSe
 
 def _reference(other: OtherObject) -> Reference:
     return Reference(other.api_version, other.kind, other.metadata.namespace or "", other.metadata.name)
-
-
-def _workloads(in_cluster: Iterable[Workload], in_files: Iterable[Workload], namespace: str) -> KubernetesWorkloads:
-    """Kubernetes' Workloads; those of files win."""
-    found = KubernetesWorkloads()
-    for home, written in (("default", in_cluster), (namespace, in_files)):
-        for each in written:
-            metadata = msgspec.structs.replace(each.metadata, namespace=each.metadata.namespace or home)
-            found.put(msgspec.structs.replace(each, metadata=metadata))
-    return found
 
 
 def _refuse_twice(about: Reference, seen: set[Reference]) -> None:

@@ -7,6 +7,10 @@ of a template, and whoever waits for the rest of it should know.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from bayplan.kube.scheduling_v1alpha2 import GroupAsked, PodGroup, Workload
 from bayplan.scheduling.dialects.dialect import full_name
 
@@ -20,6 +24,15 @@ class KubernetesWorkloads:
         self._by_name: dict[str, Workload] = {}
         # By namespace, kind and name of the object; objects of two API groups may share a kind.
         self._about: dict[tuple[str, str, str], dict[str, None]] = {}
+
+    @classmethod
+    def of(cls, written: Iterable[Workload], namespace: str = "default") -> KubernetesWorkloads:
+        """Workloads of files, in the namespace given if they name none; of two with one name the later one counts."""
+        found = cls()
+        for each in written:
+            metadata = msgspec.structs.replace(each.metadata, namespace=each.metadata.namespace or namespace)
+            found.put(msgspec.structs.replace(each, metadata=metadata))
+        return found
 
     def put(self, written: Workload) -> None:
         """A Workload came or changed."""

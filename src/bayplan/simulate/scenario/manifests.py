@@ -24,7 +24,6 @@ from bayplan.kube.core_v1 import Metadata, Node, NodeSpec, Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import ObjectSet, read_document, read_objects
 from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodShape
-from bayplan.kube.scheduling_v1alpha2 import Workload as KubernetesWorkload
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import POD_GROUP
 from bayplan.scheduling.grouping.group import GroupingSettings, with_rules
@@ -121,7 +120,7 @@ class Manifests:
         if unused:
             kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(unused.items()))
             self.remarks.append(f"{written.place}: not simulated: {kinds} of {path}")
-        about = _workloads(objects.kubernetes_workloads, home)
+        about = KubernetesWorkloads.of(objects.kubernetes_workloads, home)
         return [self._plan(thing, home, about) for thing in known]
 
     def _plan(self, thing: dict[str, Any], home: str, about: KubernetesWorkloads) -> Plan:
@@ -201,14 +200,6 @@ def _not_simulated(objects: ObjectSet) -> Iterable[object]:
     yield from objects.topologies
     yield from objects.numatopologies
     yield from objects.namespaces
-
-
-def _workloads(written: Iterable[KubernetesWorkload], home: str) -> KubernetesWorkloads:
-    found = KubernetesWorkloads()
-    for each in written:
-        metadata = msgspec.structs.replace(each.metadata, namespace=each.metadata.namespace or home)
-        found.put(msgspec.structs.replace(each, metadata=metadata))
-    return found
 
 
 def _said(content: Any) -> Any:
