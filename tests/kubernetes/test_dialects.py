@@ -242,6 +242,42 @@ def test_a_gang_that_was_complete_is_told_why_a_replacement_waits(
         assert failed == []
 
 
+def test_words_that_have_no_effect_are_told_to_the_group_and_to_the_pod(
+    control_plane: ControlPlane, namespace: str, nodes: list[Json]
+) -> None:
+    """The constraint under its name in KAI's design document and with short names of levels counts; misspelt fields and labels do not."""
+
+    def told(kind: str) -> list[str]:
+        events = control_plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+        return [
+            each["note"] for each in events if each["reason"] == "NotSupported" and each["regarding"]["kind"] == kind
+        ]
+
+    written, *pods = yaml.safe_load_all((EXAMPLES / "kai-podgroup.yaml").read_text())
+    written["spec"] = {
+        "minMember": 4,
+        "minMembr": 3,
+        "topologyConstraints": {"requiredTopologyLevel": "rack", "toplogy": "x"},
+    }
+    for pod in pods:
+        pod["metadata"]["labels"] = {"bayplan.io/pod-grup": "train"}
+    with running_scheduler(control_plane):
+        for document in (written, *pods):
+            document["metadata"]["namespace"] = namespace
+            control_plane.apply(document)
+        wait_until(
+            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+        )
+        wait_until(lambda: len(told("PodGroup")) == 2 and told("Pod"), "the events are there")
+    assert len(values(control_plane, namespace, nodes, RACK)) == 1
+    assert sorted(told("PodGroup")) == [
+        "spec.minMembr: unknown field; did you mean minMember?",
+        "spec.topologyConstraints.toplogy: unknown field; did you mean topology?",
+    ]
+    at = 'metadata.labels["bayplan.io/pod-grup"]: "train" is not known; did you mean bayplan.io/pod-group?'
+    assert set(told("Pod")) == {at}
+
+
 def test_a_volcano_job_is_let_in_so_that_its_pods_are_created(control_plane: ControlPlane, namespace: str) -> None:
     job = yaml.safe_load((EXAMPLES / "volcano-job.yaml").read_text())
     job["metadata"]["namespace"] = namespace
