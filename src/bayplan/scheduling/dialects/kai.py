@@ -24,6 +24,14 @@ from bayplan.scheduling.trees import Topologies, single_label
 POD_GROUP = "pod-group-name"
 SUB_GROUP = "kai.scheduler/subgroup-name"
 DEFAULT_QUEUE = "default-queue"
+# Annotations of workloads and pod templates.
+TOPOLOGY = "kai.scheduler/topology"
+REQUIRED = "kai.scheduler/topology-required-placement"
+PREFERRED = "kai.scheduler/topology-preferred-placement"
+SEGMENT_SIZE = "kai.scheduler/segment-size"
+SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
+SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+TOPOLOGY_KEYS = (TOPOLOGY, REQUIRED, PREFERRED, SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 NO_CONSTRAINT = kai.WireConstraint()
 
 

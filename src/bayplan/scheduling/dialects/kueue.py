@@ -75,7 +75,7 @@ class Request:
         return [level for level in (self.required, self.preferred, *(each.level for each in self.slices)) if level]
 
 
-class _Layer(msgspec.Struct, frozen=True):
+class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topology: str
     size: int
 

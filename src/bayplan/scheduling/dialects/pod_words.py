@@ -89,7 +89,15 @@ _FAMILIES = (
     ),
 )
 READ_FROM_LABELS = (POD_GROUP, GROUP, coscheduling.POD_GROUP, kai.SUB_GROUP, kueue.POD_GROUP)
-READ_FROM_ANNOTATIONS = (*volcano.GROUP_NAMES, kai.POD_GROUP, kueue.TOTAL_COUNT, POLICY)
+READ_FROM_ANNOTATIONS = (
+    *volcano.GROUP_NAMES,
+    kai.POD_GROUP,
+    kueue.TOTAL_COUNT,
+    POLICY,
+    TOPOLOGY,
+    *kai.TOPOLOGY_KEYS,
+    *kueue.TOPOLOGY_KEYS.known,
+)
 
 
 def word_problems(pod: Pod) -> list[Problem]:

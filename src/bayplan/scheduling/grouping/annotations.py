@@ -28,27 +28,30 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.podgroup_v1alpha1 import ParallelGroup, Segment
 from bayplan.kube.topology_levels import is_node_label, same_level
 from bayplan.kube.whole_number import whole_number
-from bayplan.scheduling.dialects import kueue
+from bayplan.scheduling.dialects import kai, kueue
 from bayplan.scheduling.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
+from bayplan.scheduling.dialects.kai import (
+    PREFERRED,
+    REQUIRED,
+    SEGMENT_PREFERRED,
+    SEGMENT_REQUIRED,
+    SEGMENT_SIZE,
+    TOPOLOGY,
+)
 from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
 from bayplan.scheduling.dialects.pod_words import OWN_FAMILY
-from bayplan.scheduling.grouping.grouping import Problem
+from bayplan.scheduling.grouping.grouping import NOT_SUPPORTED, Problem
 from bayplan.scheduling.grouping.raw import Reference
 
 GANG = "bayplan.io/gang"
 PARALLELISM = "bayplan.io/parallelism"
+# Volcano's controllers make a `networkTopology` of these; the pod grouper does not.
+VOLCANO_NETWORK = ("volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier")
 SEGMENTS = "segments"
 SEGMENT_SIZES = "segments.size"
-TOPOLOGY = "kai.scheduler/topology"
-REQUIRED = "kai.scheduler/topology-required-placement"
-PREFERRED = "kai.scheduler/topology-preferred-placement"
-SEGMENT_SIZE = "kai.scheduler/segment-size"
-SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
-SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
-KAI_KEYS = (TOPOLOGY, REQUIRED, PREFERRED, SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 
 OWN_KEYS = (GANG, OWN_TOPOLOGY, PARALLELISM)
-KEYS = frozenset((*OWN_KEYS, *KAI_KEYS, *kueue.TOPOLOGY_KEYS.known))
+KEYS = frozenset((*OWN_KEYS, *kai.TOPOLOGY_KEYS, *kueue.TOPOLOGY_KEYS.known))
 # The PodGroup's field whose value each of these is. Of two that say the same about segments the later one counts: what is required is not preferred too.
 _FIELDS = {
     TOPOLOGY: "topology",
@@ -65,7 +68,7 @@ _FIELDS = {
 }
 
 _FAMILIES = (
-    KeyFamily("kai.scheduler/", KAI_KEYS, re.compile("topo|segment|placement")),
+    KeyFamily("kai.scheduler/", kai.TOPOLOGY_KEYS, re.compile("topo|segment|placement")),
     kueue.TOPOLOGY_KEYS,
     OWN_FAMILY,
 )
@@ -212,6 +215,11 @@ class _Place:
             complaint = misspelt(key)
             if complaint:
                 self.wrong(key, complaint)
+            elif key in VOLCANO_NETWORK:
+                field, why = self.source(key).field, f"has no effect on this gang; write {REQUIRED} or {PREFERRED}"
+                self.problems.append(
+                    Problem(self.about, field, self.annotations[key], why, holds=False, reason=NOT_SUPPORTED)
+                )
 
     def check_agreement(self, kai: Wishes, in_kueues_words: Wishes) -> None:
         """Who says the same thing in both languages must say the same."""

@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from bayplan.kube.core_v1 import Metadata, OwnerReference
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
+from bayplan.scheduling.dialects.kai import TOPOLOGY
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
-from bayplan.scheduling.grouping.annotations import TOPOLOGY, Wishes, WishReader
+from bayplan.scheduling.grouping.annotations import Wishes, WishReader
 from bayplan.scheduling.grouping.grouping import Grouping, Problem, Refused
 from bayplan.scheduling.grouping.podgroup import manifest_of, name_of
 from bayplan.scheduling.grouping.questions import Answers, Question, one

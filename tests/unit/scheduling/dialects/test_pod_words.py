@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from bayplan.scheduling.dialects.pod_words import word_problems
+from bayplan.scheduling.dialects.pod_words import OWN_FAMILY, word_problems
 from tests.unit.scheduling.dialects.readings import member
 
 LABELS = "Pod ml/w-0: metadata.labels"
@@ -26,11 +29,21 @@ ANNOTATIONS = "Pod ml/w-0: metadata.annotations"
         ({}, {"scheduling.x-k8s.io/pod-group": "g"}, "it is read from the label of this name"),
         ({"pod-group-name": "g"}, {}, f'{LABELS}.pod-group-name: "g" has no effect: it is read from the annotation of this name'),
         ({"scheduling.volcano.sh/group-name": "g"}, {}, "it is read from the annotation of this name"),
+        ({"kai.scheduler/topology-required-placement": "rack"}, {}, "it is read from the annotation of this name"),
+        ({"kueue.x-k8s.io/podset-required-topology": "rack"}, {}, "it is read from the annotation of this name"),
     ],
 )  # fmt: skip
 def test_a_key_that_names_no_gang_is_told(labels: dict[str, str], annotations: dict[str, str], told: str) -> None:
     (problem,) = word_problems(member("w-0", labels, annotations))
     assert told in str(problem)
+
+
+def test_every_key_that_bayplan_writes_or_reads_on_pods_is_known() -> None:
+    """Those of reports and nodes are listed here; a new key belongs to one of the two."""
+    of_reports = "cpus devices free-cpus left-out made-at memory-group pods reserved-cpus stale-since threads-per-core virtual-kubelet"
+    sources = (Path(__file__).parents[4] / "src" / "bayplan").rglob("*.py")
+    found = {key for file in sources for key in re.findall(r'"(bayplan\.io/[a-z-]+)"', file.read_text())}
+    assert found - {f"bayplan.io/{name}" for name in of_reports.split()} <= set(OWN_FAMILY.known)
 
 
 @pytest.mark.parametrize(

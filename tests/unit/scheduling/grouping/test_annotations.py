@@ -207,3 +207,31 @@ def test_a_kind_may_know_the_size_of_segments() -> None:
 def test_the_nearer_place_wins_and_the_farther_fills_in() -> None:
     near, far = Wishes(required=RACK), Wishes(gang=True, topology="network", required=BLOCK, preferred=RACK)
     assert near.over(far) == Wishes(gang=True, topology="network", required=RACK, preferred=RACK)
+
+
+def test_a_key_with_bayplans_own_prefix_is_never_lost() -> None:
+    _, problems = read({"bayplan.io/whatever": "x"})
+    assert problems[0].startswith(
+        'Job ml/train: metadata.annotations["bayplan.io/whatever"]: "x" is not known; there are '
+    )
+
+
+def test_a_level_may_be_short_in_one_language_and_whole_in_the_other() -> None:
+    both = {"kai.scheduler/topology-required-placement": "rack", "kueue.x-k8s.io/podset-required-topology": RACK}
+    assert read(both)[1] == []
+    assert len(read({**both, "kai.scheduler/topology-required-placement": "block"})[1]) == 1
+
+
+def test_volcanos_network_annotations_are_a_remark_that_holds_nobody() -> None:
+    reader = WishReader()
+    reader.read(JOB, {"volcano.sh/network-topology-mode": "hard"})
+    (problem,) = reader.problems
+    assert not problem.holds
+    told = '"hard" has no effect on this gang; write kai.scheduler/topology-required-placement or '
+    assert told in str(problem)
+
+
+def test_a_layer_of_slices_has_no_unknown_key() -> None:
+    layers = '[{"topology": "example.com/rack", "size": 4, "count": 2}]'
+    _, problems = read({"kueue.x-k8s.io/podset-slice-required-topology-constraints": layers})
+    assert "unknown field `count`" in problems[0]
