@@ -234,4 +234,4 @@ def test_volcanos_network_annotations_are_a_remark_that_holds_nobody() -> None:
 def test_a_layer_of_slices_has_no_unknown_key() -> None:
     layers = '[{"topology": "example.com/rack", "size": 4, "count": 2}]'
     _, problems = read({"kueue.x-k8s.io/podset-slice-required-topology-constraints": layers})
-    assert "unknown field `count`" in problems[0]
+    assert "[0].count: there is no such field" in problems[0]
