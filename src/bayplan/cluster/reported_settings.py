@@ -84,6 +84,7 @@ def folded(text: str) -> str:
     return re.sub(r"[-_\s]", "", text).lower()
 
 
+_BY_FOLD = {folded(name): name for name in _ATTRIBUTES}
 _POLICY_AND_SCOPE: dict[str, tuple[Policy, Scope | None]] = {
     **{folded(name): (policy, None) for name, policy in _PLAIN.items()},
     **{folded(name): pair for name, pair in _LEVELS.items()},
@@ -123,9 +124,13 @@ def settings_of(topology: NodeResourceTopology, assumptions: Assumptions, note: 
         _hear_policy(said, policies[0], odd, at.child("topologyPolicies").item(0), tuple(_PLAIN))
         # A name that is not known may have had a level, too.
         said.odd_scope = said.odd_policy
+    for index, other in enumerate(policies[1:], start=1):
+        if folded(other) != folded(policies[0]):
+            note(at.child("topologyPolicies").item(index), f'"{other}" is ignored: only the first entry counts')
     settings = KubeletSettings()
     for attribute in topology.attributes or []:
-        name, value, where = attribute.name, attribute.value, at.child("attributes").key(attribute.name)
+        name, value = _BY_FOLD.get(folded(attribute.name), attribute.name), attribute.value
+        where = at.child("attributes").key(attribute.name)
         if name == POLICY and folded(value):
             _hear_policy(said, value, odd, where, tuple(POLICY_BY_TEXT))
         elif name == SCOPE and folded(value):
@@ -236,9 +241,8 @@ def _with_option(settings: KubeletSettings, name: str, value: str, at: ObjectPat
 
 def _meant(name: str) -> str:
     """The attribute that a name is a misspelling of; empty for the many that are about something else."""
-    by_fold = {folded(known): known for known in _ATTRIBUTES}
-    close = get_close_matches(folded(name), by_fold, n=1, cutoff=0.9)
-    return by_fold[close[0]] if close else ""
+    close = get_close_matches(folded(name), _BY_FOLD, n=1, cutoff=0.9)
+    return _BY_FOLD[close[0]] if close else ""
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

@@ -214,10 +214,20 @@ class TestSettings:
         assert report.settings == KubeletSettings()
         assert problems(report) == [f'attributes.{name}: "{value}" is ignored: {problem}']
 
-    @pytest.mark.parametrize("name", ["TopologyManagerPolicy", "topology-manager-scope", "topologyManagerPolicyy"])
+    @pytest.mark.parametrize("name", ["topologyManagerPolicyy", "topologManagerScope"])
     def test_a_misspelt_attribute_is_told_from_one_about_something_else(self, name: str) -> None:
         (problem,) = problems(read(attributes=attributes(**{name: "none"})))
         assert problem.startswith(f"attributes.{name}: is not known and has no effect; did you mean topologyManager")
+
+    @pytest.mark.parametrize("name", ["TopologyManagerPolicy", "topology-manager-policy", "topology_manager_policy"])
+    def test_names_of_attributes_count_in_any_spelling(self, name: str) -> None:
+        report = read(attributes=attributes(**{name: "restricted"}))
+        assert (report.settings.policy, report.upstream_settings.policy) == (Policy.RESTRICTED, Policy.NONE)
+
+    def test_only_the_first_of_several_policies_counts_and_the_others_are_told(self) -> None:
+        report = read(topologyPolicies=["SingleNumaNode", "single-numa-node", "HyperThreading"])
+        assert report.settings.policy is Policy.SINGLE_NUMA_NODE
+        assert problems(report) == ['topologyPolicies[2]: "HyperThreading" is ignored: only the first entry counts']
 
     def test_an_empty_scope_is_the_kubelets_default(self) -> None:
         report = read(attributes=attributes(topologyManagerPolicy="restricted", topologyManagerScope=""))

@@ -10,7 +10,22 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, POD_GROUPS, PODS, Resource
+from bayplan.kube.resources import (
+    COSCHEDULING_POD_GROUPS,
+    HYPER_NODES,
+    KAI_POD_GROUPS,
+    KAI_TOPOLOGIES,
+    KUBERNETES_POD_GROUPS,
+    KUBERNETES_WORKLOADS,
+    KUEUE_TOPOLOGIES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NUMATOPOLOGIES,
+    POD_GROUPS,
+    PODS,
+    VOLCANO_JOBS,
+    VOLCANO_POD_GROUPS,
+    Resource,
+)
 from bayplan.kube.watch import Absent, Broken, Changes, Listed, WatchSettings, follow
 from tests.scripted_api_server import (
     Answer,
@@ -289,6 +304,18 @@ async def test_a_resource_that_vanishes_is_absent_and_listed_when_it_is_back() -
 
 
 GROUP, PLURAL = "topology.node.k8s.io", "noderesourcetopologies"
+FOREIGN = (
+    KUEUE_TOPOLOGIES,
+    KAI_TOPOLOGIES,
+    KAI_POD_GROUPS,
+    KUBERNETES_POD_GROUPS,
+    KUBERNETES_WORKLOADS,
+    VOLCANO_POD_GROUPS,
+    VOLCANO_JOBS,
+    COSCHEDULING_POD_GROUPS,
+    NUMATOPOLOGIES,
+    HYPER_NODES,
+)
 OLDER = f"/apis/{GROUP}/v1alpha1/{PLURAL}"
 
 
@@ -341,6 +368,14 @@ async def test_versions_that_cannot_be_read_are_told_once_and_left_when_one_can_
         "noderesourcetopologies.topology.node.k8s.io: the API server serves v1beta9; bayplan reads v1alpha2, v1alpha1,"
         " so it sees no NodeResourceTopology"
     )
+
+
+@pytest.mark.parametrize("resource", FOREIGN, ids=str)
+@asynchronous
+async def test_that_holds_for_every_kind_of_other_systems(resource: Resource[Any]) -> None:
+    async with ScriptedServer() as server:
+        server.serves(resource.api_version.rpartition("/")[0], v99=resource.plural)
+        assert await first_news(1, server, resource) == ["absent, unreadable v99"]
 
 
 @asynchronous
