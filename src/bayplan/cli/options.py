@@ -20,6 +20,7 @@ from bayplan.cli.output import screen_width, warn
 
 if TYPE_CHECKING:
     from bayplan.cluster.kubelet_settings import Assumptions
+    from bayplan.cluster.topology_report import Problem
     from bayplan.kube.access import Access
     from bayplan.kube.core_v1 import Pod
     from bayplan.kube.files import ObjectSet, OtherObject, Strictness
@@ -321,6 +322,13 @@ class Session:
     def is_stranger(self, pod: Pod) -> bool:
         """Whether a pod of a cluster that runs waits for another scheduler. In a dump every pod is judged, whoever schedules it."""
         return self._runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
+
+    def ignored_policy(self, pod: Pod) -> list[Problem]:
+        """What is said about the policy that a pod asks for in Volcano's way, where its profile disables the plugin for it."""
+        from bayplan.cluster.numa_policy import ignored_policy
+
+        profile = self.profile_for(pod)
+        return [] if profile.compares_policies else ignored_policy(pod, profile.name)
 
     def profile_for(self, pod: Pod) -> Profile:
         """The profile named by the pod; the first one for pods that leave the choice to the cluster."""

@@ -71,7 +71,7 @@ def read_work(session: Session, paths: Sequence[Path], namespace: str | None) ->
     objects = with_volcano_jobs(read_all(paths), session.objects, namespace)
     plans = take_workloads(session, objects, namespace)
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
-    objects.pods = _with_namespace(objects.pods, namespace)
+    objects.pods = _with_namespace(session, objects.pods, namespace)
     return FilesWork(objects, plans)
 
 
@@ -104,9 +104,13 @@ def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, pat
     raise click.ClickException(f"-f holds no pod: {found}; {no_pods_text(settings)}")
 
 
-def _with_namespace(pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
+def _with_namespace(session: Session, pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
     named = [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
-    warn([str(problem) for pod in named for problem in (*policy_problems(pod, effective_request), *word_problems(pod))])
+    problems = (
+        (*(session.ignored_policy(pod) or policy_problems(pod, effective_request)), *word_problems(pod))
+        for pod in named
+    )
+    warn([str(problem) for of_pod in problems for problem in of_pod])
     return named
 
 

@@ -28,14 +28,22 @@ def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[P
     return [Problem(at, text)] if text else []
 
 
+def ignored_policy(pod: Pod, profile: str) -> list[Problem]:
+    """What is said to a pod with a policy whose profile has the plugin switched off."""
+    policy = policy_in(pod.metadata.annotations)
+    if policy in ("", "none"):
+        return []
+    at = ObjectPath.of(pod).child("metadata").child("annotations").key(POLICY)
+    return [Problem(at, f'"{policy}" has no effect: profile {profile} disables the plugin numa-aware')]
+
+
 def _problem(policy: str, request: PodRequest) -> str:
     unknown = "" if policy in POLICIES else f" is no policy (expected {', '.join(POLICIES)}), and"
     if not request.guaranteed:
         why = f"the pod is {request.qos.value}, and kubelets align CPUs of Guaranteed pods only"
         return f'"{policy}"{unknown} has no effect: {why} (limits equal to requests for cpu and memory)'
     if unknown:
-        # Which plugins will judge the pod is not known here.
-        return f'"{policy}"{unknown} no node has it; a scheduler without the plugin numa-aware takes no notice of it'
+        return f'"{policy}"{unknown} no node has it'
     shared = [each.name for each in request.containers if not request.exclusive_cpus(each)]
     if shared:
         why = f"container {shared[0]} asks for no whole number of CPUs, and only those are aligned"

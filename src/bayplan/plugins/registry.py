@@ -14,7 +14,7 @@ from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMat
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
-from bayplan.plugins.volcano_numa_aware import NumaAware
+from bayplan.plugins.volcano_numa_aware import NumaAware, PolicyGate
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
 
 FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
@@ -29,8 +29,9 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     ),
     "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
     "InterPodAffinity": lambda arguments: _inter_pod_affinity(arguments or {}),
+    NUMA_AWARE: lambda arguments: _without_arguments(PolicyGate(), arguments),
 }
-# Known, but asked only where a configuration switches them on.
+# More of a plugin than its usual part, where a configuration names it.
 ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     NUMA_AWARE: lambda arguments: NumaAware(settings=read_numa_aware_arguments(arguments)),
 }
@@ -48,9 +49,9 @@ SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
 WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1}
 
 
-def build_plugin(name: str, arguments: dict[str, Any] | None) -> FilterPlugin:
+def build_plugin(name: str, arguments: dict[str, Any] | None, *, on_request: bool = False) -> FilterPlugin:
     """A plugin with its arguments; raises `ArgumentError` naming the field if they cannot be used."""
-    return {**FACTORIES, **ON_REQUEST}[name](arguments)
+    return (ON_REQUEST.get(name, FACTORIES[name]) if on_request else FACTORIES[name])(arguments)
 
 
 def _without_arguments(plugin: FilterPlugin, arguments: dict[str, Any] | None) -> FilterPlugin:

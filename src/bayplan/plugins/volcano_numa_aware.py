@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns import NO_TOPOLOGY
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, Policy
+from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, Assumptions, Policy
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, Role
 from bayplan.cluster.state import ClusterState, ZoneCharge
@@ -183,25 +183,54 @@ class NumaAware(NodeResourceTopologyMatch):
         return self.settings.compatibility == VOLCANO
 
     def _gate(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """Codes of nodes whose policy is not the one that the pod asks for; None if it asks for none."""
-        policy = pod.numa_policy
-        # A kubelet aligns no CPUs of other pods, so there is nothing to choose a node for.
-        if policy in NO_POLICIES or not pod.request.guaranteed:
-            return None
-        if policy not in POLICIES:
-            return np.full(count(rows), GateRefusal.UNKNOWN_POLICY, dtype=np.uint8)
-        columns = state.columns
-        of_node = columns.policy[rows]
-        no_report = columns.topology[rows] <= NO_TOPOLOGY
-        codes = np.where(of_node == POLICY_BY_TEXT[policy], 0, GateRefusal.OTHER_POLICY + of_node).astype(np.uint8)
-        static = (
-            columns.cpu_static[rows] != 0 if self._assumptions.cpu_manager_static else columns.cpu_static[rows] == 1
-        )
-        codes[~static] = GateRefusal.NOT_STATIC
-        codes[no_report] = GateRefusal.NO_REPORT
-        if self.settings.match_policyless:
-            codes[no_report | (of_node == Policy.NONE)] = 0
-        return codes
+        return _gate(state, pod, rows, self._assumptions, match_policyless=self.settings.match_policyless)
+
+
+@dataclass(frozen=True)
+class PolicyGate:
+    """The gate alone, in every profile that neither switches `numa-aware` on by name nor off: a pod's policy is honoured either way."""
+
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    name: str = NAME
+    reads_usage: bool = True
+
+    def applies(self, pod: PodClass) -> bool:
+        """To pods that ask for a policy."""
+        return pod.numa_policy not in NO_POLICIES and pod.request.guaranteed
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
+        """One code per node."""
+        return _gate(state, pod, rows, self.assumptions)
+
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """The same for one node."""
+        return of_one_node(self.refusals, state, pod, row)
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """Why."""
+        return _words(pod.numa_policy, code)
+
+
+def _gate(
+    state: ClusterState, pod: PodClass, rows: Rows, assumptions: Assumptions, *, match_policyless: bool = False
+) -> Codes | None:
+    """Codes of nodes whose policy is not the one that the pod asks for; None if it asks for none."""
+    policy = pod.numa_policy
+    # A kubelet aligns no CPUs of other pods, so there is nothing to choose a node for.
+    if policy in NO_POLICIES or not pod.request.guaranteed:
+        return None
+    if policy not in POLICIES:
+        return np.full(count(rows), GateRefusal.UNKNOWN_POLICY, dtype=np.uint8)
+    columns = state.columns
+    of_node = columns.policy[rows]
+    no_report = columns.topology[rows] <= NO_TOPOLOGY
+    codes = np.where(of_node == POLICY_BY_TEXT[policy], 0, GateRefusal.OTHER_POLICY + of_node).astype(np.uint8)
+    static = columns.cpu_static[rows] != 0 if assumptions.cpu_manager_static else columns.cpu_static[rows] == 1
+    codes[~static] = GateRefusal.NOT_STATIC
+    codes[no_report] = GateRefusal.NO_REPORT
+    if match_policyless:
+        codes[no_report | (of_node == Policy.NONE)] = 0
+    return codes
 
 
 def answers_as_volcano(plugins: Iterable[FilterPlugin | ScorePlugin]) -> bool:

@@ -20,7 +20,7 @@ from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
-from bayplan.plugins.node_resource_topology_match import scores_of
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
 from bayplan.plugins.registry import (
     DEFAULT_WEIGHTS,
     FILTER_ORDER,
@@ -29,7 +29,8 @@ from bayplan.plugins.registry import (
     WEIGHTS_ON_REQUEST,
     build_plugin,
 )
-from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, NumaAware, answers_as_volcano
+from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, NumaAware, PolicyGate, answers_as_volcano
+from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.service_settings import (
     ServiceFields,
@@ -207,15 +208,18 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     _refuse_unknown_plugins(written, where)
     _refuse_absurd_weights(written, where)
     check_percentage(written.percentage_of_nodes_to_score, f"{where}.percentageOfNodesToScore")
-    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, tuple(ON_REQUEST))
+    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, ())
     scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER, tuple(WEIGHTS_ON_REQUEST))
     plugins: dict[str, FilterPlugin] = {}
     for name in {**filters, **scores}:
         try:
-            plugins[name] = build_plugin(name, arguments.get(name))
+            plugins[name] = build_plugin(name, arguments.get(name), on_request=_is_named(written, name))
         except ArgumentError as error:
             index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
             raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
+    gate, topology = plugins.get(NUMA_AWARE), plugins.get(TOPOLOGY_MATCH)
+    if isinstance(gate, PolicyGate) and isinstance(topology, NodeResourceTopologyMatch):
+        plugins[NUMA_AWARE] = PolicyGate(topology.arguments.assumptions)
     usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST}
     if answers_as_volcano(plugins.values()):
         for kept, here in ((filters, written.plugins.filter), (scores, written.plugins.score)):
@@ -228,6 +232,13 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     )
     _refuse_multiplied_weights(scoring, where)
     return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
+
+
+def _is_named(written: ProfileConfig, name: str) -> bool:
+    """Whether a profile switches a plugin on or configures it by name."""
+    points = (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
+    enabled = {entry.name for point in points for entry in point.enabled}
+    return name in enabled or any(entry.name == name for entry in written.plugin_config)
 
 
 def _scoring(plugin: FilterPlugin) -> ScorePlugin:

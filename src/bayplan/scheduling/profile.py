@@ -19,6 +19,7 @@ from bayplan.engine.scores import Scores
 from bayplan.plugins.base import ComparingPlugin, FilterPlugin, RelationPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
+from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 
 Blocked = NDArray[np.int16]
 
@@ -38,6 +39,11 @@ class Profile:
     def topology(self) -> NodeResourceTopologyMatch | None:
         """The plugin that knows about zones."""
         return next((plugin for plugin in self.filters if isinstance(plugin, NodeResourceTopologyMatch)), None)
+
+    @cached_property
+    def compares_policies(self) -> bool:
+        """Whether the policy that a pod asks for in Volcano's way is honoured; False if `numa-aware` is switched off."""
+        return any(plugin.name == NUMA_AWARE for plugin in self.filters)
 
     @cached_property
     def relation_filters(self) -> tuple[tuple[int, RelationPlugin], ...]:

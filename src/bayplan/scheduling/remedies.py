@@ -27,7 +27,6 @@ from bayplan.engine.rows import Mask
 from bayplan.engine.volcano.predicate import NO_POLICIES
 from bayplan.kube.volcano_annotations import POLICIES
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
-from bayplan.plugins.volcano_numa_aware import NumaAware
 from bayplan.scheduling.answers import NO_NODE, Answer, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
@@ -285,7 +284,7 @@ def _without_filters(state: ClusterState, pod: PodClass, profile: Profile, answe
 
 def _other_policies(state: ClusterState, pod: PodClass, profile: Profile) -> list[OtherPolicy]:
     """Policies that nodes have, where a plugin compares them with the one that the pod asks for; if they do not help, to ask for none."""
-    if pod.numa_policy in NO_POLICIES or not any(isinstance(plugin, NumaAware) for plugin in profile.filters):
+    if pod.numa_policy in NO_POLICIES or not profile.compares_policies:
         return []
 
     def those_that_help(policies: list[str]) -> list[OtherPolicy]:

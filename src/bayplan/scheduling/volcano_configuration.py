@@ -188,8 +188,11 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
             filters.append(NUMA_AWARE)
         if _on(written, NUMA_AWARE, "enableNodeOrder"):
             weights[NUMA_AWARE] = _whole_number(written[NUMA_AWARE], "weight", 1, remarks)
+    else:
+        filters.append(NUMA_AWARE)
     plugins: dict[str, FilterPlugin] = {
-        name: build_plugin(name, arguments.get(name)) for name in dict.fromkeys((*filters, *weights))
+        name: build_plugin(name, arguments.get(name), on_request=name in written)
+        for name in dict.fromkeys((*filters, *weights))
     }
     if answers_as_volcano(plugins.values()):
         filters.remove(TOPOLOGY_MATCH)

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.volcano_numa_aware import KUBELET as KUBELET_RULES
 from bayplan.plugins.volcano_numa_aware import VOLCANO as VOLCANO_RULES
-from bayplan.plugins.volcano_numa_aware import NumaAware, NumaAwareArgs
+from bayplan.plugins.volcano_numa_aware import NumaAware, NumaAwareArgs, PolicyGate
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.simulate.scenario.model import Seconds
 
@@ -69,7 +70,9 @@ def scheduler_named(name: str) -> Scheduler:
     if name in (UPSTREAM, UNCACHED):
         cache = {"cacheResyncPeriodSeconds": UPSTREAM_RESYNC} if name == UPSTREAM else {}
         topology = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream", **cache}))
-        return Scheduler(name, default_profile(topology), reads_reports=True, keeps_ledger=False)
+        as_upstream = default_profile(topology)
+        as_upstream = Profile(as_upstream.name, _others(as_upstream), as_upstream.scores)
+        return Scheduler(name, as_upstream, reads_reports=True, keeps_ledger=False)
     if name == VOLCANO:
         profile = _with_numa_aware(_without_topology(default_profile()), VOLCANO_RULES)
         return Scheduler(name, profile, reads_reports=True, keeps_ledger=True, session=SESSION)
@@ -80,13 +83,18 @@ def scheduler_named(name: str) -> Scheduler:
 
 def _with_numa_aware(profile: Profile, rules: str) -> Profile:
     plugin = NumaAware(settings=NumaAwareArgs(weight=NUMA_AWARE_WEIGHT, compatibility=rules))
-    return Profile(plugin.name, (*profile.filters, plugin), (*profile.scores, (plugin, 1)))
+    return Profile(plugin.name, (*_others(profile), plugin), (*profile.scores, (plugin, 1)))
+
+
+def _others(profile: Profile) -> tuple[FilterPlugin, ...]:
+    """Filters without the one for the policies that pods ask for."""
+    return tuple(plugin for plugin in profile.filters if not isinstance(plugin, PolicyGate))
 
 
 def _without_topology(profile: Profile) -> Profile:
     return Profile(
         BLIND,
-        tuple(plugin for plugin in profile.filters if plugin.name != TOPOLOGY_MATCH),
+        tuple(plugin for plugin in _others(profile) if plugin.name != TOPOLOGY_MATCH),
         tuple(
             (plugin, weight) for plugin, weight in profile.scores if not isinstance(plugin, NodeResourceTopologyMatch)
         ),

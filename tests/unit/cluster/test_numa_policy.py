@@ -36,7 +36,7 @@ def burstable(policy: str) -> Pod:
             [
                 (
                     f'{AT}"Restricted" is no policy (expected none, best-effort, restricted, single-numa-node),'
-                    " and no node has it; a scheduler without the plugin numa-aware takes no notice of it"
+                    " and no node has it"
                 )
             ],
             id="unknown policy",

@@ -8,7 +8,8 @@ from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
 from bayplan.scheduling.configuration import ConfigurationError, configuration_of, profiles_of
 from bayplan.scheduling.profile import Profile
-from tests.helpers import Json
+from tests.helpers import Json, cluster, decide, topology, zone
+from tests.numatopologies import policy_pod
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -99,6 +100,28 @@ def test_weights_are_those_written_or_the_defaults() -> None:
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
     }
+
+
+@pytest.mark.parametrize(
+    "plugins, honoured",
+    [
+        ({}, True),
+        ({"filter": {"enabled": names("numa-aware")}}, True),
+        ({"multiPoint": {"disabled": names("numa-aware")}}, False),
+        ({"filter": {"disabled": names("*")}}, False),
+    ],
+    ids=["not named", "enabled", "disabled", "everything disabled"],
+)
+def test_a_policy_that_a_pod_asks_for_is_honoured_unless_the_plugin_is_disabled(
+    plugins: Json, *, honoured: bool
+) -> None:
+    state = cluster(
+        topology(zone(0, {"cpu": 8, "memory": "8Gi"}), name="best-effort", policy="best-effort"),
+        topology(zone(0, {"cpu": 4, "memory": "8Gi"}), name="restricted", policy="restricted"),
+    )
+    profile = profile_with(plugins)
+    decision = decide(state, policy_pod("restricted", 2), profile)
+    assert (profile.compares_policies, decision.node == "restricted") == (honoured, honoured)
 
 
 def test_arguments_reach_the_plugin() -> None:

@@ -74,7 +74,22 @@ def test_the_config_map_that_holds_it() -> None:
 
 def test_the_kubelet_is_asked_whatever_the_file_says() -> None:
     filters = [plugin.name for plugin in read({"name": "gang"}).profiles["volcano"].filters]
-    assert filters == ["NodeResourcesFit", "NodeResourceTopologyMatch"]
+    assert filters == ["NodeResourcesFit", "NodeResourceTopologyMatch", "numa-aware"]
+
+
+@pytest.mark.parametrize(
+    "plugin, honoured",
+    [
+        ({"name": "gang"}, True),
+        ({"name": "numa-aware"}, True),
+        ({"name": "numa-aware", "enablePredicate": False}, False),
+    ],
+    ids=["not in the file", "in the file", "switched off"],
+)
+def test_the_policy_of_a_pod_is_honoured_unless_the_file_switches_that_off(
+    plugin: dict[str, Any], *, honoured: bool
+) -> None:
+    assert read(plugin).profiles["volcano"].compares_policies is honoured
 
 
 # -- compatibility: volcano ----------------------------------------------------------------------------------------------

@@ -97,15 +97,31 @@ def in_group(pod: Pod, group: str) -> Pod:
 
 
 def job_problem(job: Job) -> str:
-    """What is wrong with the first task that has something wrong, or with the Job's tiers; an empty text if nothing is."""
-    for index, task in enumerate(job.spec.tasks or ()):
+    """What is wrong with the Job as a whole, with the first task that has something wrong, or with the Job's tiers; an empty text if nothing is."""
+    tasks, least = job.spec.tasks or [], job.spec.min_available
+    if least is not None and least < 0:
+        return "job 'minAvailable' must be >= 0."
+    if not tasks:
+        return "No task specified in job spec"
+    names: set[str] = set()
+    for index, task in enumerate(tasks):
+        where = f"in task: {task.name}, job: {job.metadata.name};"
         if task.replicas < 0:
-            return f"'replicas' < 0 in task: {task.name}, job: {job.metadata.name};"
+            return f"'replicas' < 0 {where}"
+        if task.min_available is not None and task.min_available < 0:
+            return f"'minAvailable' < 0 {where}"
+        if task.min_available is not None and task.min_available > task.replicas:
+            return f"'minAvailable' is greater than 'replicas' {where}"
+        if task.name in names:
+            return f"duplicated task name {task.name};"
+        names.add(task.name)
         problem = partition_problem(task, job.metadata.name) or topology_policy_problem(
             task.topology_policy, task.template.spec, index
         )
         if problem:
             return problem
+    if least is not None and least > sum(task.replicas for task in tasks):
+        return "job 'minAvailable' should not be greater than total replicas in tasks;"
     return tiers_problem(job.spec.network_topology)
 
 

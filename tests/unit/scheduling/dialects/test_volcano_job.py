@@ -111,6 +111,32 @@ def test_admission_says_what_is_wrong(wrong: dict[str, Any], told: str) -> None:
     assert str(caught.value) == f"Job ml/vj: {told}"
 
 
+@pytest.mark.parametrize(
+    "refused, told",
+    [
+        ({"tasks": []}, "No task specified in job spec"),
+        ({"task": [task("t", 1)]}, "No task specified in job spec"),
+        ({"minAvailable": -1, "tasks": [task("t", 1)]}, "job 'minAvailable' must be >= 0."),
+        (
+            {"minAvailable": 3, "tasks": [task("t", 2)]},
+            "job 'minAvailable' should not be greater than total replicas in tasks;",
+        ),
+        ({"tasks": [task("t", 1), task("t", 1)]}, "duplicated task name t;"),
+        (
+            {"tasks": [task("t", 1, minAvailable=2)]},
+            "'minAvailable' is greater than 'replicas' in task: t, job: vj;",
+        ),
+        ({"tasks": [task("t", 1, minAvailable=-1)]}, "'minAvailable' < 0 in task: t, job: vj;"),
+    ],
+    ids=["no tasks", "task for tasks", "negative", "more than there are", "twice", "more than the task has", "task"],
+)
+def test_a_job_that_admission_refuses_as_a_whole_is_refused_at_once(refused: dict[str, Any], told: str) -> None:
+    written = msgspec.convert({"metadata": {"name": "vj", "namespace": "ml"}, "spec": refused}, Job)
+    with pytest.raises(InvalidObject) as caught:
+        pods_of(written)
+    assert str(caught.value) == f"Job ml/vj: {told}"
+
+
 def test_a_tier_is_named_or_numbered() -> None:
     both = {"highestTierAllowed": 1, "highestTierName": "rack"}
     told = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"

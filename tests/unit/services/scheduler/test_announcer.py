@@ -21,7 +21,7 @@ from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.gang import GangDecision
 from bayplan.scheduling.gang_members import POD_GROUP
 from bayplan.scheduling.gang_roster import Tally
-from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
@@ -513,10 +513,20 @@ class TestProblemsWithObjects:
         assert heard.lines == [
             (
                 f'event Pod pod, NotSupported: {where}: "Restricted" is no policy'
-                " (expected none, best-effort, restricted, single-numa-node), and no node has it;"
-                " a scheduler without the plugin numa-aware takes no notice of it"
+                " (expected none, best-effort, restricted, single-numa-node), and no node has it"
             )
         ]
+
+    def test_a_pod_is_told_that_its_profile_ignores_policies(self) -> None:
+        announces, heard, dispatcher = announcer()
+        usual = dispatcher.profiles["bayplan"]
+        others = tuple(plugin for plugin in usual.filters if plugin.name != "numa-aware")
+        dispatcher.profiles["bayplan"] = Profile("bayplan", others, usual.scores)
+        dispatcher.set_pod(policy_pod("restricted", 4, schedulerName="bayplan"), 0.0)
+        announces.tell_problems({}, dispatcher.state.problems)
+        where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
+        said = '"restricted" has no effect: profile bayplan disables the plugin numa-aware'
+        assert heard.lines == [f"event Pod pod, NotSupported: {where}: {said}"]
 
     def test_another_pod_of_the_same_name_is_told_again(self) -> None:
         announces, heard, dispatcher = announcer()
