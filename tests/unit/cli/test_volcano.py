@@ -101,8 +101,8 @@ def test_the_guide_shows_what_the_commands_say(
     "scenario, scheduler, row, words",
     [
         ("issues/5500.yaml", "numa-aware", "all pods started after", "all 80 pods have started after {}, as with"),
-        ("issues/5500.yaml", "upstream", "all pods started after", "`upstream` needs {},"),
-        ("issues/5500.yaml", "volcano", "all pods started after", "`volcano` {} |"),
+        ("issues/5500.yaml", "upstream", "all pods started after", "`upstream` {} |"),
+        ("issues/5500.yaml", "volcano", "all pods started after", "`volcano` {}, `upstream`"),
         ("training.yaml", "blind", "refused by a kubelet", "{} refusals by kubelets under `blind`"),
         ("training.yaml", "volcano", "refused by a kubelet", "{} under `volcano`"),
     ],
