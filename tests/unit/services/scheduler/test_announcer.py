@@ -521,7 +521,7 @@ class TestProblemsWithObjects:
         announces, heard, dispatcher = announcer()
         usual = dispatcher.profiles["bayplan"]
         others = tuple(plugin for plugin in usual.filters if plugin.name != "numa-aware")
-        dispatcher.profiles["bayplan"] = Profile("bayplan", others, usual.scores)
+        dispatcher.profiles = {"bayplan": Profile("bayplan", others, usual.scores)}
         dispatcher.set_pod(policy_pod("restricted", 4, schedulerName="bayplan"), 0.0)
         announces.tell_problems({}, dispatcher.state.problems)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
