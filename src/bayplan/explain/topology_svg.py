@@ -137,6 +137,8 @@ class _Sizes:
         captions += [width_of(ranks, SMALL) + PARTY_TEXT for each in racks for _, ranks in words.parties_on(each.nodes)]
         caption = min(max(captions, default=0), WIDEST_RACK_CAPTION)
         self.rack = max(NARROWEST_RACK, cells + 2 * RACK_PADDING, ceil(caption) + 2 * RACK_PADDING)
+        # A rack that is wide for its caption has more cells side by side, and fewer rows.
+        self.cells_per_row = _balanced(most_nodes, (self.rack - 2 * RACK_PADDING + CELL_GAP) // (self.cell + CELL_GAP))
         named = [
             (width_of(each.name, bold=True), width_of(words.room(each.domain), SMALL)) for each in blocks if each.domain
         ]
