@@ -26,6 +26,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.topology_levels import (
     HOSTNAME,
+    NUMA,
     Topology,
     TopologyLevel,
     TopologySpec,
@@ -39,6 +40,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.dialects.table import gang_named
 from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.gang_members import GROUP
+from bayplan.scheduling.numa_level import NO_UNIT
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.rooms import NODE
 
@@ -76,7 +78,7 @@ def _tree_of_labels(session: Session, levels: str) -> Tree:
     written = []
     for text in (part.strip() for part in levels.split(",")):
         meant = level_meant(text, labels)
-        if meant is None:
+        if meant is None or meant == NUMA:
             several = len(levels_meant(text, labels)) > 1
             problem = not_a_level(text, labels, "") if several else f'no node has a label "{text}"'
             raise click.UsageError(f"--levels: {problem}{'' if several else _did_you_mean(text, labels)}")
@@ -97,7 +99,7 @@ def level_named(tree: Tree, text: str, below: Sequence[str] = ()) -> int:
     if text in names:
         return names.index(text)
     meant = level_meant(text, (*tree.levels, *below))
-    if meant is None:
+    if meant is None or (meant == NUMA and NUMA not in below):
         known = f"there are {', '.join(names)}"
         raise click.UsageError(f"--level: {not_a_level(text, names, known)}")
     return names.index(NODE if meant == HOSTNAME else meant)
@@ -221,10 +223,12 @@ def _amounts(text: str) -> Quantities:
     return amounts
 
 
-def slots_for(session: Session, tree: Tree, pod: Pod) -> tuple[PodClass, Profile, ClassAnswers, Counts]:
-    """By position in the tree how many such pods fit now, and what was asked for that."""
+def slots_for(
+    session: Session, tree: Tree, pod: Pod, unit: int = NO_UNIT
+) -> tuple[PodClass, Profile, ClassAnswers, Counts]:
+    """By position in the tree how many such pods fit now, in units that share a NUMA zone, and what was asked for that."""
     answers = ClassAnswers(session.state)
     profile = session.profile_for(pod)
     pod_class = session.state.classes.of(pod)
     scheduler = GangScheduler(session.state, session.trees, profile, answers)
-    return pod_class, profile, answers, scheduler.slots(pod_class, tree, ALL_SLOTS)
+    return pod_class, profile, answers, scheduler.slots(pod_class, tree, ALL_SLOTS, unit)

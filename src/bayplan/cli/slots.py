@@ -38,7 +38,7 @@ from bayplan.cli.watching import answered, watch_option
 @click.option(
     "--level",
     metavar="LEVEL",
-    help="Each gang in one domain of this level: a label or its last part, or 'node' [default: the lowest that holds one].",
+    help="Each gang in one domain of this level: a label or its short name, 'node', or 'numa' (one NUMA zone) [default: the lowest that holds one].",
 )
 @click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
 @levels_option
@@ -72,19 +72,21 @@ def slots(
     from bayplan.explain.gang_outcome import stages_in_tree
     from bayplan.explain.refusal import description
     from bayplan.explain.slots_text import SlotCount, slot_count_of, slots_document, slots_text
+    from bayplan.scheduling.numa_level import NO_UNIT, is_numa
     from bayplan.scheduling.rooms import rooms_of
     from bayplan.scheduling.shortfall import shortfall_of
 
     def draw(session: Session) -> int:
         tree = tree_named(session, name, levels)
-        wanted = level_named(tree, level) if level is not None else None
+        in_zone = is_numa(level, tree.levels)
+        wanted = tree.node_level if in_zone else level_named(tree, level) if level is not None else None
         pod, size = shape_and_size(session, requests, files, group)
         if pod is None:
             raise click.UsageError("one of --requests and -f is needed: what does a pod ask for?")
         size = pods or size
         if size is None:
             raise click.UsageError("--pods is missing: how many pods does a gang have?")
-        pod_class, profile, answers, counts = slots_for(session, tree, pod)
+        pod_class, profile, answers, counts = slots_for(session, tree, pod, size if in_zone else NO_UNIT)
         rooms = rooms_of(tree, counts, size)
         holding = [number for number, room in enumerate(rooms) if room.holding_all]
         chosen = wanted if wanted is not None else max(holding, default=0)
@@ -105,6 +107,7 @@ def slots(
             gangs=gangs,
             domains=domains,
             stages=stages,
+            in_zone=in_zone,
         )
         if output == "text":
             print_answer(slots_text(found), good=bool(found.fit))

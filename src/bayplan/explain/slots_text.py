@@ -23,7 +23,7 @@ from bayplan.explain.levels import counted, in_one, path_text, short_levels
 from bayplan.explain.stages import Stage
 from bayplan.explain.table import table
 from bayplan.explain.why import stage_lines
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, NUMA
 from bayplan.scheduling.gang import LevelRoom
 
 MOST_LINES = 40
@@ -41,7 +41,10 @@ class DomainSlots:
 
 @dataclass(frozen=True)
 class SlotCount:
-    """The answer for gangs of `pods` pods. `level` is the one that it is about; `gangs` counts per level, the node last."""
+    """The answer for gangs of `pods` pods. `level` is the one that it is about; `gangs` counts per level, the node last.
+
+    With `in_zone` each gang is in one NUMA zone, and only slots in such units are counted.
+    """
 
     topology: str
     levels: tuple[str, ...]
@@ -55,6 +58,7 @@ class SlotCount:
     gangs: tuple[int, ...]
     domains: tuple[DomainSlots, ...]
     stages: tuple[Stage, ...]
+    in_zone: bool = False
 
     @property
     def fit(self) -> int:
@@ -65,9 +69,11 @@ class SlotCount:
     def answer(self) -> str:
         """The first line."""
         levels = short_levels(self.levels)
-        where = in_one(levels[self.level])
+        where = "in one NUMA zone" if self.in_zone else in_one(levels[self.level])
         if self.fit:
             return f"{count(self.fit, 'gang')} of {count(self.pods, 'pod')} {'fits' if self.fit == 1 else 'fit'}, each {where}"
+        if self.in_zone:
+            return f"no gang of {count(self.pods, 'pod')} fits in one NUMA zone"
         room = self.rooms[self.level]
         wider = next((levels[level] for level in range(self.level - 1, -1, -1) if self.gangs[level]), None)
         also = f"; one fits {in_one(wider)}" if wider else ""
@@ -128,7 +134,7 @@ def slots_document(counted_slots: SlotCount) -> Document:
         "kind": "SlotCount",
         "answer": counted_slots.answer,
         "topology": counted_slots.topology,
-        "level": levels[counted_slots.level],
+        "level": NUMA if counted_slots.in_zone else levels[counted_slots.level],
         "pods": counted_slots.pods,
         "asksFor": amounts_document(counted_slots.request.total),
         "slots": counted_slots.slots,

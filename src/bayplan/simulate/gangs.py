@@ -15,7 +15,7 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.kube.core_v1 import Metadata, Pod, PodStatus
 from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
-from bayplan.kube.topology_levels import HOSTNAME, level_meant
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.scheduling.gang import Gang, GangDecision
 from bayplan.scheduling.gang_members import Incomplete, gang_of_members
 from bayplan.scheduling.ranks import RANK, SEGMENT
@@ -178,7 +178,7 @@ class Gangs:
     def _domain(self, gang: SimulatedGang, node: str) -> tuple[str, ...]:
         level = level_meant(gang.level or HOSTNAME, self._levels) or HOSTNAME
         labels: Mapping[str, str] = self._labels[node]
-        if level == HOSTNAME:
+        if level in (HOSTNAME, NUMA):
             return (node,)
         depth = self._levels.index(level) + 1
         return tuple(labels.get(label, "") for label in self._levels[:depth])

@@ -109,3 +109,11 @@ def test_domains_that_are_not_listed_are_told_apart_by_their_room(
     monkeypatch.setattr("bayplan.explain.slots_text.MOST_LINES", 36)
     out = bayplan("slots", "--requests", requests, "--pods", "1", "--level", "node", cluster=CLUSTER).out
     assert out.splitlines()[-1].strip() == rest
+
+
+def test_gangs_in_one_numa_zone(bayplan: Bayplan) -> None:
+    asked = ("--requests", "cpu=2,memory=2Gi", "--level", "numa")
+    result = bayplan("slots", *asked, "--pods", "4", cluster=CLUSTER)
+    assert (result.code, result.answer.partition(", ")[2]) == (0, "each in one NUMA zone")
+    result = bayplan("slots", *asked, "--pods", "30", cluster=CLUSTER)
+    assert (result.code, result.answer) == (1, "no gang of 30 pods fits in one NUMA zone")

@@ -239,9 +239,11 @@ def test_gangs_of_a_workload_are_its_pods_in_their_order(tmp_path: Path) -> None
     text = TWO_GANGS.replace(
         "replicas: 3, gang: {}, arrive: {every: 1s}", "replicas: 4, gang: {size: 2, preferred: example.com/rack}"
     )
-    for written in (text, text.replace("preferred: example.com/rack", "preferred: rack")):
+    # A node holds one of the two pods.
+    for level, domains in {"example.com/rack": 1.0, "rack": 1.0, "node": 2.0, "numa": 2.0}.items():
+        written = text.replace("preferred: example.com/rack", f"preferred: {level}")
         run = ran(tmp_path, written, "bayplan")
-        assert (run.gangs, run.gangs_whole, run.domains_per_gang) == (4, 4, 1.0)
+        assert (run.gangs, run.gangs_whole, run.domains_per_gang) == (4, 4, domains)
 
 
 @pytest.mark.parametrize(
