@@ -38,7 +38,12 @@ def random_pod(draw: Random) -> RandomPod:
     for feature in draw.sample(FEATURES, draw.randint(0, 5)):
         feature(draw, pod)
         made.append(feature.__name__.strip("_"))
-    for _ in range(draw.choice((0, 0, 0, 1, 1, 1, 1, 2))):
+    risky = draw.random() < 0.3
+    if risky:
+        feature = draw.choice(RISKY)
+        feature(draw, pod)
+        made.append(f"?{feature.__name__.strip('_')}")
+    for _ in range(draw.choice((0, 0, 0, 0, 0, 1) if risky else (0, 0, 0, 0, 1, 1, 1, 2))):
         fault = draw.choice(FAULTS)
         made.append(f"!{fault.__name__.strip('_')}: {fault(draw, pod)}")
     # The API server takes these from the address of a request; kubectl and bayplan have nothing but the file.
@@ -374,6 +379,109 @@ def _restart_rules(draw: Random, pod: Json) -> None:
     _first(pod)["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
 
 
+def _mounts(draw: Random, pod: Json) -> None:
+    sources: list[Json] = [
+        {"persistentVolumeClaim": {"claimName": "disk"}},
+        {"emptyDir": {}},
+        {"projected": {"sources": [{"serviceAccountToken": {"path": "token", "expirationSeconds": 600}}]}},
+        {"configMap": {"name": "c", "items": [{"key": "a", "path": draw.choice(("a", "..b", "a/../b", "/a"))}]}},
+    ]
+    _spec(pod)["volumes"] = [{"name": f"w{number}", **source} for number, source in enumerate(sources)]
+    if draw.random() < 0.7:
+        _spec(pod)["serviceAccountName"] = "robot"
+    _first(pod)["volumeDevices"] = [{"name": draw.choice(("w0", "w0", "w1", "w9")), "devicePath": "/dev/xvda"}]
+    mount: Json = {"name": draw.choice(("w1", "w1", "w0")), "mountPath": draw.choice(("/a", "relative", "/dev/xvda"))}
+    mount[draw.choice(("subPathExpr", "subPath", "x-none"))] = draw.choice(("$(A)/b", "a"))
+    mount.pop("x-none", None)
+    if draw.random() < 0.4:
+        mount["mountPropagation"] = draw.choice(("None", "HostToContainer", "Bidirectional"))
+    if draw.random() < 0.4:
+        mount |= {
+            "readOnly": draw.choice((True, False)),
+            "recursiveReadOnly": draw.choice(("Enabled", "IfPossible", "Disabled")),
+        }
+    _first(pod)["volumeMounts"] = [mount]
+
+
+def _windows(draw: Random, pod: Json) -> None:
+    options = {
+        "runAsUserName": draw.choice(("User", "DOMAIN\\User", "a.b\\c", "..", "A\\B\\C")),
+        "hostProcess": draw.choice((True, False)),
+    }
+    _spec(pod)["securityContext"] = {"windowsOptions": options}
+    _spec(pod)["os"] = {"name": draw.choice(("windows", "windows", "linux"))}
+    if draw.random() < 0.5:
+        _spec(pod)["hostNetwork"] = True
+
+
+def _sources_of_variables(draw: Random, pod: Json) -> None:
+    sources: list[Json] = [
+        {"fieldRef": {"apiVersion": draw.choice(("v1", "v2")), "fieldPath": "metadata.name"}},
+        {
+            "fieldRef": {
+                "fieldPath": draw.choice(
+                    ("metadata.annotations['a/b']", "spec.containers", "metadata.labels", "status.phase", "spec.host")
+                )
+            }
+        },
+        {
+            "resourceFieldRef": {
+                "resource": draw.choice(("limits.memory", "requests.hugepages-2Mi", "limits.gpu")),
+                "divisor": draw.choice(("1Mi", "2Mi", "1m", 0)),
+            }
+        },
+        {"configMapKeyRef": {"name": draw.choice(("cm", "CM", "")), "key": draw.choice(("a", "..", "a b"))}},
+        {"fileKeyRef": {"volumeName": draw.choice(("v0", "w1")), "path": "f", "key": "K"}},
+        {},
+    ]
+    variable: Json = {"name": "X", "valueFrom": draw.choice(sources)}
+    if draw.random() < 0.2:
+        variable["value"] = draw.choice(("", "both"))
+    _first(pod)["env"] = [variable]
+
+
+def _keys_of_selectors(draw: Random, pod: Json) -> None:
+    pod["metadata"]["labels"] = {"app": "web", "hash": "1"}
+    selector = draw.choice(
+        (
+            {"matchLabels": {"hash": "1"}},
+            {"matchLabels": {"app": "web"}},
+            {"matchExpressions": [{"key": "hash", "operator": "Exists"}]},
+            None,
+        )
+    )
+    keys = {"matchLabelKeys": ["hash"]} | (
+        {"mismatchLabelKeys": [draw.choice(("hash", "app", "none"))]} if draw.random() < 0.5 else {}
+    )
+    term = {"topologyKey": draw.choice(("zone", "Zone/", "")), "labelSelector": selector, **keys}
+    _affinity(pod)["podAntiAffinity"] = {REQUIRED: [term]}
+    spread = {
+        "maxSkew": draw.choice((1, 0)),
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": selector,
+    }
+    _spec(pod)["topologySpreadConstraints"] = [spread | {"matchLabelKeys": ["hash"]}]
+
+
+def _small_pod_level(draw: Random, pod: Json) -> None:
+    amounts = {"cpu": draw.choice(("1", "4", "9")), "memory": draw.choice(("1Gi", "8Gi", "20Gi"))}
+    _spec(pod)["resources"] = {
+        draw.choice(("limits", "requests")): amounts,
+        **draw.choice(({}, {"requests": {"cpu": "2"}})),
+    }
+
+
+def _generated_name(draw: Random, pod: Json) -> None:
+    pod["metadata"]["generateName"] = draw.choice(("web-", "web", "Web-", "a.-"))
+    if draw.random() < 0.7:
+        pod["metadata"].pop("name", None)
+
+
+def _ephemeral_containers(draw: Random, pod: Json) -> None:
+    _spec(pod)["ephemeralContainers"] = draw.choice(([], None, [{"name": "debug", "image": "busybox"}]))
+
+
 def _nulls(draw: Random, pod: Json) -> None:
     _spec(pod)[
         draw.choice(("affinity", "nodeName", "tolerations", "securityContext", "nodeSelector", "hostNetwork"))
@@ -384,6 +492,18 @@ FEATURES: tuple[Callable[[Random, Json], None], ...] = (
     *(_init_container, _ports, _probes, _lifecycle, _variables, _volumes, _volumes, _tolerations, _node_affinity),
     *(_pod_affinity, _spread, _security, _network, _host, _gates, _settings, _settings, _pod_level, _claims),
     *(_exported, _restart_rules, _nulls),
+)
+# Combinations of which many are wrong: about every third pod has one.
+RISKY: tuple[Callable[[Random, Json], None], ...] = (
+    *(
+        _mounts,
+        _windows,
+        _sources_of_variables,
+        _keys_of_selectors,
+        _small_pod_level,
+        _generated_name,
+        _ephemeral_containers,
+    ),
 )
 
 

@@ -14,6 +14,11 @@ from tests.kubernetes.control_plane.programs import NoControlPlane, find_program
 from tests.kubernetes.workloads import CRDS, topology_body
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cases", type=int, default=400, help="random pods to compare with the API server's verdict")
+    parser.addoption("--first-seed", type=int, default=0, help="the seed of the first of them")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:

@@ -350,7 +350,9 @@ def read_all(paths: Sequence[Path]) -> ObjectSet:
     from bayplan.kube.errors import InvalidObject
     from bayplan.kube.files import Strictness
 
-    found = _read(paths, Strictness(click.get_current_context().meta.get(f"{__name__}.validate") or "strict"))
+    context = click.get_current_context(silent=True)
+    validate = None if context is None else context.meta.get(f"{__name__}.validate")
+    found = _read(paths, Strictness(validate or "strict"))
     warn(found.remarks)
     classes = PodClasses()
     for pod in found.pods:

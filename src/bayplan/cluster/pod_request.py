@@ -155,7 +155,7 @@ def amount_of(resource: str, text: str | int | float) -> int:
     Kept, because a cluster writes the same few texts a million times: 0.1 us instead of 3.
     """
     try:
-        quantity = parse(text)
+        quantity = parse(text.strip() if isinstance(text, str) else text)
     except QuantityError as error:
         raise AmountError(str(error)) from None
     amount = quantity.milli() if resource == CPU else quantity.value()

@@ -38,7 +38,7 @@ from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.unread_fields import remarked, unknown_field
-from bayplan.kube.validation.fields import UnknownField
+from bayplan.kube.validation.fields import UnknownField, field_table, without_nulls
 from bayplan.kube.validation.submitted import submitted_faults
 
 MOST_SEARCHES = 20
@@ -76,6 +76,7 @@ _OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
 }
 
 _Wire = TypeVar("_Wire", bound=WireObject)
+_Struct = TypeVar("_Struct")
 
 
 class Strictness(Enum):
@@ -90,8 +91,16 @@ class RepeatedField(InvalidObject):
     """A field that stands twice in one mapping."""
 
 
-class _HeadOfMetadata(Metadata, frozen=True):
+class _Named(WireStruct, frozen=True):
+    """As little of an object's metadata as possible: what is wrong may stand anywhere else."""
+
+    name: str = ""
+    namespace: str | None = None
     generate_name: str = ""
+
+
+class _WithMetadata(WireStruct, frozen=True):
+    metadata: Metadata = Metadata()
 
 
 class _Header(WireStruct, frozen=True):
@@ -99,7 +108,7 @@ class _Header(WireStruct, frozen=True):
 
     api_version: str = ""
     kind: str = ""
-    metadata: _HeadOfMetadata = _HeadOfMetadata()
+    metadata: _Named = _Named()
     items: list[msgspec.Raw] | None = None
     kinds: msgspec.Raw = msgspec.Raw()
 
@@ -319,7 +328,7 @@ class _Reader:
         except msgspec.ValidationError as error:
             field, problem = field_and_problem(error)
             named = _named_in(item[1])
-            metadata = _HeadOfMetadata(name=named.get("name", ""), namespace=named.get("namespace"))
+            metadata = _Named(name=named.get("name", ""), namespace=named.get("namespace"))
             header = _Header(metadata=metadata)
             entry = _Entry(document, item[1], header, item)
             self._leave_out(
@@ -388,17 +397,23 @@ class _Reader:
             struct, group_of_set = _OTHER_KINDS[api_version, kind]
             getattr(found, group_of_set).append(self._decode(entry, struct))
         else:
-            found.others.append(OtherObject(api_version, kind, entry.header.metadata, bytes(entry.content)))
+            metadata = self._typed(entry, _WithMetadata, kind).metadata
+            found.others.append(OtherObject(api_version, kind, metadata, bytes(entry.content)))
 
-    def _decode(self, entry: _Entry, kind: type[_Wire]) -> _Wire:
+    def _typed(self, entry: _Entry, struct: type[_Struct], kind: str) -> _Struct:
         try:
-            decoded = remarked(msgspec.json.decode(entry.content, type=kind), entry.content)
+            if self._submitted and kind in field_table().types:
+                return msgspec.convert(without_nulls(msgspec.json.decode(entry.content), kind), struct)
+            return msgspec.json.decode(entry.content, type=struct)
         except msgspec.ValidationError as error:
             field, problem = field_and_problem(error)
-            unknown = unknown_field(entry.content, kind)
+            unknown = unknown_field(entry.content, struct)
             if unknown:
                 field, _, problem = unknown.partition(": ")
-            raise InvalidObject(self._subject(kind.__name__, entry, field), problem) from None
+            raise InvalidObject(self._subject(kind, entry, field), problem) from None
+
+    def _decode(self, entry: _Entry, kind: type[_Wire]) -> _Wire:
+        decoded = remarked(self._typed(entry, kind, kind.__name__), entry.content)
         if not decoded.metadata.name and entry.header.metadata.generate_name and self._submitted:
             return self._with_a_name(decoded, entry.header.metadata.generate_name)
         if not decoded.metadata.name:
@@ -478,7 +493,7 @@ def _headed(content: msgspec.Raw) -> _Header:
         return _Header()
 
 
-def _same_name(one: Metadata, other: Metadata) -> bool:
+def _same_name(one: Metadata | _Named, other: Metadata) -> bool:
     return (one.name, one.namespace) == (other.name, other.namespace)
 
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.quantity import parse
 from bayplan.kube.validation import names
-from bayplan.kube.validation.rules import Faults, Json, choice, entries, missing, named, optional, part, required, text
+from bayplan.kube.validation.rules import (
+    Faults,
+    Json,
+    amount,
+    choice,
+    entries,
+    missing,
+    named,
+    optional,
+    part,
+    required,
+    text,
+)
 
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 FIELDS_OF_VARIABLES = (
@@ -118,7 +129,7 @@ def resource_ref_faults(reference: Json, at: ObjectPath, *, needs_container: boo
         yield missing(at.child("resource"))
     elif not resource.startswith(_HUGE_PAGES):
         yield from choice(resource, _RESOURCES, at.child("resource"))
-    divisor = parse(reference.get("divisor") or 0)
+    divisor = amount(reference.get("divisor"))
     if divisor.is_zero or not resource.startswith(("limits.", "requests.")):
         return
     kind = resource.partition(".")[2]

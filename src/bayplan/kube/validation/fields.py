@@ -79,6 +79,24 @@ def field_faults(document: Any, kind: str, at: ObjectPath) -> Iterator[InvalidOb
             yield from _scalar_faults(value, expected, place)
 
 
+def without_nulls(value: Any, expected: str) -> Any:
+    """A value as the API server reads it: a field that is null is absent, an entry that is null is zero or empty. Wrong shapes stay as they are."""
+    known = field_table().types.get(expected)
+    if isinstance(value, list) and expected.startswith("[]"):
+        return [_filled(each, expected[2:]) for each in value]
+    if isinstance(value, dict) and expected.startswith("{}"):
+        return {key: _filled(each, expected[2:]) for key, each in value.items()}
+    if isinstance(value, dict) and known is not None:
+        present = {key: each for key, each in value.items() if each is not None}
+        return {key: without_nulls(each, known.get(key, "any")) for key, each in present.items()}
+    return value
+
+
+def _filled(value: Any, expected: str) -> Any:
+    empty: Any = {} if expected in field_table().types else "" if expected == "string" else 0
+    return empty if value is None else without_nulls(value, expected)
+
+
 def _meant(field: str, known: Iterable[str]) -> str:
     fields = list(known)
     return did_you_mean(field, fields) or (f"; expected {', '.join(fields)}" if len(fields) <= _FEW else "")

@@ -80,8 +80,11 @@ def template_faults(template: Any, at: ObjectPath) -> list[InvalidObject]:
 
 
 def _metadata_faults(metadata: Json, at: ObjectPath) -> Faults:
+    start = text(metadata, "generateName")
     yield from optional(metadata, "generateName", at, names.label_prefix)
-    if not text(metadata, "generateName") or text(metadata, "name"):
+    if start and not text(metadata, "name"):
+        yield from named(f"{start}x7k2p", names.dns_subdomain, at.child("name"))
+    else:
         yield from required(metadata, "name", at, names.dns_subdomain, "every pod needs a name or generateName")
     yield from optional(metadata, "namespace", at, names.dns_label)
     yield from labels(metadata, "labels", at)
@@ -114,8 +117,8 @@ def _annotation_faults(metadata: Json, spec: Json, at: ObjectPath) -> Faults:
         yield InvalidObject(at, f"has more than {LARGEST_ANNOTATIONS} bytes")
     if MIRROR in annotations and not text(spec, "nodeName"):
         yield InvalidObject(at.entry(MIRROR), "is only allowed where spec.nodeName is set")
-    cost = annotations.get(DELETION_COST)
-    if cost is not None and (any(True for _ in names.decimal_integer(cost)) or not -(2**31) <= int(cost) < 2**31):
+    cost = annotations[DELETION_COST] or "" if DELETION_COST in annotations else "0"
+    if any(True for _ in names.decimal_integer(cost)) or not -(2**31) <= int(cost) < 2**31:
         yield InvalidObject(at.entry(DELETION_COST), f'"{cost}" is not allowed: must be a whole number of 32 bits')
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.quantity import Quantity, QuantityError, parse
 from bayplan.kube.validation import names
-from bayplan.kube.validation.rules import Faults, Json, entries, missing, named, part, text, twice
+from bayplan.kube.validation.rules import Faults, Json, amount, entries, missing, named, part, text, twice
 
 HUGE_PAGES = "hugepages-"
 CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -30,7 +30,7 @@ def amounts(resources: Json | None, field: str) -> Amounts:
 
 
 def _rounded(value: Any) -> Quantity:
-    quantity = parse(value.strip() if isinstance(value, str) else (value or 0))
+    quantity = amount(value)
     thousandth = _UNIT // _MILLI
     return quantity if quantity.nano % thousandth == 0 else Quantity(quantity.milli() * thousandth, quantity.format)
 
@@ -112,7 +112,7 @@ def _totals(spec: Json, field: str) -> Amounts:
             own = sidecars
         else:
             own = _sum(own, sidecars)
-        most |= {name: max(amount, most.get(name, amount)) for name, amount in own.items()}
+        most |= {name: max(needed, most.get(name, needed)) for name, needed in own.items()}
     return {name: max(total.get(name, Quantity(0)), most.get(name, Quantity(0))) for name in {**total, **most}}
 
 
@@ -126,12 +126,12 @@ def _sum(left: Amounts, right: Amounts) -> Amounts:
 
 def _requirement_faults(requests: Amounts, limits: Amounts, at: ObjectPath, *, of_pod: bool) -> Faults:
     for field, found in (("limits", limits), ("requests", requests)):
-        for name, amount in found.items():
+        for name, quantity in found.items():
             place = at.child(field).key(name)
             yield from _name_faults(name, place, of_pod=of_pod)
-            yield from _amount_faults(name, amount, place)
+            yield from _amount_faults(name, quantity, place)
             if field == "requests":
-                yield from _against_limit(name, amount, limits.get(name), at)
+                yield from _against_limit(name, quantity, limits.get(name), at)
     both = {**limits, **requests}
     if any(name.startswith(HUGE_PAGES) for name in both) and not set(POD_RESOURCES) & set(both):
         yield InvalidObject(at, "huge pages need cpu or memory beside them")
@@ -148,21 +148,21 @@ def _against_limit(name: str, request: Quantity, limit: Quantity | None, at: Obj
         yield InvalidObject(place, f'"{request}" is above the limit of "{limit}"')
 
 
-def _amount_faults(name: str, amount: Quantity, at: ObjectPath) -> Faults:
-    if amount.nano < 0:
-        yield InvalidObject(at, f'"{amount}" is negative')
-    if _is_extended(name) and amount.nano % _UNIT:
-        yield InvalidObject(at, f'"{amount}" is not allowed: {name} is counted in whole numbers')
-    if name.startswith(HUGE_PAGES) and not _is_multiple_of_page(name, amount):
-        yield InvalidObject(at, f'"{amount}" is not a multiple of the page size, {name.removeprefix(HUGE_PAGES)}')
+def _amount_faults(name: str, quantity: Quantity, at: ObjectPath) -> Faults:
+    if quantity.nano < 0:
+        yield InvalidObject(at, f'"{quantity}" is negative')
+    if _is_extended(name) and quantity.nano % _UNIT:
+        yield InvalidObject(at, f'"{quantity}" is not allowed: {name} is counted in whole numbers')
+    if name.startswith(HUGE_PAGES) and not _is_multiple_of_page(name, quantity):
+        yield InvalidObject(at, f'"{quantity}" is not a multiple of the page size, {name.removeprefix(HUGE_PAGES)}')
 
 
-def _is_multiple_of_page(name: str, amount: Quantity) -> bool:
+def _is_multiple_of_page(name: str, quantity: Quantity) -> bool:
     try:
         page = parse(name.removeprefix(HUGE_PAGES))
     except QuantityError:
         return False
-    return page.nano > 0 and page.nano % _UNIT == 0 and amount.value() % page.value() == 0
+    return page.nano > 0 and page.nano % _UNIT == 0 and quantity.value() % page.value() == 0
 
 
 def _name_faults(name: str, at: ObjectPath, *, of_pod: bool) -> Faults:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
+from bayplan.kube.quantity import Quantity, parse
 from bayplan.kube.validation import names
 
 Json = Mapping[str, Any]
@@ -25,6 +26,11 @@ def part(thing: Json, field: str) -> Json | None:
     """An object inside, None if it is absent. An empty one is there."""
     found: Json | None = thing.get(field)
     return found
+
+
+def amount(value: Any) -> Quantity:
+    """A quantity whose text is known to be right; the API server takes spaces around it, and null for nothing."""
+    return parse(value.strip() if isinstance(value, str) else (value or 0))
 
 
 def entries(thing: Json, field: str, at: ObjectPath) -> Iterator[tuple[Any, ObjectPath]]:

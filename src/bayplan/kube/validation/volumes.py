@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.quantity import parse
 from bayplan.kube.validation import environment, names, scheduling
 from bayplan.kube.validation.containers import PULL_POLICIES
 from bayplan.kube.validation.rules import (
     Faults,
     Json,
+    amount,
     choice,
     chosen,
     entries,
@@ -109,7 +109,7 @@ def _anything(_source: Json, _at: ObjectPath) -> Faults:
 
 
 def _empty_dir(source: Json, at: ObjectPath) -> Faults:
-    if parse(source.get("sizeLimit") or 0).nano < 0:
+    if amount(source.get("sizeLimit")).nano < 0:
         yield InvalidObject(at.child("sizeLimit"), f'"{source["sizeLimit"]}" is negative')
 
 
@@ -317,7 +317,7 @@ def _claim_spec(spec: Json, at: ObjectPath) -> Faults:
     storage = ((part(spec, "resources") or {}).get("requests") or {}).get("storage")
     if storage is None:
         yield missing(at.child("resources.requests.storage"))
-    elif parse(storage.strip() if isinstance(storage, str) else storage).nano <= 0:
+    elif amount(storage).nano <= 0:
         yield InvalidObject(at.child("resources.requests.storage"), f'"{storage}" is not allowed: must be more than 0')
     yield from optional(spec, "storageClassName", at, names.dns_subdomain)
     yield from optional(spec, "volumeAttributesClassName", at, names.dns_subdomain)
