@@ -18,7 +18,7 @@ _BUILT_IN = {
 
 def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath) -> list[InvalidObject]:
     """Everything that an API server would refuse in a document of a kind, as far as bayplan knows the kind; `at` names the object."""
-    if kind == "Pod" and "/" not in api_version:
+    if kind == "Pod" and not api_version.rpartition("/")[0]:
         return pod_faults(document, at)
     if not api_version:
         return [InvalidObject(at.child("apiVersion"), "is missing")]
