@@ -3,7 +3,8 @@
 In comes a path, out go `Document`s: each as JSON, so that one decoder serves both formats, and with a way back from a field to line and column.
 A file that is neither is an `InvalidObject` with the position of what cannot be read. `files.py` makes objects of documents.
 
-YAML means what it means to kubectl: `y` and `off` are booleans, `1e3` is a number, `22:22` is a text.
+YAML means what it means to kubectl: `1e3` is a number, `22:22` and `2026-01-01` are strings. Only `y` and `n`, which kubectl takes for booleans and
+other tools write for names, are strings here.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ _YAML_HINTS = (
     ("did not find expected ',' or '}'", 'a mapping that begins with "{" is not closed'),
     ("did not find expected node content", "expected a value here"),
     ("found unexpected end of stream", "a quoted text is not closed"),
+    ("found unhashable key", "a list or mapping cannot be a key; is a quote or a comma missing?"),
+    ("but found another document", "expected one document; --- begins another one"),
     ("found undefined alias", "the name after * is not defined with & above"),
     ("could not determine a constructor", "the tag after ! is not known"),
     ("did not find expected <document start>", "expected the end of the document here, or --- before another one"),
@@ -272,7 +275,7 @@ def _yaml_documents(data: bytes, file: Path, json_problem: InvalidObject | None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = Position(mark.line + 1, mark.column + 1) if mark else None
-        raise json_problem or at_position(file, position, f"is not valid YAML: {_yaml_words(error)}") from None
+        raise json_problem or at_position(file, position, f"is not valid YAML: {yaml_words(error)}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         offset = getattr(error, "position", None) or getattr(error, "start", 0)
         position = _position_at(data, offset) if isinstance(offset, int) else None
@@ -284,7 +287,8 @@ def _yaml_documents(data: bytes, file: Path, json_problem: InvalidObject | None)
         raise json_problem or InvalidObject(ObjectPath(f"file {file}"), problem) from None
 
 
-def _yaml_words(error: Any) -> str:
+def yaml_words(error: Any) -> str:
+    """What a YAML parser says, in words that help the reader of the file."""
     said = " ".join(str(error.problem or error.context or "").split())
     for phrase, hint in _YAML_HINTS:
         if phrase in said:
@@ -299,20 +303,17 @@ def _loader() -> Any:
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     tag = "tag:yaml.org,2002:"
-    replaced = {f"{tag}int", f"{tag}float", f"{tag}bool", f"{tag}timestamp"}
+    replaced = {f"{tag}int", f"{tag}float", f"{tag}timestamp"}
     kept = {
         first: [(name, pattern) for name, pattern in resolvers if name not in replaced]
         for first, resolvers in base.yaml_implicit_resolvers.items()
     }
     loader: Any = type("GoLoader", (base,), {"yaml_implicit_resolvers": kept})
-    words = "y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF"
-    loader.add_implicit_resolver(f"{tag}bool", re.compile(f"^(?:{words})$"), list("yYnNtTfFoO"))
     loader.add_implicit_resolver(
         f"{tag}int", re.compile(r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$"), list("-+0123456789")
     )
     number = r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
     loader.add_implicit_resolver(f"{tag}float", re.compile(number), list("-+0123456789."))
-    loader.bool_values = {**base.bool_values, "y": True, "n": False}
     loader.add_constructor(f"{tag}int", _whole_number)
     loader.add_constructor(f"{tag}float", _number)
     return loader

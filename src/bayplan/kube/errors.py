@@ -79,7 +79,18 @@ _TYPE_WORDS = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
-    "null": "empty",
+    "null": "null",
+}
+_GOT = re.compile(r"got `(\w+)`")
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+_JSON_TYPES: dict[type, str] = {
+    dict: "object",
+    list: "array",
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    type(None): "null",
 }
 _ALIKE = 0.7
 _LONGEST_QUOTE = 80
@@ -119,6 +130,36 @@ def field_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
     if missing != problem:
         return ".".join(part for part in (field, missing.strip("`")) if part), "is missing"
     return field, _in_user_words(problem)
+
+
+def exact_field(field: str, message: str, document: object) -> str:
+    """A field with the key where msgspec says `[...]` for a value of a mapping: that of the first value of the type that was found.
+
+    >>> exact_field("metadata.labels[...]", "Expected `str`, got `int`", {"metadata": {"labels": {"a": "b", "c": 5}}})
+    'metadata.labels.c'
+    """
+    got = _GOT.search(message)
+    before, gap, after = field.partition("[...]")
+    if not gap or not got:
+        return field
+    for key, value in _entries_at(before, document):
+        if _JSON_TYPES.get(type(_value_at(after, value))) == got[1]:
+            return ObjectPath("", before).key(key).field + after
+    return field
+
+
+def _entries_at(field: str, document: object) -> list[tuple[str, object]]:
+    found = _value_at(field, document)
+    return list(found.items()) if isinstance(found, dict) else []
+
+
+def _value_at(field: str, document: object) -> object:
+    for name, index in _STEP.findall(field):
+        if isinstance(document, dict) and name:
+            document = document.get(name)
+        elif isinstance(document, list) and index and int(index) < len(document):
+            document = document[int(index)]
+    return document
 
 
 def _in_user_words(problem: str) -> str:

@@ -33,7 +33,7 @@ from bayplan.kube import (
 )
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
 from bayplan.kube.documents import Document, Position, not_utf_8, read_documents
-from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, field_and_problem
+from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
@@ -407,6 +407,7 @@ class _Reader:
             return msgspec.json.decode(entry.content, type=struct)
         except msgspec.ValidationError as error:
             field, problem = field_and_problem(error)
+            field = exact_field(field, str(error), msgspec.json.decode(entry.content))
             unknown = unknown_field(entry.content, struct)
             if unknown:
                 field, _, problem = unknown.partition(": ")

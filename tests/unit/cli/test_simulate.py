@@ -195,7 +195,7 @@ def test_faults_of_a_scenario_name_file_line_and_key(bayplan: Bayplan, scenario:
     scenario.write_text(SCENARIO.replace("replicas: 6", "replicas: none"))
     result = bayplan("simulate", scenario, cluster=None)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"error: {scenario}:13: workloads[0].replicas: ")
+    assert result.err.startswith(f"error: {scenario}:13:3: workloads[0].replicas: ")
 
 
 def test_a_scenario_that_is_not_there(bayplan: Bayplan, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import yaml
 
+from bayplan.kube.documents import not_utf_8, yaml_words
+
 MOST_FAULTS = 10
 # Aliases can make a file of ten lines unfold into billions of values, or into itself.
 MOST_VALUES = 200_000
@@ -35,23 +37,25 @@ class Wrong(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: `demo.yaml:12: nodes[1].count`."""
+    """Where something stands: `demo.yaml:12:5: nodes[1].count`. A column of 0 is not known."""
 
     file: Path
     line: int
     key: str = ""
+    column: int = 0
 
-    def child(self, key: str, line: int) -> Place:
+    def child(self, key: str, line: int, column: int = 0) -> Place:
         """A key of the mapping that stands here; quoted where a dot or slash would be read as a further key."""
         quoted = f'["{key}"]' if set(key) & set("./") or not key else f".{key}" if self.key else key
-        return Place(self.file, line, self.key + quoted)
+        return Place(self.file, line, self.key + quoted, column)
 
-    def item(self, index: int, line: int) -> Place:
+    def item(self, index: int, line: int, column: int = 0) -> Place:
         """An entry of the list that stands here."""
-        return Place(self.file, line, f"{self.key}[{index}]")
+        return Place(self.file, line, f"{self.key}[{index}]", column)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.key}" if self.key else f"{self.file}:{self.line}"
+        where = f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+        return f"{where}: {self.key}" if self.key else where
 
 
 @dataclass
@@ -224,18 +228,19 @@ def read_yaml(path: Path, faults: Faults) -> Written:
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: is not text: {error.reason} at byte {error.start}") from None
+        raise ScenarioError(str(not_utf_8(error.object, path)).removeprefix("file ")) from None
     except RecursionError:
         raise ScenarioError(f"{nothing}: is nested too deeply") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(path, mark.line + 1 if mark else 1)
-        raise ScenarioError(f"{place}: is not YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{nothing}: is not YAML: {' '.join(str(error).split())}") from None
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(nothing)
+        raise ScenarioError(f"{where}: is not valid YAML: {yaml_words(error)}") from None
+    except yaml.YAMLError:
+        raise ScenarioError(f"{nothing}: is not a text file of YAML") from None
     if root is None:
         raise ScenarioError(f"{nothing}: is empty")
-    return _Tree(faults).grown(root, Place(path, root.start_mark.line + 1), 0)
+    line, column = _line_and_column(root)
+    return _Tree(faults).grown(root, Place(path, line, column=column), 0)
 
 
 class _Tree:
@@ -253,7 +258,7 @@ class _Tree:
             return Written(place, self.faults, self._entries(node, place, depth))
         if isinstance(node, yaml.SequenceNode):
             items = [
-                self.grown(each, place.item(index, each.start_mark.line + 1), depth + 1)
+                self.grown(each, place.item(index, *_line_and_column(each)), depth + 1)
                 for index, each in enumerate(node.value)
             ]
             return Written(place, self.faults, items)
@@ -266,22 +271,26 @@ class _Tree:
         entries: dict[str, Written] = {}
         merged: dict[str, Written] = {}
         for key, value in node.value:
-            line = key.start_mark.line + 1
+            here = _line_and_column(key)
             if key.tag == "tag:yaml.org,2002:merge":
                 for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     if isinstance(each, yaml.MappingNode):
                         merged = self._entries(each, place, depth + 1) | merged
                     else:
-                        here = place.child("<<", line)
-                        shown = described(self.grown(each, here, depth + 1))
-                        self.faults.add(here, f"{shown} is not allowed: must be a mapping, or a list of them")
+                        merge = place.child("<<", *here)
+                        shown = described(self.grown(each, merge, depth + 1))
+                        self.faults.add(merge, f"{shown} is not allowed: must be a mapping, or a list of them")
             elif not isinstance(key, yaml.ScalarNode):
-                self.faults.add(Place(place.file, line, place.key), "holds a key that is not a text")
+                self.faults.add(Place(place.file, here[0], place.key, here[1]), "holds a key that is not a string")
             elif key.value in entries:
-                self.faults.add(place.child(key.value, line), "appears twice")
+                self.faults.add(place.child(key.value, *here), "appears twice")
             else:
-                entries[key.value] = self.grown(value, place.child(key.value, line), depth + 1)
+                entries[key.value] = self.grown(value, place.child(key.value, *here), depth + 1)
         return merged | entries
+
+
+def _line_and_column(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _scalar(node: yaml.ScalarNode) -> str | int | float | bool | None:

@@ -16,6 +16,9 @@ from pathlib import Path
 import msgspec
 
 from bayplan.cluster.pod_request import is_memory
+from bayplan.kube.documents import not_utf_8
+from bayplan.kube.errors import field_and_problem
+from bayplan.kube.json_text import json_words
 from bayplan.simulate.scenario.arrivals import SHORTEST_RUN
 from bayplan.simulate.scenario.lines import Faults, Place, ScenarioError, Section, Written, Wrong, suggestion
 from bayplan.simulate.scenario.model import Kind, Member, Seconds, Workload
@@ -124,8 +127,13 @@ def _json_rows(path: Path, faults: Faults) -> Iterator[Written]:
         place = Place(path, number)
         try:
             cells = msgspec.json.decode(line, type=dict[str, str | int | float | None])
-        except msgspec.MsgspecError as error:
-            faults.add(place, f"is no JSON object of texts and numbers: {error}")
+        except msgspec.DecodeError as error:
+            said = (
+                json_words(error)
+                if not isinstance(error, msgspec.ValidationError)
+                else ": ".join(filter(None, field_and_problem(error)))
+            )
+            faults.add(place, f"is no JSON object of texts and numbers: {said}")
             continue
         yield _row(place, faults, {key: "" if value is None else str(value) for key, value in cells.items()})
 
@@ -146,7 +154,7 @@ def _text_of(path: Path) -> str:
     except OSError as error:
         raise Wrong(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise Wrong(f"{path} is not text: {error.reason} at byte {error.start}") from None
+        raise Wrong(str(not_utf_8(error.object, path)).removeprefix("file ")) from None
     if not found.strip():
         raise Wrong(f"{path} is empty")
     return found

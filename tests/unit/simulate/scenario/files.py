@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,14 @@ def faults(folder: Path, text: str) -> list[str]:
     """What is wrong with a text, without the name of the temporary folder."""
     with pytest.raises(ScenarioError) as error:
         scenario(folder, text)
-    return str(error.value).replace(f"{folder}/", "").splitlines()
+    return [_without_columns(line) for line in str(error.value).replace(f"{folder}/", "").splitlines()]
+
+
+def _without_columns(message: str) -> str:
+    """Columns are tested once, in `test_lines.py`."""
+    return re.sub(r"^(\w+\.yaml:\d+):\d+", r"\1", message)
 
 
 def remarks(folder: Path, text: str) -> list[str]:
     """What is remarked about a text that can be used."""
-    return [remark.replace(f"{folder}/", "") for remark in scenario(folder, text).remarks]
+    return [_without_columns(remark.replace(f"{folder}/", "")) for remark in scenario(folder, text).remarks]

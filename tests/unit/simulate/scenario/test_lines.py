@@ -22,8 +22,8 @@ def problems(written: Written) -> str:
 
 def test_every_value_knows_its_line_and_key(tmp_path: Path) -> None:
     root = tree(tmp_path, "a: 1\nb:\n  - c: {example.com/gpu: 2}\n    d: x\n")
-    assert str(root.at("b[0].d").place).endswith("x.yaml:4: b[0].d")
-    assert str(root.at('b[0].c["example.com/gpu"]').place).endswith('x.yaml:3: b[0].c["example.com/gpu"]')
+    assert str(root.at("b[0].d").place).endswith("x.yaml:4:5: b[0].d")
+    assert str(root.at('b[0].c["example.com/gpu"]').place).endswith('x.yaml:3:9: b[0].c["example.com/gpu"]')
 
 
 def test_a_path_that_leads_nowhere_ends_at_the_last_value_on_it(tmp_path: Path) -> None:
@@ -50,10 +50,10 @@ def test_one_reading_finds_all_faults_in_the_order_of_lines(tmp_path: Path) -> N
     assert section.need("count", whole_number(1, 9), 1) == 1
     section.need("machine", text, "")
     assert problems(section.written).splitlines() == [
-        "x.yaml:1: cuont: is unknown: did you mean count?",
+        "x.yaml:1:1: cuont: is unknown: did you mean count?",
         "x.yaml:1: machine: is missing",
-        "x.yaml:2: count: -1 is negative: must be 1 or more",
-        "x.yaml:3: name: a list is not allowed: must be a single value",
+        "x.yaml:2:1: count: -1 is negative: must be 1 or more",
+        "x.yaml:3:1: name: a list is not allowed: must be a single value",
     ]
 
 
@@ -67,10 +67,10 @@ def test_ten_faults_are_told_and_the_rest_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content, message",
     [
-        ("a: 1\na: 2\n", "x.yaml:2: a: appears twice"),
-        ("? [a]\n: 1\n", "x.yaml:1: holds a key that is not a text"),
-        ("a:\n  <<: hello\n", 'x.yaml:2: a.<<: "hello" is not allowed: must be a mapping, or a list of them'),
-        ("a: {<<: [{b: 1}, [2]]}\n", "x.yaml:1: a.<<: a list is not allowed: must be a mapping, or a list of them"),
+        ("a: 1\na: 2\n", "x.yaml:2:1: a: appears twice"),
+        ("? [a]\n: 1\n", "x.yaml:1:3: holds a key that is not a string"),
+        ("a:\n  <<: hello\n", 'x.yaml:2:3: a.<<: "hello" is not allowed: must be a mapping, or a list of them'),
+        ("a: {<<: [{b: 1}, [2]]}\n", "x.yaml:1:5: a.<<: a list is not allowed: must be a mapping, or a list of them"),
     ],
 )
 def test_keys_that_make_no_sense(tmp_path: Path, content: str, message: str) -> None:
@@ -80,10 +80,10 @@ def test_keys_that_make_no_sense(tmp_path: Path, content: str, message: str) -> 
 @pytest.mark.parametrize(
     "content, message",
     [
-        ("a: [\n", "x.yaml:2: is not YAML: did not find expected node content"),
-        ("a: b: c\n", "x.yaml:1: is not YAML: mapping values are not allowed in this context"),
-        ("a: 1\n---\nb: 2\n", "x.yaml:2: is not YAML: but found another document"),
-        ("a: \x00\n", "x.yaml:1: is not YAML"),
+        ("a: [\n", "x.yaml:2:1: is not valid YAML: expected a value here"),
+        ("a: b: c\n", 'x.yaml:1:5: is not valid YAML: unexpected ":"'),
+        ("a: 1\n---\nb: 2\n", "x.yaml:2:1: is not valid YAML: expected one document"),
+        ("a: \x00\n", "x.yaml:1: is not a text file of YAML"),
         ("", "x.yaml:1: is empty"),
         ("# only a comment\n", "x.yaml:1: is empty"),
         ("- " * 5000, "is nested too deeply"),
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot be read: Is a directory"):
         read_yaml(tmp_path, Faults())
     (tmp_path / "x.yaml").write_bytes(b"a: \xff")
-    with pytest.raises(ScenarioError, match="is not text"):
+    with pytest.raises(ScenarioError, match="is not UTF-8 text"):
         read_yaml(tmp_path / "x.yaml", Faults())
 
 

@@ -91,7 +91,7 @@ def test_lines_that_make_no_sense(tmp_path: Path, text: str, message: str) -> No
         (b"", "t.csv is empty"),
         (b"\n \n", "t.csv is empty"),
         (b"time,name,cpu\n\n", "t.csv has no line below its header: must have one for each pod"),
-        (b"time,name\xff", "t.csv is not text: invalid start byte at byte 9"),
+        (b"time,name\xff", "t.csv:1:10: is not UTF-8 text"),
     ],
 )
 def test_a_trace_without_a_line_is_named_where_the_scenario_names_it(
