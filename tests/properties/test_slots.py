@@ -152,7 +152,7 @@ def test_amounts_alone_are_rarely_wrong() -> None:
             kubelet = VirtualKubelet(node.machine, node.kubelet)
             for position in range(number % 4):
                 other = random_cluster.workloads[(offset + 5 * position + 1) % len(random_cluster.workloads)]
-                kubelet.admit(f"before-{position}", effective_request(other.template))
+                kubelet.admit(f"default/before-{position}", effective_request(other.template))
             state, pod = state_of(kubelet, complete=False), class_of(effective_request(workload.template))
             (count,) = counted(state, pod)
             truth = admitted_in_a_row(kubelet, pod.request) if passes(state, pod) else 0
