@@ -25,6 +25,8 @@ from bayplan.kube.core_v1 import GroupObject, Metadata, PodCondition, PodSpec, Q
 
 API_VERSION = "bayplan.io/v1alpha1"
 KIND = "PodGroup"
+BINPACK = "binpack"
+PLACEMENTS = (BINPACK, "spread")
 WAITING = "Waiting"
 SCHEDULED = "Scheduled"
 DEGRADED = "Degraded"
@@ -91,8 +93,8 @@ class PodGroupSpec(_Own, frozen=True):
     pod: PodShape | None = None
     required: str | None = None
     preferred: str | None = None
-    placement: str = "binpack"
-    domain_placement: str = "binpack"
+    placement: str = BINPACK
+    domain_placement: str = BINPACK
     style: str = "bayplan"
     objective: list[str] | None = None
     segments: list[Segment] | None = None

@@ -12,13 +12,12 @@ from math import inf
 from bayplan.engine.gangs.objective import objective_of
 from bayplan.kube.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
+from bayplan.kube.podgroup_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.scheduling.gang import Gang, Group, Patience, Slices
 from bayplan.scheduling.gang_styles import STYLES
 from bayplan.scheduling.parallelism import parallel_groups
 
 MOST_PODS = 100_000
-PLACEMENTS = ("binpack", "spread")
 # The names of pods and the values of labels are made of it.
 GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 

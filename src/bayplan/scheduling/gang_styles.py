@@ -14,7 +14,7 @@ from dataclasses import replace
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs import kueue
-from bayplan.engine.gangs.objective import USUAL
+from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, USUAL
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.topology_levels import NUMA, level_meant
 from bayplan.scheduling.answers import ClassAnswers
@@ -70,7 +70,7 @@ def _not_expressed(style: str, gang: Gang) -> Iterator[str]:
     groups = list(whole.every_group())
     asked = {
         "patience": gang.patience is not None,
-        "objective": gang.objective != USUAL,
+        "objective": gang.objective not in (USUAL, LOWEST_COMMON_DOMAIN),
         "domainPlacement spread": gang.roomiest,
         "minimumGroups": any(group.minimum_groups is not None for group in groups),
         "segments inside groups": any(group.slices for group in groups[1:]),

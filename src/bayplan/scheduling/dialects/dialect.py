@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, USUAL, Objective
 from bayplan.kube.core_v1 import Metadata, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, levels_meant
-from bayplan.scheduling.gang import Gang
+from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.trees import SINGLE_LABEL, Topologies, single_label
 
@@ -49,6 +50,11 @@ OWN = "bayplan"
 def full_name(metadata: Metadata) -> str:
     """`namespace/name`."""
     return f"{metadata.namespace or 'default'}/{metadata.name}"
+
+
+def as_others_prefer(whole: Group) -> Objective:
+    """The order of goals of a gang in Kueue's or KAI's words: a preferred level means the lowest common domain first there."""
+    return LOWEST_COMMON_DOMAIN if any(group.preferred for group in whole.every_group()) else USUAL
 
 
 def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologies, at: ObjectPath) -> str:

@@ -15,7 +15,7 @@ from bayplan.kube import podgroup_v2alpha2 as kai
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
-from bayplan.scheduling.dialects.dialect import Dialect, full_name
+from bayplan.scheduling.dialects.dialect import Dialect, as_others_prefer, full_name
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.gang import Gang, Group
 from bayplan.scheduling.gang_members import Incomplete
@@ -64,7 +64,8 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) 
     name, missing = full_name(written.metadata), _missing(tree, by_group)
     if missing and not begun:
         return Incomplete(name, missing)
-    return Gang(name, _group(tree, by_group, begun=begun), topology)
+    whole = _group(tree, by_group, begun=begun)
+    return Gang(name, whole, topology, objective=as_others_prefer(whole))
 
 
 def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:

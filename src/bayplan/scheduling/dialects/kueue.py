@@ -26,7 +26,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.json_text import decode, json_words
 from bayplan.kube.topology_levels import is_node_label
 from bayplan.kube.whole_number import whole_number
-from bayplan.scheduling.dialects.dialect import Dialect, asked_by_label, topology_for
+from bayplan.scheduling.dialects.dialect import Dialect, as_others_prefer, asked_by_label, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
 from bayplan.scheduling.gang import Gang, Group, Slices
@@ -169,7 +169,8 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
     whole = _whole(pod_sets)
     levels = [level for _, request in pod_sets for level in request.levels]
     topology = topology_for(first.metadata, levels, topologies, _annotations(first))
-    return Gang(name, whole, topology, asked_in=asked_by_label(topology, _where_asked(pods), topologies))
+    asked_in = asked_by_label(topology, _where_asked(pods), topologies)
+    return Gang(name, whole, topology, objective=as_others_prefer(whole), asked_in=asked_in)
 
 
 def _where_asked(pods: Sequence[Pod]) -> ObjectPath:

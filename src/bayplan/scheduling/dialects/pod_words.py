@@ -35,6 +35,7 @@ OWN_FAMILY = KeyFamily(
         KUBERNETES_WORKLOAD,
         NUMA_ZONES,
         *(OWN_PREFIX + name for name in ("gang", "grouped", "parallelism", "path", "numa-amounts", "runs-for")),
+        *(OWN_PREFIX + name for name in ("objective", "patience", "placement", "domain-placement")),
     ),
     re.compile(""),
 )

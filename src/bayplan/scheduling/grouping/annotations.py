@@ -13,6 +13,10 @@
     bayplan.io/topology: network                                    names the tree for those who do not write kai.scheduler/topology
     bayplan.io/gang: "true"                                         is a gang, or "false" is none, whatever the kind
     bayplan.io/parallelism: tensor=8,pipeline=4,data=2              parallel groups in the order of ranks, innermost first
+    bayplan.io/objective: fewest-domains,least-leftover             goals that come first
+    bayplan.io/patience: domains=2,seconds=300                      wait up to so long for a place in so few preferred domains
+    bayplan.io/placement: spread                                    over nodes, or binpack
+    bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
 
 Out come `Wishes`, and a `Problem` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
 a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`scheduling/dialects/kueue.py`); whether a level exists is for the scheduler to say, who knows the tree.
@@ -21,11 +25,12 @@ a problem too: a misspelt wish must not be lost in silence. What Kueue's words m
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from bayplan.engine.gangs.objective import objective_of
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import ParallelGroup, Segment
+from bayplan.kube.podgroup_v1alpha1 import PLACEMENTS, ParallelGroup, PatienceSpec, Segment
 from bayplan.kube.topology_levels import is_node_label, same_level
 from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects import kai, kueue
@@ -45,12 +50,16 @@ from bayplan.scheduling.grouping.raw import Reference
 
 GANG = "bayplan.io/gang"
 PARALLELISM = "bayplan.io/parallelism"
+OBJECTIVE = "bayplan.io/objective"
+PATIENCE = "bayplan.io/patience"
+PLACEMENT = "bayplan.io/placement"
+DOMAIN_PLACEMENT = "bayplan.io/domain-placement"
 # Volcano's controllers make a `networkTopology` of these; the pod grouper does not.
 VOLCANO_NETWORK = ("volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier")
 SEGMENTS = "segments"
 SEGMENT_SIZES = "segments.size"
 
-OWN_KEYS = (GANG, OWN_TOPOLOGY, PARALLELISM)
+OWN_KEYS = (GANG, OWN_TOPOLOGY, PARALLELISM, OBJECTIVE, PATIENCE, PLACEMENT, DOMAIN_PLACEMENT)
 KEYS = frozenset((*OWN_KEYS, *kai.TOPOLOGY_KEYS, *kueue.TOPOLOGY_KEYS.known))
 # The PodGroup's field whose value each of these is. Of two that say the same about segments the later one counts: what is required is not preferred too.
 _FIELDS = {
@@ -76,6 +85,7 @@ _PARALLEL_GROUP = re.compile(r"\s*([A-Za-z][-A-Za-z0-9]{0,62})\s*=\s*([1-9][0-9]
 MOST_PARALLEL_GROUPS = 8
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000
+_PATIENCE = re.compile(r"domains=([1-9][0-9]{0,5}),seconds=([0-9]{1,9}(?:\.[0-9]{1,3})?)")
 
 
 def asks(annotations: Mapping[str, str]) -> bool:
@@ -118,6 +128,10 @@ class Wishes:
     segments: tuple[Segment, ...] = ()
     together: str = ""
     parallelism: tuple[ParallelGroup, ...] = ()
+    objective: tuple[str, ...] = ()
+    patience: PatienceSpec | None = None
+    placement: str = ""
+    domain_placement: str = ""
     sources: Sources = field(default_factory=dict, compare=False)
 
     def over(self, below: Wishes) -> Wishes:
@@ -130,6 +144,10 @@ class Wishes:
             self.segments or below.segments,
             self.together or below.together,
             self.parallelism or below.parallelism,
+            self.objective or below.objective,
+            self.patience or below.patience,
+            self.placement or below.placement,
+            self.domain_placement or below.domain_placement,
             {**below.sources, **self.sources},
         )
 
@@ -163,6 +181,10 @@ class WishReader:
             preferred=place.level(PREFERRED),
             segments=place.kai_segments(),
             parallelism=place.parallelism(),
+            objective=place.objective(),
+            patience=place.patience(),
+            placement=place.one_of(PLACEMENT, PLACEMENTS),
+            domain_placement=place.one_of(DOMAIN_PLACEMENT, PLACEMENTS),
         )
         in_kueues_words = place.kueue()
         place.check_agreement(kai, in_kueues_words)
@@ -300,6 +322,37 @@ class _Place:
             )
             return ()
         return groups
+
+    def objective(self) -> tuple[str, ...]:
+        """`closest,least-leftover`: goals by name, in their order."""
+        text = self.annotations.get(OBJECTIVE)
+        if text is None:
+            return ()
+        names = tuple(name.strip() for name in text.split(","))
+        try:
+            objective_of(names)
+        except ValueError as wrong:
+            self.wrong(OBJECTIVE, f"is no order of goals: {wrong}")
+            return ()
+        return names
+
+    def patience(self) -> PatienceSpec | None:
+        """`domains=2,seconds=300`."""
+        text = self.annotations.get(PATIENCE)
+        if text is None:
+            return None
+        found = _PATIENCE.fullmatch(text)
+        if found is None:
+            self.wrong(PATIENCE, "must be such as domains=2,seconds=300")
+            return None
+        return PatienceSpec(domains=int(found[1]), seconds=float(found[2]))
+
+    def one_of(self, key: str, allowed: Sequence[str]) -> str:
+        text = self.annotations.get(key)
+        if text is not None and text not in allowed:
+            self.wrong(key, f"must be one of {', '.join(allowed)}")
+            return ""
+        return text or ""
 
     def kueue(self) -> Wishes:
         annotations = dict(self.annotations)

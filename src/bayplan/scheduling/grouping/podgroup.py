@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as replaced
 
+from bayplan.engine.gangs.objective import Goal
 from bayplan.kube.core_v1 import Metadata, OwnerReference
-from bayplan.kube.podgroup_v1alpha1 import API_VERSION, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
+from bayplan.kube.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 from bayplan.scheduling.dialects.own import KUBERNETES_WORKLOAD
 from bayplan.scheduling.grouping.annotations import PARALLELISM, SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
 from bayplan.scheduling.grouping.grouping import NOT_SUPPORTED, Problem, Refused
@@ -116,7 +117,17 @@ def in_vain(workload: Workload, asked: Asked) -> Iterator[Problem]:
 def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
     """The gang that a workload means; raises `Refused` if its numbers cannot be had."""
     whole = asked.whole
-    frame = PodGroupSpec(topology=whole.topology, required=whole.required, preferred=whole.preferred)
+    # A preferred level comes in Kueue's or KAI's words here, where it means the lowest common domain first.
+    objective = list(whole.objective) or ([Goal.CLOSEST.value] if whole.preferred else None)
+    frame = PodGroupSpec(
+        topology=whole.topology,
+        required=whole.required,
+        preferred=whole.preferred,
+        objective=objective,
+        patience=whole.patience,
+        placement=whole.placement or BINPACK,
+        domain_placement=whole.domain_placement or BINPACK,
+    )
     staged = 1 if workload.staged else None
     cut = _cut_of_whole(workload, asked)
     if cut is not None:

@@ -48,7 +48,14 @@ def test_a_job_with_topology_annotations_is_one_gang() -> None:
                 {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1b4e28ba-2fa1-11d2"}
             ],
         },
-        "spec": {"topology": "network", "required": "zone", "preferred": "rack", "size": 6},
+        # In KAI's words a preferred level means the lowest common domain first.
+        "spec": {
+            "topology": "network",
+            "required": "zone",
+            "preferred": "rack",
+            "size": 6,
+            "objective": ["closest"],
+        },
     }
     assert outcome.labels == {"bayplan.io/pod-group": "train-1b4e28ba", "bayplan.io/rank": "3"}
     assert not outcome.problems
@@ -107,6 +114,49 @@ def test_annotations_on_the_template_or_above_the_job_count_too() -> None:
     assert spec == {"topology": "network", "required": RACK, "size": 4}
 
 
+HOW = {
+    "bayplan.io/objective": "least-leftover, closest",
+    "bayplan.io/patience": "domains=2,seconds=300",
+    "bayplan.io/placement": "spread",
+    "bayplan.io/domain-placement": "spread",
+}
+
+
+@pytest.mark.parametrize("where", ["job", "template", "above"])
+def test_objective_patience_and_placement_are_annotations_of_any_workload(where: str) -> None:
+    own = (
+        job(HOW) if where == "job" else job(template={"metadata": {"annotations": HOW}} if where == "template" else {})
+    )
+    above = thing("batch/v1", "CronJob", {}, HOW if where == "above" else {})
+    member = pod(annotations=HOW) if where == "template" else pod()
+    assert spec_of(grouped(member, own, above)) == {
+        "size": 4,
+        "objective": ["least-leftover", "closest"],
+        "patience": {"domains": 2, "seconds": 300.0},
+        "placement": "spread",
+        "domainPlacement": "spread",
+    }
+
+
+@pytest.mark.parametrize(
+    "key, value, allowed",
+    [
+        (
+            "objective",
+            "nearest",
+            'is no order of goals: "nearest" must be one of fewest-domains, mean-distance, fewest-nodes, least-leftover, closest',
+        ),
+        ("objective", "closest,closest", 'is no order of goals: "closest" is there twice'),
+        ("patience", "2", "must be such as domains=2,seconds=300"),
+        ("patience", "domains=0,seconds=5", "must be such as domains=2,seconds=300"),
+        ("placement", "wide", "must be one of binpack, spread"),
+    ],
+)
+def test_how_a_gang_is_placed_cannot_be_misspelt(key: str, value: str, allowed: str) -> None:
+    found = problems(grouped(pod(), job({f"bayplan.io/{key}": value})))
+    assert found == [f'Job ml/train: metadata.annotations["bayplan.io/{key}"]: "{value}" {allowed}']
+
+
 def on_template(annotations: dict[str, str]) -> Raw:
     return {"metadata": {"annotations": annotations}}
 
@@ -114,8 +164,8 @@ def on_template(annotations: dict[str, str]) -> Raw:
 @pytest.mark.parametrize(
     "above, on_job, template, expected",
     [
-        ({REQUIRED: BLOCK}, {PREFERRED: RACK}, {}, {"required": BLOCK, "preferred": RACK}),
-        ({}, {REQUIRED: BLOCK}, {PREFERRED: RACK}, {"required": BLOCK, "preferred": RACK}),
+        ({REQUIRED: BLOCK}, {PREFERRED: RACK}, {}, {"required": BLOCK, "preferred": RACK, "objective": ["closest"]}),
+        ({}, {REQUIRED: BLOCK}, {PREFERRED: RACK}, {"required": BLOCK, "preferred": RACK, "objective": ["closest"]}),
         ({}, {REQUIRED: BLOCK}, {REQUIRED: RACK}, {"required": RACK}),
         ({REQUIRED: BLOCK}, {REQUIRED: RACK}, {}, {"required": RACK}),
     ],

@@ -88,7 +88,7 @@ def test_a_job_without_any_annotation_is_the_gang_that_its_workload_says() -> No
         (
             template(gang_of(4), RACK),
             job({"kai.scheduler/topology-preferred-placement": BLOCK, "kai.scheduler/topology": "network"}),
-            {"size": 4, "required": RACK, "preferred": BLOCK, "topology": "network"},
+            {"size": 4, "required": RACK, "preferred": BLOCK, "topology": "network", "objective": ["closest"]},
         ),
         (template(gang_of(4), BLOCK), job(IN_ONE_BLOCK), {"size": 4, "required": BLOCK, "topology": "network"}),
     ],
