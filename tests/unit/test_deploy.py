@@ -15,12 +15,19 @@ import yaml
 
 from bayplan.engine.gangs.objective import Goal
 from bayplan.kube import resources
-from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus, PodShape, Segment
+from bayplan.kube.podgroup_v1alpha1 import (
+    PLACEMENTS,
+    GroupSpec,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    PodShape,
+    Segment,
+)
 from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, Resource
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
 from bayplan.scheduling.configuration import configuration_of
 from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_reader import PLACEMENTS
 from bayplan.scheduling.gang_styles import STYLES
 from bayplan.scheduling.grouping.kai.table import GROUPERS
 from bayplan.scheduling.grouping.kinds import KNOWN
