@@ -24,9 +24,15 @@ def test_the_package_ships_its_types() -> None:
     assert resources.files(bayplan).joinpath("py.typed").is_file()
 
 
-def test_both_commands_are_the_same_program() -> None:
-    scripts = {entry.name: entry.value for entry in metadata.distribution("bayplan").entry_points}
-    assert scripts == {"bayplan": "bayplan.cli.main:main", "kubectl-bayplan": "bayplan.cli.main:main"}
+def test_kubectl_finds_the_program_and_what_completes_it_by_their_names() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {
+        "bayplan": "bayplan.cli.main:main",
+        "kubectl-bayplan": "bayplan.cli.main:main",
+        "kubectl_complete-bayplan": "bayplan.cli.completion:main",
+    }
+    for entry in metadata.distribution("bayplan").entry_points:
+        assert callable(entry.load())
 
 
 @pytest.mark.parametrize("name", LOCKS)

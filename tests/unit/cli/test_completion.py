@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -79,10 +78,3 @@ def test_bash_completes_by_its_script(bayplan: Bayplan, tmp_path: Path) -> None:
     )
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stdout.strip() == "slots"
-
-
-def test_kubectl_finds_the_program_by_its_name() -> None:
-    pyproject = (EXAMPLES.parent / "pyproject.toml").read_text()
-    assert '"kubectl_complete-bayplan" = "bayplan.cli.completion:main"' in pyproject
-    installed = {each.name: each.value for each in entry_points(group="console_scripts")}
-    assert installed.get("kubectl_complete-bayplan", "bayplan.cli.completion:main") == "bayplan.cli.completion:main"
