@@ -27,9 +27,11 @@ from bayplan.explain.refusal import refusal_of
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one, why_not_yet
+from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dialects.table import gang_named
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.relations import newcomer_of
+from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.shortfall import shortfall_of
 
 FITS = "fits now, waits for its turn"
 
@@ -99,11 +101,14 @@ class _Alone:
     def _decide(self, pod: Pod, pod_class: PodClass, profile: Profile) -> str:
         """Why it has no place; empty if it has one, which it takes."""
         state = self._session.state
-        decision = schedule_one(state, pod, profile, self._answers)
+        decision = schedule_one(state, pod, profile, self._answers, explain=False)
         if decision.placed:
             assume(state, decision, pod)
             return ""
-        return refusal_of(state, pod_class, profile, decision, ()).sentence
+        answer = answer_for(state, pod, pod_class, profile, self._answers)
+        refused = list(answer.refused_by_replay.items())
+        counted = shortfall_of(state, pod_class, profile, answer, refused, most=0)
+        return refusal_of(state, pod_class, profile, Decision(decision.pod, None, shortfall=counted), ()).sentence
 
 
 def _of_gang(outcome: GangOutcome, waiting: Sequence[Pod]) -> Iterator[Finding]:

@@ -48,8 +48,13 @@ def shortfall_of(
     answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
     newcomer: Newcomer | None = None,
+    *,
+    most: int = MOST_MISSES,
 ) -> Shortfall:
-    """Count causes over all nodes and find the nearest misses; of a `newcomer` also which neighbours are the cause."""
+    """Count causes over all nodes and find the nearest misses; of a `newcomer` also which neighbours are the cause.
+
+    Misses are replayed on several nodes, which costs ten times as much as counting: with `most` 0 there are none.
+    """
     causes = [
         CauseCount(
             *profile.cause(pod, number),
@@ -59,7 +64,8 @@ def shortfall_of(
         for number, rows in _rows_by_cause(answer)
     ]
     causes += _causes_of_replays(state, pod, refused_by_replay)
-    return Shortfall(len(state.rows), tuple(causes), nearest_misses(state, pod, profile, answer, refused_by_replay))
+    nearest = nearest_misses(state, pod, profile, answer, refused_by_replay, most) if most else ()
+    return Shortfall(len(state.rows), tuple(causes), nearest)
 
 
 def neighbours_behind(

@@ -137,9 +137,9 @@ def test_equal_pods_are_decided_once_so_many_of_them_cost_little(
 ) -> None:
     asked = []
 
-    def counting(*arguments: Any) -> Any:
+    def counting(*arguments: Any, **options: Any) -> Any:
         asked.append(arguments[1])
-        return schedule_one(*arguments)
+        return schedule_one(*arguments, **options)
 
     monkeypatch.setattr("bayplan.cli.waiting.schedule_one", counting)
     file = tmp_path / "many.json"
