@@ -71,7 +71,7 @@ def for_kubectl(words: Sequence[str]) -> list[str]:
         complete = ShellComplete(bayplan, {}, "kubectl bayplan", COMPLETE_VARIABLE)
         items = complete.get_completions(list(words[:-1]), words[-1] if words else "")
     except Exception:
-        # Nobody asked for anything yet: a wrong word is told when the command is run.
+        # Completion never fails: a wrong word is reported when the command runs.
         if os.environ.get("BAYPLAN_DEBUG"):
             raise
     lines = [f"{item.value}\t{item.help}" if item.help else item.value for item in items if item.type == "plain"]

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
 @cluster_scoped
 @watch_option
-@output_option("text", "svg", "json", "yaml")
+@output_option("text", "wide", "svg", "json", "yaml")
 @theme_option
 def topology(
     *,
@@ -111,8 +111,8 @@ def topology(
         drawn = replace(drawn, origin=place, named=named is not None)
         if output == "svg":
             click.echo(topology_svg(drawn, colours))
-        elif output == "text":
-            print_answer(topology_text(drawn, depth), good=bool(drawn.nodes))
+        elif output in ("text", "wide"):
+            print_answer(topology_text(drawn, depth, wide=output == "wide"), good=bool(drawn.nodes))
         else:
             print_document(topology_document(drawn), output)
         return 0 if drawn.nodes else 1

@@ -24,17 +24,18 @@ from bayplan.explain.table import table
 from bayplan.explain.topology_map import Domain, TopologyMap, stranded
 
 LONGEST_HOSTLIST = 40
+WIDE = 10**9
 INDENT = "  "
 
 
-def topology_text(drawn: TopologyMap, depth: int) -> str:
-    """The map down to so many levels, 1 being the widest."""
+def topology_text(drawn: TopologyMap, depth: int, *, wide: bool = False) -> str:
+    """The map down to so many levels, 1 being the widest; `wide` has every host by name."""
     lines = [drawn.answer]
     if drawn.asks_for and drawn.named:
         lines[0] += f"; {counted(drawn.slots or 0, 'such pod')} {'fits' if drawn.slots == 1 else 'fit'}"
         lines.append(f"  each asks for  {listing(drawn.asks_for)}")
     if drawn.domains:
-        lines += ["", *_domain_lines(drawn, depth)]
+        lines += ["", *_domain_lines(drawn, depth, WIDE if wide else LONGEST_HOSTLIST)]
     if drawn.rooms and drawn.domains:
         lines += ["", *_largest_lines(drawn)]
     if drawn.outside:
@@ -50,7 +51,7 @@ def _largest_lines(drawn: TopologyMap) -> list[str]:
     return table(("largest gang", pods, "where"), rows, indent=INDENT, numbers=(pods,))
 
 
-def _domain_lines(drawn: TopologyMap, depth: int) -> list[str]:
+def _domain_lines(drawn: TopologyMap, depth: int, longest: int) -> list[str]:
     labels = short_labels(drawn.resources)
     header = ["domain", "nodes", *(["distance"] if drawn.origin else [])]
     header += [f"{labels[name]} free" for name in drawn.resources]
@@ -75,7 +76,7 @@ def _domain_lines(drawn: TopologyMap, depth: int) -> list[str]:
         row += ["" if is_zone else share_text(domain.fragmentation, labels)] if has_reports else []
         if not by_node:
             hosts = [name.removesuffix(domain_of_names) for name in domain.nodes]
-            row.append(hostlist(hosts, LONGEST_HOSTLIST) if len(domain.path) == depth else "")
+            row.append(hostlist(hosts, longest) if len(domain.path) == depth else "")
         rows.append(row)
     return [*table(header, rows, indent=INDENT, numbers=numbers), *domain_lines(domain_of_names)]
 

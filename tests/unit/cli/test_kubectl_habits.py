@@ -74,7 +74,7 @@ def test_forced_colours_reach_a_pipe(bayplan: Bayplan, monkeypatch: pytest.Monke
 
 
 def test_a_closed_pipe_ends_quietly_as_kubectl_does() -> None:
-    """And never with 0 or 1, which would be an answer that nobody could read."""
+    """And never with 0 or 1, which would be an answer that no reader saw."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [

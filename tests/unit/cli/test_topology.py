@@ -240,3 +240,13 @@ def test_requests_take_short_names_or_say_what_may_be_meant(
     assert result.err.startswith(said)
     if requests == "gpu=4":
         assert "nvidia.com/gpu 4" in result.out
+
+
+def test_wide_names_every_host(bayplan: Bayplan) -> None:
+    narrow, wide = (
+        bayplan("topology", "--level", "block", "-r", "gpu", "-o", form, cluster=CLUSTER).out
+        for form in ("text", "wide")
+    )
+    assert " more" in narrow
+    assert " more" not in wide
+    assert "b1-r1-n[1-5], b1-r2-n[1-5], b1-r3-n[1-5], b1-r4-n[1-5]" in wide

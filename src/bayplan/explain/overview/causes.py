@@ -57,7 +57,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The causes, the most frequent first; those that nobody has to do anything about come last. `namespace` is empty for all of them."""
+    """The causes, the most frequent first; pods that only wait for their turn come last. `namespace` is empty for all of them."""
 
     causes: tuple[Cause, ...]
     namespace: str = ""
