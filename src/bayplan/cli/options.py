@@ -183,7 +183,7 @@ class Session:
         self.state = load_state(self.objects, live_at=time() if self._runs else None, assumptions=self.assumptions)
         from bayplan.cli.workloads import unused_kinds
 
-        ignored = ", ".join(unused_kinds(self.objects, self.grouping)[0])
+        ignored = unused_kinds(self.objects, self.grouping)
         problems = [f"{error}: the object is left out" for error in objects.left_out]
         problems += [str(problem) for problem in self.state.problems]
         if self.state.rows and not any(self.state.reports):

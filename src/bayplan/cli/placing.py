@@ -33,6 +33,7 @@ from bayplan.cli.workloads import (
     running_members,
     take_workloads,
     unused_kinds,
+    unused_pods,
 )
 from bayplan.cluster.numa_policy import policy_problems
 from bayplan.cluster.pod_request import effective_request
@@ -94,9 +95,9 @@ def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, pat
     }
     belong = [f"{kind} ({len(things)})" for kind, things in of_cluster.items() if things]
     settings = grouping_with(session, objects)
-    unused, templates = unused_kinds(objects, settings)
+    unused, templates = unused_kinds(objects, settings), unused_pods(objects, settings)
     hints = [f"not used: {', '.join(belong)}: part of the cluster; pass it with --cluster"] if belong else []
-    hints += [f"not used: {', '.join(unused)}"] if unused else []
+    hints += [f"not used: {unused}"] if unused else []
     if usable:
         warn([*hints, *templates])
         return

@@ -155,17 +155,26 @@ def _take_gangs(work: ObjectSet, plans: Iterable[Plan]) -> None:
     work.gangs += [gang for plan in plans for gang in plan.gangs if key_of(gang) not in written]
 
 
-def unused_kinds(work: ObjectSet, settings: GroupingSettings) -> tuple[list[str], list[str]]:
-    """Kinds of `-f` that no pods are made of: all of them with their number, and what to do about those that have pods all the same."""
-    unused = [each for each in work.others if kind_of(_reference(each), settings.rules) is None]
-    counts = Counter(each.shown for each in unused)
-    templates = dict.fromkeys(
-        f"{each.kind} holds a pod template at {at.field}, and no rule says how many pods there are; write one (--grouping-rules FILE, see docs/pod-grouper.md)"
-        for each in unused
-        for _, at in pod_templates(each.decoded(), ObjectPath(each.kind))
-    )
-    hints = [hint for each in unused if (hint := INSTEAD.get((_reference(each).group, each.kind)))]
-    return [f"{kind} ({number})" for kind, number in sorted(counts.items())], [*templates, *dict.fromkeys(hints)]
+def unused_kinds(objects: ObjectSet, settings: GroupingSettings) -> str:
+    """Kinds that no pods are made of, each with its number: `ConfigMap (2), Service (1)`. Empty if there are none."""
+    counts = Counter(each.shown for each in _unused(objects, settings))
+    return ", ".join(f"{kind} ({number})" for kind, number in sorted(counts.items()))
+
+
+def unused_pods(objects: ObjectSet, settings: GroupingSettings) -> list[str]:
+    """What to do about objects of unknown kinds that have pods all the same."""
+    found: dict[str, None] = {}
+    for each in _unused(objects, settings):
+        for _, at in pod_templates(each.decoded(), ObjectPath(each.kind)):
+            lacks = "no rule says how many pods there are; write one (--grouping-rules FILE, see docs/pod-grouper.md)"
+            found[f"{each.kind} holds a pod template at {at.field}, and {lacks}"] = None
+        if instead := INSTEAD.get((_reference(each).group, each.kind)):
+            found[instead] = None
+    return list(found)
+
+
+def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]:
+    return [each for each in objects.others if kind_of(_reference(each), settings.rules) is None]
 
 
 def no_pods_text(settings: GroupingSettings) -> str:
