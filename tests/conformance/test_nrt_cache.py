@@ -67,7 +67,8 @@ def helper_problem(case: Case) -> str | None:
     given, expected = case["input"], case["expect"]
     match case["op"]:
         case "resource_names":
-            return differs(sorted(resource_names(topology_of(given["nrt"]))), sorted(expected["names"]))
+            report = None if given["nrt"] is None else topology_of(given["nrt"])
+            return differs(sorted(resource_names(report)), sorted(expected["names"]))
         case "fingerprint_from_nrt":
             return differs(
                 fingerprint_in(topology_of(given["nrt"]), given["resync_method"])[0], expected["fingerprint"]

@@ -183,8 +183,10 @@ class CachedIntake(ReportIntake):
 
     def bound(self, node: str, pod: Pod) -> None:
         """The pod has arrived."""
+        before = self.cache.view(node)
         self.cache.post_bind(node, pod)
-        self._show(node)
+        if self.cache.view(node) != before:
+            self._show(node)
 
     def pod_changed(self, pod: Pod) -> None:
         """Somebody else's pod makes the node's copy doubtful."""

@@ -247,5 +247,5 @@ class TestKnownPods:
 
 def test_what_is_no_amount_stays_as_it_is() -> None:
     odd = topology({"name": "socket-0", "type": "Socket", "resources": [{"name": "cpu", "available": "many"}]})
-    (left,) = zones_of(less(odd, [{"cpu": 1000}]))
+    (left,) = zones_of(less(odd, {"cpu": 1000}))
     assert resources_of(left)[0][1].available == "many"

@@ -12,6 +12,7 @@ two gaps (`cluster/report_intake.py`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from bayplan.cluster.fingerprint import METHOD_EXCLUSIVE, Check, check, published_in
@@ -45,6 +46,9 @@ class OverReserve:
         self._generation = 0
         self._copies = dict(reports)
         self._reserved: dict[str, dict[str, Amounts]] = {}
+        # By node, the sum of what is reserved, and the copy less that sum as long as nothing changes.
+        self._sums: dict[str, Counter[str]] = {}
+        self._reduced: dict[str, NodeResourceTopology] = {}
         self._rejected: set[str] = set()
         self._with_foreign_pods: set[str] = set()
         self._configured_otherwise: set[str] = set()
@@ -54,19 +58,26 @@ class OverReserve:
         if node in self._with_foreign_pods:
             return View(fresh=False, topology=None, generation=self._generation)
         topology = self._copies.get(node)
-        reserved = self._reserved.get(node)
-        if topology is not None and reserved:
-            topology = less(topology, reserved.values())
+        if topology is not None and self._reserved.get(node):
+            if node not in self._reduced:
+                self._reduced[node] = less(topology, self._sums[node])
+            topology = self._reduced[node]
         return View(fresh=True, topology=topology, generation=self._generation)
 
     def reserve(self, node: str, pod: Pod) -> None:
         """Remember what a pod asks for under its name. A node without a copy has nothing to subtract it from."""
         if node in self._copies:
-            self._reserved.setdefault(node, {})[_name_of(pod)] = effective_request(pod).largest_or_sum
+            self.unreserve(node, pod)
+            amounts = effective_request(pod).largest_or_sum
+            self._reserved.setdefault(node, {})[_name_of(pod)] = amounts
+            self._sums.setdefault(node, Counter()).update(amounts)
 
     def unreserve(self, node: str, pod: Pod) -> None:
         """Forget it again."""
-        self._reserved.get(node, {}).pop(_name_of(pod), None)
+        forgotten = self._reserved.get(node, {}).pop(_name_of(pod), None)
+        if forgotten is not None:
+            self._sums[node].subtract(forgotten)
+        self._reduced.pop(node, None)
 
     def post_bind(self, node: str, pod: Pod) -> None:
         """Changes nothing: a bound pod stays reserved until the copy is replaced."""
@@ -128,7 +139,8 @@ class OverReserve:
         return check(published, counted) is Check.OK
 
     def _clear(self, node: str) -> None:
-        self._reserved.pop(node, None)
+        for kept in (self._reserved, self._sums, self._reduced):
+            kept.pop(node, None)
         for marked in (self._rejected, self._with_foreign_pods, self._configured_otherwise):
             marked.discard(node)
 

@@ -6,7 +6,6 @@ that has the resource, never below zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -32,13 +31,9 @@ class Desynced:
     config_changed: list[str]
 
 
-def less(topology: NodeResourceTopology, reserved: Iterable[Amounts]) -> NodeResourceTopology:
-    """A report with requests subtracted from every zone."""
-    total: dict[str, int] = {}
-    for amounts in reserved:
-        for name, amount in amounts.items():
-            total[name] = total.get(name, 0) + amount
-    return replace(topology, zones=[_less(zone, total) for zone in zones_of(topology)])
+def less(topology: NodeResourceTopology, reserved: Amounts) -> NodeResourceTopology:
+    """A report with the sum of requests subtracted from every zone."""
+    return replace(topology, zones=[_less(zone, reserved) for zone in zones_of(topology)])
 
 
 def _less(zone: Zone, reserved: Amounts) -> Zone:
