@@ -323,12 +323,12 @@ class Session:
         """Whether a pod of a cluster that runs waits for another scheduler. In a dump every pod is judged, whoever schedules it."""
         return self._runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
 
-    def ignored_policy(self, pod: Pod) -> list[Problem]:
-        """What is said about the policy that a pod asks for in Volcano's way, where its profile disables the plugin for it."""
-        from bayplan.cluster.numa_policy import ignored_policy
+    def ignored_annotations(self, pod: Pod) -> list[Problem]:
+        """What is said about annotations of a pod whose plugins its profile disables."""
+        from bayplan.cluster.numa_policy import ignored_annotations
 
         profile = self.profile_for(pod)
-        return [] if profile.compares_policies else ignored_policy(pod, profile.name)
+        return ignored_annotations(pod, profile.name, profile.filter_names)
 
     def profile_for(self, pod: Pod) -> Profile:
         """The profile named by the pod; the first one for pods that leave the choice to the cluster."""

@@ -108,7 +108,7 @@ def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, pat
 def _with_namespace(session: Session, pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
     named = [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
     problems = (
-        (*(session.ignored_policy(pod) or policy_problems(pod, effective_request)), *word_problems(pod))
+        (*(session.ignored_annotations(pod) or policy_problems(pod, effective_request)), *word_problems(pod))
         for pod in named
     )
     warn([str(problem) for of_pod in problems for problem in of_pod])

@@ -77,7 +77,7 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     node = pod.spec.node_name or ""
     settled = phase == "Succeeded" or (node and phase not in TERMINAL_PHASES)
     waits = phase not in (FAILED, RUNNING) and not settled
-    problems: list[Problem] = [] if settled else session.ignored_policy(pod)
+    problems: list[Problem] = [] if settled else session.ignored_annotations(pod)
     row = state.rows.get(node)
     report = state.reports[row] if row is not None else None
     zones = zones_on_node(pod, pod_key(pod), pod_class.request, report, problems)

@@ -6,13 +6,17 @@ becomes a problem of the pod, which `cluster/state.py` notes as soon as the pod 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from bayplan.cluster.pod_class import MOST_ZONES
 from bayplan.cluster.pod_request import PodRequest
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.volcano_annotations import POLICIES, POLICY, policy_in
+
+# The plugins that honour annotations of pods, in every profile that does not disable them.
+PLUGINS = {POLICY: "numa-aware", MOST_ZONES: "NUMAZoneLimit"}
 
 
 def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[Problem]:
@@ -28,13 +32,15 @@ def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[P
     return [Problem(at, text)] if text else []
 
 
-def ignored_policy(pod: Pod, profile: str) -> list[Problem]:
-    """What is said to a pod with a policy whose profile has the plugin switched off."""
-    policy = policy_in(pod.metadata.annotations)
-    if policy in ("", "none"):
-        return []
-    at = ObjectPath.of(pod).child("metadata").child("annotations").key(POLICY)
-    return [Problem(at, f'"{policy}" has no effect: profile {profile} disables the plugin numa-aware')]
+def ignored_annotations(pod: Pod, profile: str, enabled: Collection[str]) -> list[Problem]:
+    """What is said to a pod whose profile has the plugin for one of its annotations switched off."""
+    found = []
+    for key, plugin in PLUGINS.items():
+        value = (pod.metadata.annotations or {}).get(key, "")
+        if value not in ("", "none") and plugin not in enabled:
+            at = ObjectPath.of(pod).child("metadata").child("annotations").key(key)
+            found.append(Problem(at, f'"{value}" has no effect: profile {profile} disables the plugin {plugin}'))
+    return found
 
 
 def _problem(policy: str, request: PodRequest) -> str:

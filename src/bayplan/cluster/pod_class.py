@@ -6,6 +6,7 @@ deployment cost one evaluation. `scheduling/answers.py` keeps those answers.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -15,8 +16,12 @@ from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.cluster.pod_terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
 from bayplan.cluster.recent import Recent
 from bayplan.kube.core_v1 import NodeAffinity, Pod, PodSpec, Toleration, Volume
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.volcano_annotations import policy_in
 
+MOST_ZONES = "bayplan.io/max-numa-zones"
+# A kubelet's masks have 64 bits.
+_LIMIT = re.compile(r"[1-9]|[1-5][0-9]|6[0-4]")
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 
 
@@ -47,6 +52,8 @@ class PodClass:
     not_understood: tuple[str, ...]
     numa_policy: str = ""
     """The Topology Manager policy that the pod asks for in Volcano's annotation, as written."""
+    most_zones: int | None = None
+    """How many NUMA zones the pod may get at most; None if it does not say."""
 
 
 # Volumes that may tie a pod to nodes or keep it from some, each by its Python name and its own.
@@ -103,7 +110,19 @@ def pod_class_of(pod: Pod) -> PodClass:
         host_ports=host_ports_of(spec),
         not_understood=_not_understood(spec),
         numa_policy=policy_in(pod.metadata.annotations),
+        most_zones=most_zones_of(pod),
     )
+
+
+def most_zones_of(pod: Pod) -> int | None:
+    """The limit of `bayplan.io/max-numa-zones`; raises `InvalidObject` if it is none."""
+    text = (pod.metadata.annotations or {}).get(MOST_ZONES)
+    if text is None:
+        return None
+    if not _LIMIT.fullmatch(text):
+        at = ObjectPath.of(pod).child("metadata").child("annotations").key(MOST_ZONES)
+        raise InvalidObject(at, f'"{text}" is not allowed: must be a whole number from 1 to 64')
+    return int(text)
 
 
 def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -151,6 +170,7 @@ def _key(pod: Pod) -> bytes:
             spec.tolerations,
             _not_understood(spec),
             policy_in(pod.metadata.annotations),
+            (pod.metadata.annotations or {}).get(MOST_ZONES),
         )
     )
 

@@ -34,6 +34,8 @@ from bayplan.engine.kubelet import (
 from bayplan.engine.kubelet.masks import zones_in
 from bayplan.engine.one_node import lowest_zone_that_holds
 
+# Not a reason of the kubelet's: it would admit the pod, and use more zones than the pod allows.
+TOO_MANY_ZONES_USED = "TooManyNUMAZones"
 _WAITS_FOR_REPORT = Admission(
     admitted=False,
     reason=REPORT_BEHIND,
@@ -78,6 +80,15 @@ def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand,
     if placement.refusal is not None and placement.refusal.reason == TOO_MANY_ZONES:
         return _of_many_zones(state, row, demand, assumptions, report) or placement
     return placement
+
+
+def within_zones(placement: Placement, most: int) -> Placement:
+    """A placement, or the refusal of one whose containers hold something in more than `most` zones."""
+    zones = {zone for each in placement.containers for zone in each.zones or ()}
+    if len(zones) <= most:
+        return placement
+    message = f"the kubelet would use {len(zones)} NUMA zones, the pod allows {most}"
+    return Placement(refusal=Admission(admitted=False, reason=TOO_MANY_ZONES_USED, message=message))
 
 
 def place_by_amounts(state: ClusterState, row: int, demand: Demand, assumptions: Assumptions) -> Placement | None:
@@ -282,22 +293,26 @@ def placement_of(state: ClusterState, node: NodeKnowledge, admission: Admission,
     return Placement(containers, _charges(state, node, admission, report), by_amounts=False)
 
 
-def _zones_of(node: NodeKnowledge, placed: ContainerPlacement) -> ContainerZones:
-    """Where a container holds something, and how sure that is.
-
-    With CPUs and devices by name the replay is exact. Without, it still is for what lies in one zone; and if a container needs all zones, it uses them
-    all. Otherwise, and under policy none, the names decide.
-    """
+def zones_held(node: NodeKnowledge, placed: ContainerPlacement) -> set[int]:
+    """The zones of a container's CPUs, memory and devices."""
     devices = {name for used in placed.devices.values() for name in used}
     held = {node.cpus.numa[cpu] for cpu in placed.cpus} | {zone for block in placed.memory for zone in block.zones}
-    held |= {
+    return held | {
         zone
         for resource in placed.devices
         for device in node.devices[resource]
         if device.id in devices
         for zone in zones_in(device.zones)
     }
-    zones = tuple(sorted(held)) or None
+
+
+def _zones_of(node: NodeKnowledge, placed: ContainerPlacement) -> ContainerZones:
+    """Where a container holds something, and how sure that is.
+
+    With CPUs and devices by name the replay is exact. Without, it still is for what lies in one zone; and if a container needs all zones, it uses them
+    all. Otherwise, and under policy none, the names decide.
+    """
+    zones = tuple(sorted(zones_held(node, placed))) or None
     settings = node.settings
     if zones is None or settings.policy is Policy.NONE:
         return ContainerZones(placed.name, None)

@@ -41,11 +41,15 @@ Wants = tuple[tuple[str, int], ...]
 
 def slots(state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: Rows, most: int) -> NDArray[np.int32]:
     """Per node in `rows` how many pods of a class, at most `most`, its kubelet would admit one after another."""
-    if isinstance(rows, slice) and rows.stop - rows.start == 1:
+    if isinstance(rows, slice) and rows.stop - rows.start == 1 and pod.most_zones is None:
         count = _of_one(state, pod, assumptions, rows.start, most)
         if count is not None:
             return np.array([count], dtype=np.int32)
     certain, possible = slot_bounds(state, pod, assumptions, rows, most)
+    if pod.most_zones is not None:
+        # Which zones the containers of a pod share is seen only by admitting one after another.
+        wide = (state.columns.topology[rows] == TOPOLOGY_USABLE) & (state.columns.zone_count[rows] > pod.most_zones)
+        certain = np.where(wide, 0.0, certain)
     counts = certain.astype(np.int32)
     undecided = np.nonzero(certain < possible)[0]
     if not len(undecided):

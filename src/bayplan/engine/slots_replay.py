@@ -27,7 +27,7 @@ from bayplan.engine.demand import Demand
 from bayplan.engine.kubelet import Admission, NodeKnowledge, ZoneMemory, admit
 from bayplan.engine.kubelet.masks import mask_of
 from bayplan.engine.kubelet.memory import MemoryLedger, charge
-from bayplan.engine.placement import knowledge_of
+from bayplan.engine.placement import knowledge_of, zones_held
 from bayplan.engine.slots_reports import reports_of
 
 RowNumbers = NDArray[np.intp]
@@ -62,18 +62,27 @@ def replayed_slots(
         if count is None:
             node = knowledge_of(state, row, assumptions)
             assert node is not None
-            count = admitted_in_a_row(node, pod.request, int(most), settled_only=waits)
+            count = admitted_in_a_row(node, pod.request, int(most), settled_only=waits, most_zones=pod.most_zones)
             count = counted[key] = max(count, int(least))
         counts.append(count)
     return counts
 
 
-def admitted_in_a_row(node: NodeKnowledge, request: PodRequest, most: int, *, settled_only: bool = False) -> int:
-    """How many equal pods, at most `most`, a kubelet admits one after another; `settled_only` stops after an unsettled one."""
+def admitted_in_a_row(
+    node: NodeKnowledge, request: PodRequest, most: int, *, settled_only: bool = False, most_zones: int | None = None
+) -> int:
+    """How many equal pods, at most `most`, a kubelet admits one after another, each in at most `most_zones`.
+
+    `settled_only` stops after an unsettled one.
+    """
     for number in range(most):
         admission = admit(node, request)
         if not admission.admitted:
             return number
+        if most_zones is not None:
+            zones: set[int] = set().union(*(zones_held(node, placed) for placed in admission.containers))
+            if len(zones) > most_zones:
+                return number
         if settled_only and unsettled(request, admission):
             return number + 1
         node = after(node, admission)

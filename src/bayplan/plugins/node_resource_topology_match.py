@@ -25,7 +25,7 @@ from bayplan.engine.allocation_scores import STRATEGIES, allocation_score, alloc
 from bayplan.engine.demand import Demand, demand_of
 from bayplan.engine.least_numa import least_numa_scores
 from bayplan.engine.one_node import ONE_NODE_STRATEGIES
-from bayplan.engine.placement import Placement, place_by_amounts, place_on
+from bayplan.engine.placement import Placement, place_by_amounts, place_on, within_zones
 from bayplan.engine.rows import Codes, Rows
 from bayplan.engine.scores import Scores
 from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
@@ -134,7 +134,8 @@ class NodeResourceTopologyMatch:
         """
         if self._upstream:
             return place_by_amounts(state, row, demand(pod), self._assumptions) or Placement()
-        return place_on(state, row, pod.request, demand(pod), self._assumptions)
+        placement = place_on(state, row, pod.request, demand(pod), self._assumptions)
+        return placement if pod.most_zones is None else within_zones(placement, pod.most_zones)
 
     @property
     def leaves_strategy_open(self) -> bool:

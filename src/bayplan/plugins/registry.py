@@ -12,6 +12,8 @@ from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, 
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
+from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
+from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.plugins.volcano_numa_aware import NumaAware, PolicyGate
@@ -30,6 +32,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
     "InterPodAffinity": lambda arguments: _inter_pod_affinity(arguments or {}),
     NUMA_AWARE: lambda arguments: _without_arguments(PolicyGate(), arguments),
+    NUMA_ZONE_LIMIT: lambda arguments: _without_arguments(NumaZoneLimit(), arguments),
 }
 # More of a plugin than its usual part, where a configuration names it.
 ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {

@@ -21,6 +21,8 @@ from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
+from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
+from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.registry import (
     DEFAULT_WEIGHTS,
     FILTER_ORDER,
@@ -220,6 +222,8 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     gate, topology = plugins.get(NUMA_AWARE), plugins.get(TOPOLOGY_MATCH)
     if isinstance(gate, PolicyGate) and isinstance(topology, NodeResourceTopologyMatch):
         plugins[NUMA_AWARE] = PolicyGate(topology.arguments.assumptions)
+    if NUMA_ZONE_LIMIT in plugins and isinstance(topology, NodeResourceTopologyMatch):
+        plugins[NUMA_ZONE_LIMIT] = NumaZoneLimit(topology.arguments.assumptions)
     usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST}
     if answers_as_volcano(plugins.values()):
         for kept, here in ((filters, written.plugins.filter), (scores, written.plugins.score)):

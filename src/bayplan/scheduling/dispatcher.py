@@ -20,7 +20,7 @@ from traceback import format_exception
 import msgspec
 
 from bayplan.cluster.kubelet_settings import Assumptions
-from bayplan.cluster.numa_policy import ignored_policy, policy_problems
+from bayplan.cluster.numa_policy import ignored_annotations, policy_problems
 from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
@@ -222,7 +222,7 @@ class Dispatcher:
     def _problems_of(self, pod: Pod) -> list[Problem]:
         """What a pod asks for by labels and annotations, and does not get."""
         profile = self.profiles.get(pod.spec.scheduler_name or "")
-        ignored = ignored_policy(pod, profile.name) if profile is not None and not profile.compares_policies else []
+        ignored = ignored_annotations(pod, profile.name, profile.filter_names) if profile is not None else []
         return [*(ignored or policy_problems(pod, self.state.classes.request_of)), *word_problems(pod)]
 
     def _join(self, key: str, pod: Pod, now: float) -> str:

@@ -43,7 +43,12 @@ class Profile:
     @cached_property
     def compares_policies(self) -> bool:
         """Whether the policy that a pod asks for in Volcano's way is honoured; False if `numa-aware` is switched off."""
-        return any(plugin.name == NUMA_AWARE for plugin in self.filters)
+        return NUMA_AWARE in self.filter_names
+
+    @cached_property
+    def filter_names(self) -> frozenset[str]:
+        """The filters by name."""
+        return frozenset(plugin.name for plugin in self.filters)
 
     @cached_property
     def relation_filters(self) -> tuple[tuple[int, RelationPlugin], ...]:

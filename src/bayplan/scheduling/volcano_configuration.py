@@ -23,6 +23,7 @@ from bayplan.kube.errors import field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
+from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
 from bayplan.plugins.registry import build_plugin
 from bayplan.plugins.volcano_numa_aware import ARGUMENTS as NUMA_AWARE_ARGUMENTS
 from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, answers_as_volcano
@@ -169,7 +170,7 @@ def _without_counterpart(written: Mapping[str, dict[str, Any]], name: str) -> li
 
 
 def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profile:
-    filters = ["NodeResourcesFit", TOPOLOGY_MATCH]
+    filters = ["NodeResourcesFit", TOPOLOGY_MATCH, NUMA_ZONE_LIMIT]
     weights: dict[str, int] = {}
     arguments: dict[str, dict[str, Any]] = {}
     if _on(written, "predicates", "enablePredicate"):

@@ -16,6 +16,7 @@ from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.volcano_numa_aware import KUBELET as KUBELET_RULES
 from bayplan.plugins.volcano_numa_aware import VOLCANO as VOLCANO_RULES
 from bayplan.plugins.volcano_numa_aware import NumaAware, NumaAwareArgs, PolicyGate
@@ -71,7 +72,7 @@ def scheduler_named(name: str) -> Scheduler:
         cache = {"cacheResyncPeriodSeconds": UPSTREAM_RESYNC} if name == UPSTREAM else {}
         topology = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream", **cache}))
         as_upstream = default_profile(topology)
-        as_upstream = Profile(as_upstream.name, _others(as_upstream), as_upstream.scores)
+        as_upstream = Profile(as_upstream.name, _foreign(as_upstream), as_upstream.scores)
         return Scheduler(name, as_upstream, reads_reports=True, keeps_ledger=False)
     if name == VOLCANO:
         profile = _with_numa_aware(_without_topology(default_profile()), VOLCANO_RULES)
@@ -86,6 +87,11 @@ def _with_numa_aware(profile: Profile, rules: str) -> Profile:
     return Profile(plugin.name, (*_others(profile), plugin), (*profile.scores, (plugin, 1)))
 
 
+def _foreign(profile: Profile) -> tuple[FilterPlugin, ...]:
+    """Filters without those for annotations that other schedulers do not know."""
+    return tuple(plugin for plugin in _others(profile) if not isinstance(plugin, NumaZoneLimit))
+
+
 def _others(profile: Profile) -> tuple[FilterPlugin, ...]:
     """Filters without the one for the policies that pods ask for."""
     return tuple(plugin for plugin in profile.filters if not isinstance(plugin, PolicyGate))
@@ -94,7 +100,7 @@ def _others(profile: Profile) -> tuple[FilterPlugin, ...]:
 def _without_topology(profile: Profile) -> Profile:
     return Profile(
         BLIND,
-        tuple(plugin for plugin in _others(profile) if plugin.name != TOPOLOGY_MATCH),
+        tuple(plugin for plugin in _foreign(profile) if plugin.name != TOPOLOGY_MATCH),
         tuple(
             (plugin, weight) for plugin, weight in profile.scores if not isinstance(plugin, NodeResourceTopologyMatch)
         ),

@@ -174,7 +174,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"filter": {"enabled": names("Coscheduling")}},
             [{"name": "Trimaran"}],
             (
-                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, NodeAffinity, NodeName, NodePorts, "
+                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware"
             ),
         ),
@@ -182,7 +182,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"score": {"disabled": names("NodeAfinity", "ImageLocality", "*")}},
             [],
             (
-                "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NodeAffinity, NodeName, NodePorts, "
+                "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware"
             ),
         ),

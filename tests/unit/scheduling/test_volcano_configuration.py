@@ -48,6 +48,7 @@ def test_the_guides_file() -> None:
         "NodePorts",
         "NodeResourcesFit",
         "NodeResourceTopologyMatch",
+        "NUMAZoneLimit",
         "PodTopologySpread",
         "InterPodAffinity",
         "numa-aware",
@@ -74,7 +75,7 @@ def test_the_config_map_that_holds_it() -> None:
 
 def test_the_kubelet_is_asked_whatever_the_file_says() -> None:
     filters = [plugin.name for plugin in read({"name": "gang"}).profiles["volcano"].filters]
-    assert filters == ["NodeResourcesFit", "NodeResourceTopologyMatch", "numa-aware"]
+    assert filters == ["NodeResourcesFit", "NodeResourceTopologyMatch", "NUMAZoneLimit", "numa-aware"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_upstream_runs_as_its_readme_configures_it_and_without_its_cache_on_requ
 def test_blind_has_every_plugin_but_the_one_for_zones() -> None:
     blind, bayplan = (scheduler_named(name).profile for name in (BLIND, BAYPLAN))
     assert [plugin.name for plugin in blind.filters] == [
-        plugin.name for plugin in bayplan.filters if plugin.name not in (NAME, "numa-aware")
+        plugin.name for plugin in bayplan.filters if plugin.name not in (NAME, "numa-aware", "NUMAZoneLimit")
     ]
     assert [(plugin.name, weight) for plugin, weight in blind.scores] == [
         (plugin.name, weight) for plugin, weight in bayplan.scores if plugin.name not in (NAME, "LeastNUMANodes")

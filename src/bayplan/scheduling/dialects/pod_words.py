@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from bayplan.cluster.pod_class import MOST_ZONES
 from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Pod
@@ -34,6 +35,7 @@ OWN_FAMILY = KeyFamily(
         TOPOLOGY,
         KUBERNETES_WORKLOAD,
         NUMA_ZONES,
+        MOST_ZONES,
         *(OWN_PREFIX + name for name in ("gang", "grouped", "parallelism", "path", "numa-amounts", "runs-for")),
         *(OWN_PREFIX + name for name in ("objective", "patience", "placement", "domain-placement")),
     ),
