@@ -6,6 +6,7 @@ the nodes' reports, no kubelet refuses a pod of bayplan's, gangs stand in one ra
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -154,3 +155,44 @@ def assert_a_gang_is_told_by_few_events(plane: ControlPlane, namespace: str) -> 
 def why(plane: ControlPlane, name: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROGRAM, "why", name, "--kubeconfig", str(plane.kubeconfig)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_gangs_that_require_numa_are_in_one_zone_of_their_kubelet(plane: ControlPlane, namespace: str) -> None:
+    """Which zone a pod got is what its node reports, not what bayplan had in mind."""
+
+    def zones() -> dict[str, set[tuple[str, str]]]:
+        """By gang, node and zone of the CPUs of its pods."""
+        found: dict[str, set[tuple[str, str]]] = {}
+        for report in plane.get("/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies")["items"]:
+            attributes = {each["name"]: each["value"] for each in report.get("attributes") or ()}
+            for key, amounts in json.loads(attributes.get("bayplan.io/pods", "{}")).items():
+                gang = key.removeprefix(f"{namespace}/").rpartition("-")[0]
+                found.setdefault(gang, set()).update((report["metadata"]["name"], zone) for zone in amounts["cpu"])
+        return found
+
+    kinds = (
+        "--machine",
+        SMALL,
+        "--nodes",
+        "3",
+        "--kubelet",
+        SINGLE,
+        "--machine",
+        LARGE,
+        "--nodes",
+        "3",
+        "--kubelet",
+        RESTRICTED,
+    )
+    # What a gang leaves of its zone would tear the next one apart, so a node takes one of them.
+    gangs = [f"gang-{number}" for number in range(6)]
+    with virtual_nodes(plane, *kinds, "--heartbeat", "0") as nodes, running_scheduler(plane):
+        for gang in gangs:
+            plane.apply(gang_body(gang, namespace, 3, required="numa"))
+        amounts: dict[str, str | int] = {"cpu": 2, "memory": "1Gi"}
+        members = [pod_body(f"{gang}-{rank}", namespace, amounts, gang=gang) for gang in gangs for rank in range(3)]
+        create_all(plane.kubeconfig, members)
+        wait_until(lambda: phases(plane, namespace)["Running", ""] == len(members), "all run", timeout=MOST_WAITING)
+        wait_until(lambda: sorted(zones()) == gangs, "reports show them", timeout=MOST_WAITING)
+        assert nodes.told("refused") == []
+        assert {gang: len(own) for gang, own in zones().items()} == dict.fromkeys(gangs, 1)

@@ -13,6 +13,7 @@ from bayplan.scheduling.gang import Gang, Group, Slices
 from bayplan.scheduling.gang_styles import BAYPLAN
 from bayplan.scheduling.late_segments import by_segments
 from bayplan.scheduling.numa_level import is_numa
+from bayplan.scheduling.trees import names_domains
 
 MOST_LAYERS = 3
 # What is wrong with a field by which a gang, or a group in it, names a tree or a level: the field, what is said of it, and the name.
@@ -24,7 +25,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if tree is None:
         known = f"there are {', '.join(topologies)}" if topologies else "the cluster has no Topology"
         return f'topology: "{gang.topology}" does not exist; {known}'
-    if not gang.topology and gang.names_levels and len(topologies) > 1:
+    if not gang.topology and len(topologies) > 1 and names_domains(gang, tree.levels):
         return f"topology: is missing; there are {', '.join(topologies)}"
     if gang.patience is not None and gang.whole.preferred is None:
         return "patience: is for a preferred level; the gang has none"

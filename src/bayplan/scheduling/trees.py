@@ -8,7 +8,7 @@ HyperNodes make one more tree, or two. They have names of their own and are no T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.cluster.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, Hierarchy, hierarchy_of
@@ -16,7 +16,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree, build_hyper_tree, build_tree
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.hypernode_v1alpha1 import HyperNode
-from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.scheduling.gang import Gang
 
 # What a gang without any Topology sees: all nodes side by side.
@@ -39,6 +39,11 @@ class Topologies:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hierarchy: Hierarchy | None = None
     hyper_nodes_problem: str = ""
+
+
+def names_domains(gang: Gang, levels: Sequence[str]) -> bool:
+    """True if a gang asks for a level above the node; nodes and NUMA zones are in every tree."""
+    return any(level_meant(level, levels) not in (HOSTNAME, NUMA) for level in gang.levels)
 
 
 class Trees:
@@ -113,13 +118,14 @@ class Trees:
     def name_for(self, gang: Gang) -> str:
         """The Topology that a gang means: the one it names, or the only one there is.
 
-        A gang that speaks of no level may use every node: it is placed by the only tree if that has all of them, so that it stands close together.
+        A gang that speaks of no level, or only of nodes and NUMA zones, may use every node: it is placed by the only tree if that has all of them, so that
+        it stands close together.
         """
         if gang.topology or len(self.names) != 1:
             return gang.topology
         only = self.names[0]
         tree = self.get(only)
-        return only if gang.names_levels or (tree is not None and not tree.outside) else NO_LEVELS
+        return only if names_domains(gang, self._levels[only]) or (tree is not None and not tree.outside) else NO_LEVELS
 
     def get(self, name: str) -> Tree | None:
         """The current tree of a Topology, or of the HyperNodes; None if there is no such one."""

@@ -168,3 +168,11 @@ def test_members_that_run_in_two_zones_do_not_stand_as_they_asked() -> None:
     assert tree is not None
     told = what_is_split(asked, tree, cluster.scheduler.state)
     assert told == "members run in NUMA zone 0 and in NUMA zone 1, but numa is required to be one"
+
+
+@pytest.mark.parametrize("topologies", [["network"], ["network", "storage"]])
+def test_nodes_and_zones_are_levels_of_every_cluster_whatever_its_topologies(topologies: list[str]) -> None:
+    cluster = Cluster(a=kubelet(8, 8))
+    for name in topologies:
+        cluster.scheduler.trees.set(name, ("example.com/rack",))  # a label that no node carries
+    assert cluster.bound(gang(3, required="numa")) == [("a", {0})] * 3
