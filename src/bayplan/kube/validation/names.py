@@ -152,13 +152,6 @@ def ip_address(text: str) -> Iterator[str]:
         yield "must not be an IPv4-mapped or scoped IPv6 address"
 
 
-def path_segment(text: str) -> Iterator[str]:
-    """What may stand between two slashes of a URL."""
-    if text in (".", ".."):
-        yield f"must not be '{text}'"
-    yield from (f"must not contain '{letter}'" for letter in "/%" if letter in text)
-
-
 def descending_path(text: str) -> Iterator[str]:
     """A relative path that does not climb."""
     if text.startswith("/"):
@@ -177,18 +170,3 @@ def no_backsteps(text: str) -> Iterator[str]:
     """A path without `..`."""
     if ".." in text.split("/"):
         yield "must not contain '..'"
-
-
-def signer_name(text: str) -> Iterator[str]:
-    """The signer of certificates: `example.com/signer-name`."""
-    domain, slash, path = text.partition("/")
-    if not slash or "/" in path:
-        yield "must be a domain and a name, such as example.com/signer-name"
-        return
-    labels_of_domain = domain.split(".")
-    if _length(domain) > LONGEST_SUBDOMAIN or any(True for each in labels_of_domain for _ in dns_label(each)):
-        yield "the part before the '/' must be a domain"
-    if len(labels_of_domain) < 2:
-        yield "the part before the '/' must be a domain with at least two parts"
-    if any(True for each in path.split(".") for _ in dns_subdomain(each)):
-        yield f"the part after the '/' must consist of {_IN_SUBDOMAIN}"

@@ -250,7 +250,7 @@ async def test_without_the_kubelets_configuration_nothing_is_published(
     assert await watched.look() is None
     assert await watched.look() is None
     (warning,) = warnings(caplog)
-    assert f'({node.config_file}): topologyManagerPolicy: "best-efort": must be one of' in warning
+    assert f'({node.config_file}:1:1): topologyManagerPolicy: "best-efort": must be one of' in warning
     node.config_file.write_text(text)
     assert await watched.look() is not None
 
