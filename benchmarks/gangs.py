@@ -33,6 +33,9 @@ SIZES = (640, 5_000, 20_000, 50_000)
 BLOCK, RACK = "example.com/block", "example.com/rack"
 GPU = "vendor.com/gpu"
 RUNS = 25
+# Pods that are all different: nothing is counted for many at once. The whole decision is one uninterrupted piece of work.
+UNLIKE_NODES = (500, 5_000)
+UNLIKE = ((100, 0), (300, 0), (1_000, 0), (100, 10), (300, 30), (1_000, 100), (1_000, 1_000))
 
 
 def run() -> None:
@@ -46,6 +49,12 @@ def run() -> None:
             report(f"gang/{name}/cold/{size}", _median(partial(_cold, scheduler, gang)) * 1e3, "ms")
             report(f"gang/{name}/changed/{size}", _median(_changed(scheduler, gang)) * 1e3, "ms")
             report(f"gang/{name}/warm/{size}", _median(_warm(scheduler, gang)) * 1e3, "ms")
+    for size in UNLIKE_NODES:
+        scheduler = _scheduler(_cluster(size))
+        for shapes, groups in UNLIKE:
+            report(
+                f"gang/unlike/{shapes}-shapes/{groups}-groups/{size}", _cold(scheduler, _unlike(shapes, groups)), "s"
+            )
 
 
 def _gangs(size: int) -> dict[str, Gang]:
@@ -80,6 +89,18 @@ def _leaders_and_workers(number: int) -> tuple[Group, ...]:
         )
         for group in range(number)
     )
+
+
+def _unlike(shapes: int, groups: int) -> Gang:
+    """So many pods, each of another shape, in so many groups that need one rack each, or in none."""
+    pods = tuple(_named(pod("p", cpu=1, memory=f"{1_000 + number}Mi"), f"p{number}") for number in range(shapes))
+    if not groups:
+        return Gang("bench/u", Group(pods=pods), "network")
+    each = shapes // groups
+    inner = tuple(
+        Group(f"g{number}", pods[number * each : (number + 1) * each], required=RACK) for number in range(groups)
+    )
+    return Gang("bench/u", Group(groups=inner), "network")
 
 
 def _named(template: Pod, name: str) -> Pod:

@@ -217,7 +217,10 @@ class _Reader:
         return by_shape
 
     def _counts(self, by_shape: Mapping[int, Sequence[Pod]]) -> tuple[int, ...]:
-        return tuple(len(by_shape.get(shape, ())) for shape in range(len(self.classes)))
+        counts = [0] * len(self.classes)
+        for shape, pods in by_shape.items():
+            counts[shape] = len(pods)
+        return tuple(counts)
 
     # -- members that run already -----------------------------------------------------------------------------------------
 

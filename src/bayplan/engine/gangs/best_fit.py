@@ -63,12 +63,9 @@ class _Search:
         worth = self.nodes.scarcity @ np.maximum(problem.free, 0.0) if len(problem.free) else rows.per_node[-1]
         self.share = {level: np.add.reduceat(worth.astype(np.float64), starts[level]) for level in self.levels}
         size = self.nodes.size
-        self.size = [
-            sum(size[shape] * count for shape, count in enumerate(total) if count)
-            if size[0] or len(size) > 1
-            else total[0]
-            for total in problem.totals
-        ]
+        # Without amounts, in a gang of equal pods, a part is as large as it has pods.
+        worths = size if len(problem.free) else [1.0] * len(size)
+        self.size = [sum(worths[shape] * count for shape, count in wanted) for wanted in problem.wanted]
         self.fillings: dict[tuple[int, int, frozenset[tuple[int, int]]], Filling | None] = {}
 
     def choices(self) -> Iterator[Domains]:
@@ -96,8 +93,7 @@ class _Search:
         """Groups by their number in four orders; large ones come first in each."""
         problem, size = self.problem, self.nodes.size
         parts = [group.part for group in self.groups.groups]
-        shapes = {part: [shape for shape, count in enumerate(problem.totals[part]) if count] for part in parts}
-        largest = {part: max(size[shape] for shape in shapes[part]) for part in parts}
+        largest = {part: max(size[shape] for shape, _ in problem.wanted[part]) for part in parts}
         pods = {part: sum(problem.totals[part]) for part in parts}
         return [
             sorted(parts, key=lambda part: (-self.size[part], -largest[part])),

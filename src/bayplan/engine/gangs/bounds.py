@@ -15,6 +15,9 @@ from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
 
+# Of more shapes it is not counted what their slots leave of a resource: some shape has a slot nearly everywhere.
+FEW_SHAPES = 64
+
 
 def shortage(problem: Problem) -> str:
     """A part that no domain of its level holds, by its pods of one shape or by one resource; an empty text if there is none."""
@@ -26,10 +29,7 @@ def _of_slots(problem: Problem) -> str:
     for number, part in enumerate(problem.parts):
         level = part.required if part.required is not None else WHOLE_TREE
         closed = problem.closed(number)
-        for shape in problem.shapes:
-            wanted = problem.totals[number][shape]
-            if not wanted:
-                continue
+        for shape, wanted in problem.wanted[number]:
             key = (shape, level, problem.home(number), part.apart if closed else None)
             if key not in known:
                 known[key] = _most_in_one(problem, number, shape, level)
@@ -44,16 +44,16 @@ def _of_a_resource(problem: Problem) -> str:
     for number, part in enumerate(problem.parts):
         wanted = problem.totals[number]
         key = (wanted, part.required, problem.home(number), part.apart)
-        if sum(count > 0 for count in wanted) < 2 or key in asked:
+        if len(problem.wanted[number]) < 2 or key in asked:
             continue
         asked.add(key)
         for resource, name in enumerate(problem.resources):
             amounts = problem.amounts[:, resource]
-            needed = float(sum(amounts[shape] * wanted[shape] for shape in problem.shapes))
-            usable = sum(
-                amounts[shape] * slots_at_home(problem, number, shape) for shape in problem.shapes if wanted[shape]
-            )
-            room = np.minimum(usable, np.maximum(problem.free[resource], 0.0))
+            needed = float(amounts @ np.array(wanted, dtype=np.float64))
+            room = np.maximum(problem.free[resource], 0.0)
+            if len(problem.wanted[number]) <= FEW_SHAPES:
+                mine = (amounts[shape] * slots_at_home(problem, number, shape) for shape, _ in problem.wanted[number])
+                room = np.minimum(sum(mine), room)
             most = float(room.sum())
             if part.required is not None:
                 sums = np.add.reduceat(room, problem.tree.starts[part.required])

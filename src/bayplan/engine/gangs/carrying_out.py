@@ -54,10 +54,10 @@ class _CarryingOut:
                 return None
             if self.nested:
                 self._note(after)
-        return tuple(
-            tuple(self.found.get((number, shape), NOWHERE) for shape in range(len(problem.slots)))
-            for number in range(len(problem.parts))
-        )
+        rows = [[NOWHERE] * len(problem.slots) for _ in problem.parts]
+        for (number, shape), spots in self.found.items():
+            rows[number][shape] = spots
+        return tuple(map(tuple, rows))
 
     def _one_by_one(self, base: Filling, groups: Sequence[int], touched: NDArray[np.bool_]) -> Filling | None:
         """Each group by itself on few nodes, in few preferred domains."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem
 
 # Stands for the group around all groups, which may use the whole tree.
@@ -74,9 +76,9 @@ class Groups:
     def _pods(self, parts: Sequence[int]) -> dict[int, int]:
         pods: dict[int, int] = {}
         for number in parts:
-            for shape, count in enumerate(self.problem.parts[number].pods):
-                if count:
-                    pods[shape] = pods.get(shape, 0) + count
+            own = self.problem.parts[number].pods
+            for shape in np.flatnonzero(own).tolist():
+                pods[shape] = pods.get(shape, 0) + own[shape]
         return pods
 
 

@@ -21,6 +21,8 @@ from bayplan.engine.gangs.solver import OUT_OF_WORK
 
 # Required domains that are looked into one by one.
 MOST_DOMAINS = 12
+# Of more shapes than that only one domain of a level is looked into: each costs what all shapes cost on all nodes.
+MANY_SHAPES = 64
 # The share of the work that each question about a few preferred domains gets.
 SHARE = 1 / 8
 INSIDE = "exact inside the domains that were looked into"
@@ -71,8 +73,9 @@ def from_below(problem: Problem) -> Iterator[tuple[int, list[Problem], bool]]:
     """
     required = problem.parts[0].required
     for level in range(problem.tree.node_level, WHOLE_TREE if required is None else required, -1):
-        inside = list(_in_single_domains(problem, level, MOST_DOMAINS + 1))
-        yield level, inside[:MOST_DOMAINS], len(inside) <= MOST_DOMAINS
+        most = MOST_DOMAINS if len(problem.shapes) <= MANY_SHAPES else 1
+        inside = list(_in_single_domains(problem, level, most + 1 if most > 1 else 1))
+        yield level, inside[:most], len(inside) <= most > 1
 
 
 def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Problem]:
@@ -122,4 +125,4 @@ def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
 
 
 def _restricted(problem: Problem, inside: NDArray[np.bool_]) -> Problem:
-    return replace(problem, slots=tuple(np.where(inside, counts, 0) for counts in problem.slots))
+    return problem.with_slots(tuple(np.where(inside, counts, 0) for counts in problem.slots))

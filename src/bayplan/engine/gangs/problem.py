@@ -12,7 +12,7 @@ them, then short distances.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Protocol
@@ -87,12 +87,23 @@ class Problem:
     @cached_property
     def totals(self) -> tuple[tuple[int, ...], ...]:
         """Pods of each part by shape, those of the parts inside it included."""
-        totals = [list(part.pods) for part in self.parts]
+        totals = np.array([part.pods for part in self.parts], dtype=np.int64).reshape(len(self.parts), -1)
         for number in range(len(self.parts) - 1, 0, -1):
-            parent = totals[self.parts[number].parent]
-            for shape, count in enumerate(totals[number]):
-                parent[shape] += count
-        return tuple(tuple(total) for total in totals)
+            totals[self.parts[number].parent] += totals[number]
+        return tuple(map(tuple, totals.tolist()))
+
+    @cached_property
+    def wanted(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """The same, only shapes that occur in a part: (shape, pods)."""
+        return tuple(tuple((shape, total[shape]) for shape in np.flatnonzero(total).tolist()) for total in self.totals)
+
+    def with_slots(self, slots: tuple[Counts, ...]) -> Problem:
+        """The same gang on nodes with other slots; what does not depend on them is not counted again."""
+        other = replace(self, slots=slots)
+        other.__dict__.update(
+            {name: self.__dict__[name] for name in ("totals", "wanted", "shapes") if name in self.__dict__}
+        )
+        return other
 
     @cached_property
     def shapes(self) -> tuple[int, ...]:
