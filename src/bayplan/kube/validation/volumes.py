@@ -104,10 +104,6 @@ def _needs(*fields: str) -> Check:
     return check
 
 
-def _anything(_source: Json, _at: ObjectPath) -> Faults:
-    return iter(())
-
-
 def _empty_dir(source: Json, at: ObjectPath) -> Faults:
     if amount(source.get("sizeLimit")).nano < 0:
         yield InvalidObject(at.child("sizeLimit"), f'"{source["sizeLimit"]}" is negative')
