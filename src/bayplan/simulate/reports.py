@@ -54,7 +54,8 @@ class Reports:
         """The node's report as it is now, at once."""
         if self._scheduler.reads_reports:
             complete = self._scheduler.keeps_ledger
-            self._intake.topology(self._agents[node].topology(complete=complete, at=self._clock.now), self._clock.now)
+            report = self._agents[node].topology(complete=complete, at=self._clock.now, fingerprint=True)
+            self._intake.topology(report, self._clock.now)
             self._plan_resync()
 
     def changed(self, node: str) -> None:
@@ -64,7 +65,8 @@ class Reports:
         if not self._delay:
             self.deliver(node)
             return
-        report = self._agents[node].topology(complete=self._scheduler.keeps_ledger, at=self._clock.now)
+        complete = self._scheduler.keeps_ledger
+        report = self._agents[node].topology(complete=complete, at=self._clock.now, fingerprint=True)
 
         def arrive() -> None:
             self._intake.topology(report, self._clock.now)

@@ -87,7 +87,7 @@ def test_many_pods_get_a_table_and_reasons_only_where_something_is_wrong() -> No
     state = cluster(node("n1", 32), zones("n1", [8, 12], of=16))
     outcomes = [outcome_of(state, guaranteed("small", 4)), outcome_of(state, guaranteed("large", 14))]
     lines = outcomes_text(outcomes).splitlines()
-    assert lines[0] == "1 of 2 pods fit"
+    assert lines[0] == "1 of 2 pods fits"
     assert lines[3].split()[:3] == ["telco/small", "n1", "0"]
     assert lines[4].split() == ["telco/large", "-", "-"]
     assert lines[6].startswith("telco/large does not fit: ")
@@ -186,7 +186,7 @@ def test_a_wide_table_stays_within_a_hundred_columns() -> None:
     assert max(len(line) for line in lines) <= 100
     assert lines[0].split() == ["Taint", "NodeResources", "LeastNUMA", "NodeResource"]
     assert lines[1].split()[-4:] == ["Nodes", "x10", "TopologyMatch", "x2"]
-    assert lines[2].startswith("  ip-10-0-0-17.")
+    assert lines[2].startswith("  ip-10-0-0-17 ")
 
 
 def test_a_node_that_reports_nothing_is_not_short_of_something() -> None:

@@ -1,6 +1,6 @@
 """A virtual kubelet reports itself as a node agent would: a Node object and a NodeResourceTopology.
 
-The plain report has what agents publish today: capacity, allocatable and available per zone, distances, policy, scope and pods fingerprint. The
+The plain report has what agents publish today: capacity, allocatable and available per zone, distances, policy and scope, and in a simulation the fingerprint of pods. The
 complete one adds what bayplan reads beyond that: manager policies and options, memory groups, CPUs and devices by name and
 what each pod holds where (`cluster/inventory.py`). What it says about use is true at the moment it is made; how late it
 arrives is the simulation's matter.
@@ -67,14 +67,14 @@ class NodeAgent:
             for device in devices
         }
 
-    def topology(self, *, complete: bool, at: float = 0.0) -> NodeResourceTopology:
-        """The node's report at this moment, which a complete one names."""
+    def topology(self, *, complete: bool, at: float = 0.0, fingerprint: bool = False) -> NodeResourceTopology:
+        """The node's report at this moment, which a complete one names; a plain one may have the `fingerprint` of the simulated node's pods."""
         free = self.kubelet.free()
         attributes = self._attributes
         if complete:
             moment = Attribute(name=inventory.MADE_AT, value=f"{at:.6f}")
             attributes = [*attributes, *self._more_attributes, *self._names(free), moment]
-        else:
+        elif fingerprint:
             attributes = [*attributes, self._fingerprint()]
         zones = [self._zone(zone, free, complete=complete) for zone in self.kubelet.machine.zones]
         return NodeResourceTopology(metadata=Metadata(name=self.name), attributes=attributes, zones=zones)
