@@ -46,7 +46,7 @@ from bayplan.services.agent.pod_resources import (
 )
 from bayplan.services.agent.report import attribute_list, legacy_policy, zone_name
 from bayplan.services.agent.state_files import cpu_state_of
-from bayplan.services.agent.sysfs import huge_pages_name, read_hardware
+from bayplan.services.agent.sysfs import huge_pages_name, read_hardware, total_memory
 from bayplan.services.agent.volcano_exporter import CannotExport
 
 if TYPE_CHECKING:
@@ -286,11 +286,8 @@ def misc_problem(case: Case) -> Problem:
         case "podresources_exclusive":
             listed = pods([given]) if given.get("containers") else []
             return differs(any(map(holds_exclusively, listed)), expected["result"])
-        case "zone_name_to_id":
-            numa_id = expected["numa_id"]
-            if numa_id is None:
-                return differs(zone_id_of(given["name"]), None)
-            return differs(zone_name(numa_id), given["name"])
+        case "zone_name_to_id" | "zone_id_to_name" | "numa_meminfo":
+            return written_zone_problem(given, expected)
         case "attribute_get":
             return differs(attribute_named(given["attributes"] or [], given["name"]), expected["value"])
         case "attribute_merge":
@@ -299,6 +296,18 @@ def misc_problem(case: Case) -> Problem:
         case op if "exclude" in op:
             return exclude_list_problem(given, expected)
     return f"unknown op {case['op']}"
+
+
+def written_zone_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
+    """How a zone is called in a report, and its memory in sysfs."""
+    if "text" in given:
+        return differs(total_memory(given["text"]), expected["bytes"])
+    if "numa_id" in given:
+        numa_id = given["numa_id"]
+        return differs(zone_name(numa_id) if numa_id >= 0 else None, expected["name"])
+    if expected["numa_id"] is None:
+        return differs(zone_id_of(given["name"]), None)
+    return differs(zone_name(expected["numa_id"]), given["name"])
 
 
 def attribute_named(listed: list[dict[str, str]], name: str) -> str | None:
@@ -370,7 +379,10 @@ def encode_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
     shown = {
         "metadata": str(found.metadata),
         "vectors": {str(zone): vector for zone, vector in found.vectors.items()},
-        "container_hashes_hex": sorted(f"{container_hash(container):016x}" for container in zone_of),
+        "container_hashes_hex": sorted(
+            f"{container_hash((each['namespace'], each['pod'], each['container'])):016x}"
+            for each in given["affinities"] or ()
+        ),
     }
     return differs({name: shown.get(name) for name in expected}, expected)
 
@@ -388,7 +400,7 @@ def metadata_problem(text: str, expected: dict[str, Any]) -> Problem:
         **dict.fromkeys(("busiest_node", "busiest", "bn"), found.busiest),
         **dict.fromkeys(("vector_encoding", "encoding", "ve"), found.encoding),
     }
-    recorded = {name: value for name, value in expected.items() if name != "error"}
+    recorded = expected.get("fields") or {name: value for name, value in expected.items() if name != "error"}
     return differs({name: shown.get(name) for name in recorded}, recorded)
 
 
@@ -452,16 +464,32 @@ def allocation_facts(use: volcano_exporter.CpuUse, expected: dict[str, Any]) -> 
     }
     asked = expected.get("container_count") or {}
     only = next(iter(held.values()), {})
+    in_order = expected.get("container_names_in_order")
+    by_name = {pod.name or pod.uid: pod for pod in use.pods}
     return {
         "pod_allocation_count": len(use.pods),
         "pod_names_in_order": [pod.name for pod in use.pods],
         "pod_uids_in_order": [pod.uid for pod in use.pods],
         "container_count": {pod: len(held[pod]) for pod in asked},
-        "container_names_in_order": list(only),
+        "container_names_in_order": {pod: list(held[pod]) for pod in in_order}
+        if isinstance(in_order, dict)
+        else list(only),
+        **{
+            name: {pod: as_recorded(by_name.get(pod), recorded) for pod, recorded in (expected.get(name) or {}).items()}
+            for name in ("pod_allocations_by_name", "pod_allocations_by_uid")
+        },
         "containers_in_order": list(only),
         "allocations": held,
         "pod_allocations": [{"uid": pod.uid, "containers": held[pod.uid]} for pod in use.pods if pod.uid],
     }
+
+
+def as_recorded(pod: PodAllocation | None, recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The containers of a pod with what a recording says of each: it may leave allocations out."""
+    found = [msgspec.to_builtins(each) for each in (pod.container_allocations if pod is not None else None) or ()]
+    if len(found) != len(recorded):
+        return found
+    return [{name: each.get(name) for name in said} for each, said in zip(found, recorded, strict=True)]
 
 
 def use_in_state(given: dict[str, Any]) -> volcano_exporter.CpuUse:
@@ -501,9 +529,13 @@ def resource_list_problem(given: dict[str, Any], expected: dict[str, Any]) -> Pr
 
 def reservation_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
     configuration = given.get("kubelet_config") or {
-        name: given.get(other) for name, other in SNAKE_CASE.items() if given.get(other)
+        name: given.get(other) or given.get(name)
+        for name, other in SNAKE_CASE.items()
+        if given.get(other) or given.get(name)
     }
     total = given.get("machine_capacity") or given.get("capacity") or {"cpu": "4", "memory": "4Gi"}
+    if "machine" in given:
+        total = {"cpu": str(given["machine"]["num_cores"]), "memory": str(given["machine"]["memory_bytes"])}
     found = volcano_exporter.reserved_amounts(configuration, {name: parse(text) for name, text in total.items()})
     recorded = next((value for value in expected.values() if isinstance(value, dict)), expected)
     return differs({name: found.get(name) for name in recorded}, {name: parse(text) for name, text in recorded.items()})
@@ -553,12 +585,15 @@ def parse_problem(document: dict[str, Any], expected: dict[str, Any]) -> Problem
     }
     shown = {
         "reserved_cpu_milli": view.reserved_milli,
-        "reserved_cpus_count": -(-view.reserved_milli // 1000),
+        "reserved_cpus_count": -(-(view.reserved_milli or 0) // 1000),
         "policies": dict(view.policies),
         "cpu": {"allocatable": list(view.free), "capacity": view.capacity},
         **{name: list(view.free) for name in ("allocatable", "allocatable_cpus", "free_cpus", "cpu_allocatable")},
         **dict.fromkeys(("capacity", "cpu_capacity"), view.capacity),
         **dict.fromkeys(("cpu_detail", "cpuDetail"), places),
+        "name": document["metadata"]["name"],
+        "numa_nodes": sorted({place.numa for place in view.places.values()}),
+        "pod_allocations": [{name: getattr(pod, name) for name in ("uid", "name", "namespace")} for pod in view.pods],
     }
     unknown = expected.keys() - shown.keys()
     if unknown:

@@ -155,6 +155,9 @@ def subset_problem(case: Case) -> str | None:
     first = sorted(node.name for node in got.sets[0]) if got.sets else None
     problem = got.problems[0] if got.problems else None
     recorded = expected.get("error") or expected.get("jobFitErrorFirstMessage")
+    if not expected:
+        # An early return: all nodes are tried, and there is nothing to tell.
+        expected = {"firstNodeSubset": sorted(free)}
     if first == expected.get("firstNodeSubset") and problem == recorded:
         return None
     return f"got {first} {problem}, recorded {expected}"
@@ -166,7 +169,7 @@ def hand_built_trees(case: Case, nodes: tuple[Node, ...]) -> dict[str, TopologyT
     A node belongs to the domain that the case gives it, and to all above that one.
     """
     recorded = case["topologyTree"]
-    if recorded is None:
+    if recorded is None or "domainsByLevel" not in recorded:
         return {}
     known: dict[tuple[str, str], Domain] = {}
 

@@ -111,8 +111,11 @@ def test_plugin_arguments(conformance: Conformance) -> None:
 
 def arguments_problem(case: Case) -> str | None:
     arguments = decode_arguments(case["input"]["args"])
+    defaulted = msgspec.to_builtins(arguments)
+    if not defaulted["scoringStrategy"]["type"]:
+        del defaulted["scoringStrategy"]["type"]  # Go writes no empty text
     found = {
-        "defaulted": msgspec.to_builtins(arguments),
+        "defaulted": defaulted,
         "validation_error": validation_error(arguments),
         "cache_implementation": arguments.cache_implementation,
     }
@@ -149,8 +152,10 @@ def subtract_one_problem(given: dict[str, Any], expected: dict[str, Any]) -> str
     left = ZonesLeft(state.columns, slice(0, 1), guaranteed=given["qos"] == "Guaranteed")
     report = state.reports[0]
     assert report is not None
-    position = [zone.id for zone in report.zones].index(given["numa_id"])
-    left.charge(amounts_of(given["request"], HERE), np.array([position]), np.array([True]))
+    ids = [zone.id for zone in report.zones]
+    if given["numa_id"] in ids:
+        position = ids.index(given["numa_id"])
+        left.charge(amounts_of(given["request"], HERE), np.array([position]), np.array([True]))
     amounts = {
         zone.id: {name: int(left.left_of(state.columns.resource_index[name])[position, 0]) for name in zone.resources}
         for position, zone in enumerate(report.zones)

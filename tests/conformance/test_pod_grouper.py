@@ -122,7 +122,7 @@ def answer(question: Question, reads: list[dict[str, Any]]) -> list[Any]:
     """The objects that KAI found when it asked the same."""
     if question.labels:
         listed = [
-            pod for read in reads if read["type"] == "PodList" for pod in (read["object"] or {}).get("items") or []
+            pod for read in reads if read["type"] == "PodList" for pod in (read.get("object") or {}).get("items") or []
         ]
         return [pod for pod in listed if dict(question.labels).items() <= dict(labels_of(pod)).items()]
     for read in reads:

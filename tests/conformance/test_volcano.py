@@ -177,7 +177,8 @@ def books_problem(case: Case) -> str | None:
             found = {"json": pod._asdict(), "round_trip": PodId.of_text(pod.text()) == pod}
             return differs(found, expected)
         case round_trip if "round_trip" in round_trip:
-            pods = [PodId(**each) for each in asked["pods"]]
+            written = asked["pods"] if "pods" in asked else [each["pod"] for each in asked["map"]]
+            pods = [PodId(**each) for each in written]
             return differs([PodId.of_text(pod.text()) for pod in pods], pods)
         case copying if "clone" in copying or "copy" in copying:
             return None if _copy_is_kept_apart(books_of(asked)) else "a copy changes with its original"
@@ -208,9 +209,14 @@ def unassigned_problem(case: Case) -> str | None:
                 by_node.setdefault(entry["node"], {})[PodId(**entry["pod"])] = {"cpu": cpus_in(entry["cpus"])}
             note_unassigned(nodes, by_node)
         found = {name: sorted(books.unassigned) for name, books in nodes.items() if books.unassigned}
+        if "initialised" in expected:
+            return differs((list(found), None), (expected["initialised"], expected["error"]))
+        recorded = expected["unassigned_pods"] if "unassigned_pods" in expected else expected["unassigned"]
         wanted = {
-            name: sorted(PodId(pod["uid"], pod["name"], pod["namespace"]) for pod in pods)
-            for name, pods in expected["unassigned_pods"].items()
+            name: sorted(
+                PodId(**{key: each.get("pod", each)[key] for key in ("uid", "name", "namespace")}) for each in pods
+            )
+            for name, pods in recorded.items()
             if pods
         }
         # Nodes that are gone are passed over, so there is never an error to tell.

@@ -69,21 +69,17 @@ class Demand:
     def hands_over_at_pod_scope(self) -> bool:
         """True if the pod's running containers reuse everything that its init containers held, in the zone they share.
 
-        Devices and memory are always reused. CPUs are if the next container pins as many: it then gets the same ones.
+        Devices and memory are always reused. Which CPUs are depends on more than amounts.
         """
         running: dict[str, int] = {}
-        to_reuse: set[int] = set()
         for step in self.container_steps:
-            cpus = dict(step.wants).get(CPU, 0)
             if step.role is Role.INIT:
-                to_reuse |= {cpus} - {0}
+                if dict(step.wants).get(CPU):
+                    return False
                 continue
-            if cpus and to_reuse - {cpus}:
-                return False
-            to_reuse = set() if cpus else to_reuse
             for name, want in step.wants:
                 running[name] = running.get(name, 0) + want
-        return not to_reuse and all(running.get(name, 0) == want for name, want in self.in_sum)
+        return all(running.get(name, 0) == want for name, want in self.in_sum)
 
     @cached_property
     def starting_step(self) -> Step:

@@ -160,8 +160,12 @@ def _whole_machine(root: Path, online: frozenset[int]) -> HardwareZone:
 
 
 def _meminfo(file: Path) -> int | None:
+    return total_memory(read_text(file) or "")
+
+
+def total_memory(meminfo: str) -> int | None:
     """MemTotal in bytes; the line begins with `Node 0` in the file of a zone."""
-    for line in (read_text(file) or "").splitlines():
+    for line in meminfo.splitlines():
         name, _, amount = line.partition(":")
         words = amount.split()
         if name.endswith("MemTotal") and words and words[0].isdecimal():

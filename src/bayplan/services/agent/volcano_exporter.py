@@ -9,7 +9,7 @@ in `cluster/numatopology.py`, and what it writes by choice in `report.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -208,13 +208,14 @@ def numatopology_document(
 
 
 class VolcanoView(NamedTuple):
-    """A node's CPUs as Volcano's scheduler has them after reading the object; reserved ones are only counted."""
+    """A node's CPUs as Volcano's scheduler has them after reading the object; reserved ones are only counted, None if that cannot be read."""
 
     policies: Mapping[str, str]
-    reserved_milli: int
+    reserved_milli: int | None
     free: tuple[int, ...]
     capacity: int
     places: Mapping[int, CpuInfo]
+    pods: Sequence[PodAllocation]
 
 
 def as_volcano_reads(topology: Numatopology) -> VolcanoView:
@@ -226,10 +227,11 @@ def as_volcano_reads(topology: Numatopology) -> VolcanoView:
     except CannotExport:
         free = ()
     try:
-        reserved = {name: parse(text) for name, text in (spec.res_reserved or {}).items()}
+        amounts = {name: parse(text) for name, text in (spec.res_reserved or {}).items()}
+        reserved = amounts.get(CPU, _NOTHING).milli()
     except QuantityError:
-        reserved = {}
+        reserved = None
     places = {
         int(number) if _INTEGER.fullmatch(number) else 0: place for number, place in (spec.cpu_detail or {}).items()
     }
-    return VolcanoView(spec.policies or {}, reserved.get(CPU, _NOTHING).milli(), free, cpu.capacity, places)
+    return VolcanoView(spec.policies or {}, reserved, free, cpu.capacity, places, spec.pod_allocations or ())
