@@ -6,6 +6,7 @@ Shared by the commands: `place` prints the outcomes, `why` asks about one pod, `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ import msgspec
 from bayplan.cli.gangs import (
     GangPlacer,
     gang_in,
+    gang_of_key,
     gang_of_pod,
     gangs_without_an_object,
     naming_the_file,
@@ -29,6 +31,7 @@ from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cli.workloads import (
     grouping_with,
+    misspelt_kinds,
     no_pods_text,
     running_members,
     take_workloads,
@@ -45,11 +48,12 @@ from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
 from bayplan.explain.workload_text import WorkloadOutcome
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
 from bayplan.kube.files import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.dialects.pod_words import word_problems
+from bayplan.scheduling.dialects.table import gang_named
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
@@ -73,6 +77,7 @@ def read_work(session: Session, paths: Sequence[Path], namespace: str | None) ->
     plans = take_workloads(session, objects, namespace)
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
     objects.pods = _with_namespace(session, objects.pods, namespace)
+    _refuse_two_pods_of_one_name(objects.pods)
     return FilesWork(objects, plans)
 
 
@@ -96,6 +101,10 @@ def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, pat
     belong = [f"{kind} ({len(things)})" for kind, things in of_cluster.items() if things]
     settings = grouping_with(session, objects)
     unused, templates = unused_kinds(objects, settings), unused_pods(objects, settings)
+    misspelt = misspelt_kinds(objects, settings)
+    if misspelt and not usable:
+        raise InvalidObjects(misspelt)
+    templates += [str(each) for each in misspelt]
     hints = [f"not used: {', '.join(belong)}: part of the cluster; pass it with --cluster"] if belong else []
     hints += [f"not used: {unused}"] if unused else []
     if usable:
@@ -113,6 +122,15 @@ def _with_namespace(session: Session, pods: Sequence[Pod], namespace: str | None
     )
     warn([str(problem) for of_pod in problems for problem in of_pod])
     return named
+
+
+def _refuse_two_pods_of_one_name(pods: Sequence[Pod]) -> None:
+    seen = set()
+    for pod in pods:
+        key = pod_key(pod)
+        if key in seen:
+            raise InvalidObject(ObjectPath(f"Pod {key}").child("metadata.name"), "is the name of two pods of -f")
+        seen.add(key)
 
 
 def in_namespace(pod: Pod, namespace: str) -> Pod:
@@ -151,8 +169,15 @@ def place_gangs(
                 outcomes.append(placed(gang, written.metadata.creation_timestamp))
             warn_of_demands(work, written)
         outcomes += [placed(gang) for gang in gangs_without_an_object(work.pods, topologies)]
+        decided = {outcome.name for outcome in outcomes}
+        outcomes += [placed(*gang_of_key(session, key, pods)) for key in _gangs_named(work.pods, decided)]
     decided = {outcome.name for outcome in outcomes}
     return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in decided]
+
+
+def _gangs_named(pods: Sequence[Pod], decided: AbstractSet[str]) -> list[str]:
+    """The keys of gangs that pods name and `-f` does not hold: their PodGroups are in the cluster, or missing."""
+    return list(dict.fromkeys(gang_named(pod) for pod in pods if gang_named(pod) and gang_of_pod(pod) not in decided))
 
 
 def _refuse_two_of_one_name(work: ObjectSet, namespace: str | None) -> None:

@@ -14,7 +14,7 @@ from bayplan.cli.output import warn
 from bayplan.cluster.state import pod_key
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.files import ObjectSet, OtherObject
 from bayplan.kube.validation.submitted import pod_templates
 from bayplan.scheduling.closeness import unbound
@@ -24,7 +24,7 @@ from bayplan.scheduling.grouping.group import GroupingSettings, with_rules
 from bayplan.scheduling.grouping.raw import RawObject, Reference
 from bayplan.scheduling.grouping.rules import rules_of
 from bayplan.scheduling.workloads.existing import Owners, owner_of
-from bayplan.scheduling.workloads.kinds import kind_of, known_kinds
+from bayplan.scheduling.workloads.kinds import every_kind, kind_of, known_kinds
 from bayplan.scheduling.workloads.plan import Beside, Plan, plan_of, with_names
 from bayplan.scheduling.workloads.planned import Around
 
@@ -35,6 +35,7 @@ INSTEAD = {
         "TrainJob",
     ): "a TrainJob's pods depend on its runtime: give the JobSet that the trainer makes of it",
 }
+_ALIKE = 0.85  # kinds are short: a Service is no RayService
 HOW_TO_RULE = "other kinds need a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
 
 
@@ -165,12 +166,33 @@ def unused_pods(objects: ObjectSet, settings: GroupingSettings) -> list[str]:
     """What to do about objects of unknown kinds that have pods all the same."""
     found: dict[str, None] = {}
     for each in _unused(objects, settings):
+        if _kind_meant(each, settings):
+            continue
         for _, at in pod_templates(each.decoded(), ObjectPath(each.kind)):
             lacks = "no rule says how many pods there are; write one (--grouping-rules FILE, see docs/pod-grouper.md)"
             found[f"{each.kind} holds a pod template at {at.field}, and {lacks}"] = None
         if instead := INSTEAD.get((_reference(each).group, each.kind)):
             found[instead] = None
     return list(found)
+
+
+def misspelt_kinds(objects: ObjectSet, settings: GroupingSettings) -> list[InvalidObject]:
+    """Objects whose kind or group is misspelt or outdated, each with the one that is meant."""
+    meant = ((each, _kind_meant(each, settings)) for each in _unused(objects, settings))
+    return [_naming_the_file(objects, each, fault) for each, fault in meant if fault is not None]
+
+
+def _kind_meant(other: OtherObject, settings: GroupingSettings) -> InvalidObject | None:
+    """What is wrong with the kind or the group of an object that no pods are made of; None if nothing resembles it."""
+    groups: dict[str, list[str]] = {"Pod": [""]}
+    for each in every_kind(settings.rules):
+        groups.setdefault(each.kind, []).append(each.group)
+    at = ObjectPath(str(_reference(other)))
+    if other.kind in groups:
+        expected = " or ".join(f"group {group}" if group else "v1" for group in groups[other.kind])
+        return InvalidObject(at.child("apiVersion"), f'"{other.api_version}" has no {other.kind}; expected {expected}')
+    hint = did_you_mean(other.kind, groups, _ALIKE)
+    return InvalidObject(at.child("kind"), f'"{other.kind}" is not known{hint}') if hint else None
 
 
 def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -69,6 +70,18 @@ class Position(NamedTuple):
         return f"{self.line}:{self.column}"
 
 
+class ListItem(NamedTuple):
+    """An object of a list: its index there, after those of the lists around it; and its JSON."""
+
+    path: tuple[int, ...]
+    content: msgspec.Raw
+
+    @property
+    def steps(self) -> list[Step]:
+        """The way to it from the top of the document."""
+        return [step for index in self.path for step in ("items", index)]
+
+
 class Document:
     """One document of a file; `json` is its content."""
 
@@ -76,23 +89,23 @@ class Document:
         self.json = content
         self._node = node  # of YAML: the tree with its positions
 
-    def position(self, field: str, item: tuple[int, msgspec.Raw] | None = None) -> Position:
+    def position(self, field: str, item: ListItem | None = None) -> Position:
         """Where a field stands, or what is nearest above it; `item` is the entry of a list in which to look for it."""
         steps = steps_of(field)
         if self._node is not None:
-            return _yaml_position(self._node, steps if item is None else ["items", item[0], *steps])
-        start = 0 if item is None else max(self.json.find(bytes(item[1])), 0)
-        text = (self.json if item is None else bytes(item[1])).decode("utf-8", "replace")
+            return _yaml_position(self._node, steps if item is None else [*item.steps, *steps])
+        start = 0 if item is None else max(self.json.find(bytes(item.content)), 0)
+        text = (self.json if item is None else bytes(item.content)).decode("utf-8", "replace")
         return _moved(_position_at(self.json, start), text[: _json_offset(text, steps)])
 
-    def repeated_keys(self, item: tuple[int, msgspec.Raw] | None = None) -> list[str]:
+    def repeated_keys(self, item: ListItem | None = None) -> list[str]:
         """The fields that stand twice in one mapping."""
         if self._node is not None:
             node = self._node
-            for step in () if item is None else ("items", item[0]):
+            for step in () if item is None else item.steps:
                 node = _below(node, step)[1]
             return list(_repeated_in_yaml(node, ""))
-        read = json.loads(bytes(self.json if item is None else item[1]), object_pairs_hook=_Pairs)
+        read = json.loads(bytes(self.json if item is None else item.content), object_pairs_hook=_Pairs)
         return list(_repeated_in_json(read, ""))
 
 
@@ -326,9 +339,11 @@ def _whole_number(loader: Any, node: Any) -> int:
     return sign * int(digits, 8 if octal else 0)
 
 
-def _number(loader: Any, node: Any) -> int | float:
-    """Go writes 1e3 and 1.0 into JSON without a fraction."""
+def _number(loader: Any, node: Any) -> int | float | str:
+    """Go writes 1e3 and 1.0 into JSON without a fraction. JSON has neither infinity nor NaN: they stay text, which the reader of a number refuses."""
     value: float = loader.construct_yaml_float(node)
+    if not math.isfinite(value):
+        return str(node.value)
     return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE_FLOAT else value
 
 

@@ -178,14 +178,14 @@ def _in_user_words(problem: str) -> str:
     return f"{problem[:1].lower()}{problem[1:]}".replace("`", "")
 
 
-def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+def did_you_mean(word: str, allowed: Iterable[str], alike: float = _ALIKE) -> str:
     """The end of a message about a misspelt word; empty if it resembles none of those allowed.
 
     >>> did_you_mean("nodeselector", ["nodeName", "nodeSelector"])
     '; did you mean nodeSelector?'
     """
     by_lower = {each.lower(): each for each in allowed}
-    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=_ALIKE)
+    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=alike)
     return f"; did you mean {by_lower[close[0]]}?" if close else ""
 
 

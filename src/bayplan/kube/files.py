@@ -12,6 +12,7 @@ already, so that an object which cannot be read is left out and named, and the r
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -32,7 +33,7 @@ from bayplan.kube import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
-from bayplan.kube.documents import Document, Position, not_utf_8, read_documents
+from bayplan.kube.documents import Document, ListItem, Position, not_utf_8, read_documents
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
@@ -109,8 +110,18 @@ class _Header(WireStruct, frozen=True):
     api_version: str = ""
     kind: str = ""
     metadata: _Named = _Named()
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
     kinds: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list of objects. Go writes an empty one as `items: null`."""
+        return self.items is not msgspec.UNSET and self.kind.endswith("List")
+
+    def listed(self, within: tuple[int, ...] = ()) -> Iterator[ListItem]:
+        """The items of a list, which stands itself in lists at the indexes `within`."""
+        for index, content in enumerate(self.items or ()):
+            yield ListItem((*within, index), content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +277,7 @@ class _Entry:
     document: Document
     content: bytes | msgspec.Raw
     header: _Header
-    item: tuple[int, msgspec.Raw] | None = None
+    item: ListItem | None = None
 
     def position(self, field: str) -> Position:
         return self.document.position(field, self.item)
@@ -299,12 +310,9 @@ class _Reader:
             self._no_objects.append(InvalidObject(at, f"{problem}; expected a Kubernetes object"))
             return
         kind = whole.header.kind
-        if whole.header.items is not None and (kind == "List" or kind.endswith("List")):
-            # Items of a typed list (`NodeList`) may omit their kind.
+        if whole.header.is_list:
             self._objects += 1
-            version = "" if kind == "List" else whole.header.api_version
-            for item in enumerate(whole.header.items):
-                self._collect_item(document, item, kind.removesuffix("List"), version)
+            self._collect_items(whole, kind, whole.header.api_version)
         elif not kind and whole.header.kinds:
             self._objects += 1
             self._found.rule_documents.append((self._file, msgspec.json.decode(document.json)))
@@ -322,21 +330,29 @@ class _Reader:
                 raise problem
             self._found.left_out.append(problem)
 
-    def _collect_item(self, document: Document, item: tuple[int, msgspec.Raw], kind: str, version: str) -> None:
+    def _collect_items(self, around: _Entry, kind: str, version: str) -> None:
+        """The objects of a list; those of a typed list (`NodeList`) may omit their kind."""
+        path = around.item.path if around.item else ()
+        for item in around.header.listed(path):
+            self._collect_item(around.document, item, kind.removesuffix("List"), "" if kind == "List" else version)
+
+    def _collect_item(self, document: Document, item: ListItem, kind: str, version: str) -> None:
         try:
-            entry = _Entry(document, item[1], _HEADER_DECODER.decode(item[1]), item)
+            entry = _Entry(document, item.content, _HEADER_DECODER.decode(item.content), item)
         except msgspec.ValidationError as error:
             field, problem = field_and_problem(error)
-            named = _named_in(item[1])
+            named = _named_in(item.content)
             metadata = _Named(name=named.get("name", ""), namespace=named.get("namespace"))
             header = _Header(metadata=metadata)
-            entry = _Entry(document, item[1], header, item)
+            entry = _Entry(document, item.content, header, item)
             self._leave_out(
                 InvalidObject(self._subject(named.get("kind", "") or kind or "object", entry, field), problem)
             )
             return
         kind = entry.header.kind or kind
-        if kind:
+        if entry.header.is_list:
+            self._collect_items(entry, kind, entry.header.api_version)
+        elif kind:
             self._take(entry, kind, entry.header.api_version or version)
         else:
             at = self._subject("object", entry, "kind")
@@ -470,11 +486,8 @@ def _position_of(thing: WireObject, part: ObjectSet, file: Path, field: str) -> 
         return None  # standard input is gone
     for document in read_documents(file):
         header = _HEADER_DECODER.decode(document.json)
-        listed = header.items is not None and header.kind.endswith("List")
-        entries = enumerate(header.items or ()) if listed else [None]
-        for item in entries:
-            head = header if item is None else _headed(item[1])
-            if (head.kind or header.kind.removesuffix("List")) == kind and _same_name(head.metadata, metadata):
+        for head, item in _entries(header, header.kind):
+            if head.kind == kind and _same_name(head.metadata, metadata):
                 if not wanted:
                     # Messages about gangs name the fields of their spec.
                     found = document.position(field, item)
@@ -485,6 +498,16 @@ def _position_of(thing: WireObject, part: ObjectSet, file: Path, field: str) -> 
                     )
                 wanted -= 1
     return None
+
+
+def _entries(header: _Header, kind: str, item: ListItem | None = None) -> Iterator[tuple[_Header, ListItem | None]]:
+    """The headers of the objects of a document, each with its kind; those of lists one by one."""
+    if not header.is_list:
+        yield msgspec.structs.replace(header, kind=kind), item
+        return
+    for each in header.listed(item.path if item else ()):
+        below = _headed(each.content)
+        yield from _entries(below, below.kind or kind.removesuffix("List"), each)
 
 
 def _headed(content: msgspec.Raw) -> _Header:

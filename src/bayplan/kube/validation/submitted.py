@@ -8,6 +8,7 @@ from typing import Any
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation.fields import UnknownField, field_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
+from bayplan.kube.validation.workloads import built_in_faults, custom_field_faults
 
 _PLANNING = "bayplan.io/"  # its pods are shapes to plan with: they need neither names nor images
 _BUILT_IN = {
@@ -29,6 +30,10 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
         return found
     if kind in _BUILT_IN.get(api_version, ()):
         found += field_faults(document, kind, at)
+        if all(isinstance(fault, UnknownField) for fault in found):
+            found += built_in_faults(document, kind, at)
+    else:
+        found += custom_field_faults(document, kind, api_version, at)
     if all(isinstance(fault, UnknownField) for fault in found):
         for template, place in pod_templates(document, at):
             found += [fault for fault in template_faults(template, place) if str(fault) not in map(str, found)]

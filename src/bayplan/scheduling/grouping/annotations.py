@@ -80,6 +80,21 @@ _FAMILIES = (
     KeyFamily("kai.scheduler/", kai.TOPOLOGY_KEYS, re.compile("topo|segment|placement")),
     kueue.TOPOLOGY_KEYS,
     OWN_FAMILY,
+    # Exclusive placement; `workloads/` makes affinity of it, as the webhooks do.
+    KeyFamily(
+        "alpha.jobset.sigs.k8s.io/",
+        tuple(
+            f"alpha.jobset.sigs.k8s.io/{word}"
+            for word in ("exclusive-topology", "node-selector", "namespaced-job", "no-schedule")
+        ),
+    ),
+    KeyFamily(
+        "leaderworkerset.sigs.k8s.io/",
+        tuple(
+            f"leaderworkerset.sigs.k8s.io/{word}"
+            for word in ("exclusive-topology", "subgroup-exclusive-topology", "size", "leader-name", "replicas")
+        ),
+    ),
 )
 _PARALLEL_GROUP = re.compile(r"\s*([A-Za-z][-A-Za-z0-9]{0,62})\s*=\s*([1-9][0-9]{0,5})\s*")
 MOST_PARALLEL_GROUPS = 8

@@ -37,6 +37,7 @@ def leader_worker_set(thing: RawObject, _: Around) -> Iterator[PlannedPod]:
     size = count_at(thing, f"{TEMPLATE}.size", 1)
     if size < 1:
         raise WrongValue(f"{TEMPLATE}.size", size, "must be 1 or more: the leader counts")
+    _check_subgroups(thing, size)
     revision = hash_of([workers.spec, leaders.spec, size])
     of_leaders = owned(thing, *STATEFUL_SET, name_of(thing), {"serviceName": name_of(thing)})
     for group in range(count_at(thing, "spec.replicas", 1)):
@@ -80,6 +81,17 @@ def _in_own_domain(thing: RawObject, template: Template, key: str) -> Template:
     """Exclusive placement: workers follow their leader into its domain, which no other group shares."""
     topology = annotations_of(thing).get(f"{LWS}/exclusive-topology")
     return exclusive(template, GROUP_KEY, key, topology) if topology else template
+
+
+def _check_subgroups(thing: RawObject, size: int) -> None:
+    """What LeaderWorkerSet's webhook refuses: subgroups that do not divide the group, with or without its leader."""
+    policy = f"{TEMPLATE}.subGroupPolicy"
+    length = count_at(thing, f"{policy}.subGroupSize", 0)
+    excluded = word_at(thing, f"{policy}.subGroupPolicyType") == LEADER_EXCLUDED
+    divided = (size - 1,) if excluded else (size, size - 1)
+    if length and (length > size or all(number % length for number in divided)):
+        allowed = f"must divide {' or '.join(map(str, divided))}, the pods of a group"
+        raise WrongValue(f"{policy}.subGroupSize", length, allowed + (" without its leader" if excluded else ""))
 
 
 def _in_subgroup(

@@ -1,0 +1,138 @@
+"""What is wrong with a submitted workload beside its pod templates: the rules of built-in kinds, and misspelt fields of custom ones.
+
+An API server knows the schema of a custom kind; bayplan knows the fields that decide how many pods there are and where they go, and their neighbours. A
+field that resembles one of them and is none of them is taken for a spelling mistake. Any other unknown field may come from a newer version and passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
+from bayplan.kube.validation.fields import UnknownField, field_table
+from bayplan.kube.validation.rules import Faults, Json, choice, chosen, missing, part, required, text
+
+_WITH_SELECTOR = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+_RESTARTS = {"Job": ("OnFailure", "Never"), **dict.fromkeys(_WITH_SELECTOR, ("Always",))}
+_MODES = ("NonIndexed", "Indexed")
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
+
+# The fields of custom kinds: each with the type of its value where that is looked into; `[]` and `{}` before it as in `fields.py`.
+_OBJECT = {"apiVersion": "", "kind": "", "metadata": "", "status": ""}
+_TRAINING_JOBS = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob")
+
+
+def _plain(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, "")
+
+
+_CUSTOM: dict[str, dict[str, str]] = {
+    "JobSet": {**_OBJECT, "spec": "JobSetSpec"},
+    "JobSetSpec": {
+        "replicatedJobs": "[]ReplicatedJob",
+        **_plain("network", "successPolicy", "failurePolicy", "startupPolicy", "suspend", "coordinator", "managedBy"),
+        **_plain("ttlSecondsAfterFinished", "volumeClaimPolicies"),
+    },
+    "ReplicatedJob": {"template": "JobTemplateSpec", **_plain("name", "groupName", "replicas", "dependsOn")},
+    "JobTemplateSpec": {"metadata": "", "spec": "JobSpec"},
+    "LeaderWorkerSet": {**_OBJECT, "spec": "LeaderWorkerSetSpec"},
+    "LeaderWorkerSetSpec": {
+        "leaderWorkerTemplate": "LeaderWorkerTemplate",
+        **_plain("replicas", "rolloutStrategy", "startupPolicy", "networkConfig"),
+    },
+    "LeaderWorkerTemplate": {
+        "subGroupPolicy": "SubGroupPolicy",
+        **_plain("leaderTemplate", "workerTemplate", "size", "restartPolicy", "resizePolicy", "volumeClaimTemplates"),
+        **_plain("persistentVolumeClaimRetentionPolicy"),
+    },
+    "SubGroupPolicy": _plain("subGroupPolicyType", "subGroupSize"),
+    **{kind: {**_OBJECT, "spec": "TrainingJobSpec"} for kind in _TRAINING_JOBS},
+    "TrainingJobSpec": {
+        "runPolicy": "RunPolicy",
+        **{f"{system}ReplicaSpecs": "{}ReplicaSpec" for system in ("pytorch", "tf", "xgb", "paddle", "jax", "mpi")},
+        **_plain("elasticPolicy", "nprocPerNode", "successPolicy", "enableDynamicWorker", "slotsPerWorker"),
+        **_plain("cleanPodPolicy", "mainContainer", "sshAuthMountPath", "launcherCreationPolicy", "mpiImplementation"),
+        **_plain("runLauncherAsWorker"),
+    },
+    "ReplicaSpec": _plain("replicas", "template", "restartPolicy"),
+    "RunPolicy": {
+        "schedulingPolicy": "SchedulingPolicy",
+        **_plain("cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "suspend"),
+        **_plain("managedBy"),
+    },
+    "SchedulingPolicy": _plain("minAvailable", "queue", "minResources", "priorityClass", "scheduleTimeoutSeconds"),
+    "RayCluster": {**_OBJECT, "spec": "RayClusterSpec"},
+    "RayJob": {**_OBJECT, "spec": "RayJobSpec"},
+    "RayService": {**_OBJECT, "spec": "RayServiceSpec"},
+    "RayJobSpec": {
+        "rayClusterSpec": "RayClusterSpec",
+        **_plain("suspend", "submissionMode", "submitterPodTemplate", "clusterSelector", "entrypointNumCpus"),
+    },
+    "RayServiceSpec": {"rayClusterConfig": "RayClusterSpec"},
+    "RayClusterSpec": {
+        "workerGroupSpecs": "[]WorkerGroupSpec",
+        **_plain("headGroupSpec", "headServiceAnnotations", "enableInTreeAutoscaling", "autoscalerOptions", "suspend"),
+    },
+    "WorkerGroupSpec": _plain(
+        "groupName", "replicas", "minReplicas", "maxReplicas", "numOfHosts", "rayStartParams", "template", "suspend"
+    ),
+}
+_GROUPS = ("jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "kubeflow.org", "ray.io")
+
+
+def built_in_faults(document: Json, kind: str, at: ObjectPath) -> Faults:
+    """The rules of an API server for a built-in workload whose shape is right; those of its pod template are checked by `pod.py`."""
+    spec = part(document, "spec") or {}
+    place = at.child("spec")
+    if kind == "CronJob":
+        yield from required(spec, "schedule", place)
+        yield from chosen(spec, "concurrencyPolicy", _CONCURRENCY, place)
+        inner = part(spec, "jobTemplate") or {}
+        yield from built_in_faults(inner, "Job", place.child("jobTemplate"))
+        return
+    if kind == "Job":
+        yield from chosen(spec, "completionMode", _MODES, place)
+        if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
+            yield missing(place.child("completions"), "an Indexed Job says how many indexes there are")
+    else:
+        yield from _selector_faults(spec, place)
+    template = part(spec, "template") or {}
+    if pod := part(template, "spec"):
+        restarts = _RESTARTS[kind]
+        yield from choice(text(pod, "restartPolicy", "Always"), restarts, place.child("template.spec.restartPolicy"))
+
+
+def _selector_faults(spec: Json, at: ObjectPath) -> Faults:
+    """A selector chooses the pods of the template. None at all, which an API server refuses, is no reason to plan nothing."""
+    selector = part(spec, "selector") or {}
+    labels = (part(part(spec, "template") or {}, "metadata") or {}).get("labels") or {}
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            place = at.child("selector.matchLabels").entry(key)
+            yield InvalidObject(place, f'"{value}" is not allowed: must be a label of spec.template.metadata.labels')
+
+
+def custom_field_faults(document: Any, kind: str, api_version: str, at: ObjectPath) -> Iterator[InvalidObject]:
+    """Fields of a custom workload that resemble one that its kind has."""
+    if api_version.partition("/")[0] in _GROUPS and kind in _CUSTOM:
+        yield from _misspelt(document, kind, at)
+
+
+def _misspelt(value: Any, expected: str, at: ObjectPath) -> Iterator[InvalidObject]:
+    if expected.startswith("[]"):
+        for index, each in enumerate(value if isinstance(value, list) else ()):
+            yield from _misspelt(each, expected[2:], at.item(index))
+        return
+    if not isinstance(value, dict):
+        return
+    if expected.startswith("{}"):
+        for key, each in value.items():
+            yield from _misspelt(each, expected[2:], at.child(str(key)))
+        return
+    known: Mapping[str, str] = _CUSTOM.get(expected) or dict.fromkeys(field_table().types.get(expected, ()), "")
+    for key, each in value.items():
+        if key not in known and (hint := did_you_mean(str(key), known)):
+            yield UnknownField(at.child(str(key)), f"unknown field{hint}")
+        elif known.get(key):
+            yield from _misspelt(each, known[key], at.child(key))
