@@ -49,8 +49,11 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     most = int(in_required.max(initial=0))
     if most < wish.pods:
         return Found(None, 0, most)
-    counts, unproven = _by_all_goals(tree, slots, wish), frozenset[Goal]()
-    if counts is None:
+    by_table = _by_all_goals(tree, slots, wish)
+    if by_table is not None:
+        counts, complete = by_table
+        unproven = frozenset[Goal]() if complete else _not_counted(wish)
+    else:
         choice = choose(tree, slots, room, wish)
         counts, unproven = _filled(tree, slots, wish, room, choice), choice.unproven
         if wish.standing or np.count_nonzero(counts) > 1:
@@ -69,8 +72,8 @@ def _not_counted(wish: Wish) -> frozenset[Goal]:
     return frozenset(wish.objective[unknown:])
 
 
-def _by_all_goals(tree: Tree, slots: Counts, wish: Wish) -> Counts | None:
-    """The best by a table over the tree; None if it would be too large, or if the pods ask for more than it knows."""
+def _by_all_goals(tree: Tree, slots: Counts, wish: Wish) -> tuple[Counts, bool] | None:
+    """The best by a table over the tree, and whether it has compared all domains; None if it would be too large, or if the pods ask for more than it knows."""
     if wish.layers or wish.spread or wish.roomiest:
         return None
     return place_by_table(tree, slots, Asked(wish.pods, wish.required, wish.preferred, wish.objective, wish.standing))

@@ -44,8 +44,8 @@ class Asked:
         return self.required if self.preferred is None else max(self.required, self.preferred)
 
 
-def place_by_table(tree: Tree, slots: Counts, asked: Asked) -> Counts | None:
-    """Pods by position, or None if the table would be too large. There is room for all pods in one required domain."""
+def place_by_table(tree: Tree, slots: Counts, asked: Asked) -> tuple[Counts, bool] | None:
+    """Pods by position, and whether every domain was compared; None if the table would be too large. One required domain has room for all pods."""
     # Where closeness comes first, nothing is looked at above the lowest level that has a domain for everybody.
     closest_first = asked.objective[0] is Goal.CLOSEST
     by_nodes = bool(asked.standing) or not _largest_nodes_are_best(tree, asked)
@@ -65,7 +65,8 @@ def place_by_table(tree: Tree, slots: Counts, asked: Asked) -> Counts | None:
         return None
     whole = top == lowest
     cells = np.flatnonzero(room >= asked.pods if whole else room)
-    if whole and len(cells) > MOST_RACKS:
+    complete = not whole or len(cells) <= MOST_RACKS
+    if not complete:
         largest = np.maximum.reduceat(slots, starts)[cells]
         cells = np.sort(cells[np.lexsort((room[cells], -largest))[:MOST_RACKS]])
     width = 1 if by_nodes else int(np.diff(np.append(starts, tree.size))[cells].max())
@@ -75,13 +76,12 @@ def place_by_table(tree: Tree, slots: Counts, asked: Asked) -> Counts | None:
     weights = _weights(tree, asked, int(tree.sums(slots, max(asked.target, 0)).max()))
     if weights is None:
         return None
-    return _Table(tree, slots, asked, weights, lowest, top, starts).best(cells)
+    return _Table(tree, slots, asked, weights, lowest, top, starts).best(cells), complete
 
 
 def _largest_nodes_are_best(tree: Tree, asked: Asked) -> bool:
-    """True if filling the largest nodes of a rack first is best by all goals: not if the room of nodes comes before distances."""
-    order = asked.objective
-    return asked.target < tree.node_level or order.index(Goal.LEAST_LEFTOVER) > order.index(Goal.MEAN_DISTANCE)
+    """True if filling the largest nodes of a rack first is best by all goals: not if the room that is left over is that of nodes."""
+    return asked.target < tree.node_level
 
 
 @dataclass(frozen=True, slots=True)
