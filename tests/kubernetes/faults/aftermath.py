@@ -129,7 +129,11 @@ def told_of(plane: ControlPlane, namespace: str) -> set[Sighting]:
     """Where schedulers say that they have bound pods. The API server keeps a pod from having two nodes, but no scheduler from believing in two."""
     events = plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
     return {
-        Sighting(each["regarding"]["name"], each["regarding"]["uid"], each["note"].rpartition(" to ")[2])
+        Sighting(
+            each["regarding"]["name"],
+            each["regarding"]["uid"],
+            each["note"].split(" to ")[1].split(";")[0].split(",")[0],
+        )
         for each in events
         if each["reason"] == "Scheduled"
     }
