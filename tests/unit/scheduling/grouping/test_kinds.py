@@ -412,3 +412,18 @@ def test_the_grouper_and_the_scheduler_number_pods_by_the_same_labels(rule: Rule
     for ranks in (rule.rank, *(role.rank for role in rule.roles)):
         assert inner.issuperset(rank.label for rank in ranks[-1:])
         assert outer.issuperset(rank.label for rank in ranks[:-1])
+
+
+@pytest.mark.parametrize(
+    "spec, said",
+    [
+        ({"task": [{"name": "w"}]}, "describes no pods"),
+        ({"tasks": []}, "describes no pods"),
+        ({"minAvailable": 9, "tasks": [{"name": "w", "replicas": 4}]}, "is more than the 4 pods that there are"),
+    ],
+)
+def test_a_volcano_job_that_its_admission_would_refuse_is_told_at_once_and_waits_for_no_pods(
+    spec: Raw, said: str
+) -> None:
+    outcome = grouped(pod({"volcano.sh/task-spec": "w"}), thing("batch.volcano.sh/v1alpha1", "Job", spec))
+    assert [problem.allowed for problem in outcome.problems if problem.holds] == [said]
