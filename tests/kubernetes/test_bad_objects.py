@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,7 +42,21 @@ def bad_report(node: str) -> dict[str, Any]:
     }
 
 
-def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str) -> None:
+def no_grace_period(folder: Path) -> str:
+    """A configuration with which new nodes need not report themselves first."""
+    file = folder / "configuration.yaml"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "profiles:\n"
+        "- schedulerName: bayplan\n"
+        "  pluginConfig:\n"
+        "  - {name: NodeResourceTopologyMatch, args: {assume: {firstReportSeconds: 0}}}\n"
+    )
+    return f"--config={file}"
+
+
+def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     nodes = [node_body(f"n{number}", {"cpu": "8", "memory": "32Gi"}) for number in range(3)]
     create_all(plane.kubeconfig, nodes)
     plane.apply(bad_report("n0"))
@@ -55,7 +70,7 @@ def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str) -> Non
         "lost-0": (pod_body("lost-0", namespace, SMALL, gang="lost"), "example.com/nowhere"),
         "orphan": (pod_body("orphan", namespace, SMALL, gang="nobody"), "which does not exist"),
     }
-    with running_scheduler(plane) as scheduler:
+    with running_scheduler(plane, no_grace_period(tmp_path)) as scheduler:
         for name, (body, _) in expected.items():
             body["metadata"]["labels"]["app"] = name
             body["metadata"]["annotations"] = {"bayplan.io/numa-zones": "no JSON at all"}
@@ -122,7 +137,7 @@ def test_an_object_that_is_mended_is_taken_up(plane: ControlPlane, namespace: st
 
 
 def test_a_report_that_cannot_be_read_closes_its_node_and_breaks_no_command(
-    plane: ControlPlane, namespace: str
+    plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     create_all(plane.kubeconfig, [node_body(name, {"cpu": "8", "memory": "32Gi"}) for name in ("n0", "n1")])
     report = bad_report("n0")
@@ -130,7 +145,7 @@ def test_a_report_that_cannot_be_read_closes_its_node_and_breaks_no_command(
     report["zones"][0]["resources"][0]["available"] = "-1"
     plane.apply(report)
     whole: dict[str, str | int] = {"cpu": 5, "memory": "1Gi"}
-    with running_scheduler(plane):
+    with running_scheduler(plane, no_grace_period(tmp_path)):
         create_all(plane.kubeconfig, [pod_body(f"aligned-{number}", namespace, whole) for number in range(2)])
         wait_until(lambda: sum(has_node(plane, namespace).values()) == 1, "one has the node without a report")
         wait_until(lambda: '"-1" is negative' in told_about_node(plane, "n0"), "the node is told")
