@@ -219,7 +219,7 @@ class VolcanoView(NamedTuple):
 
 
 def as_volcano_reads(topology: Numatopology) -> VolcanoView:
-    """What remains of an object: a list that cannot be read is empty, a wrong reservation is none, and a CPU without a number is CPU 0."""
+    """What remains of an object: a list that cannot be read is empty, a reservation that cannot be read is unknown (None), and a CPU without a number is CPU 0."""
     spec = topology.spec
     cpu = (spec.numares or {}).get(CPU, ResourceInfo())
     try:

@@ -81,14 +81,14 @@ def test_cpus_that_nobody_is_listed_with_are_free() -> None:
     [
         ({"numares": {"cpu": {"allocatable": "1-3,5", "capacity": 6}}}, (1, 2, 3, 5), 0, {}),
         ({"numares": {"cpu": {"allocatable": "x"}}, "resReserved": {"cpu": "500m"}}, (), 500, {}),
-        ({"resReserved": {"cpu": "1", "memory": "lots"}}, (), 0, {}),
+        ({"resReserved": {"cpu": "1", "memory": "lots"}}, (), None, {}),
         ({"cpuDetail": {"2": {"numa": 1}, "x": {"core": 3}}}, (), 0, {2: CpuInfo(numa=1), 0: CpuInfo(core=3)}),
         ({}, (), 0, {}),
     ],
     ids=["as written", "no list", "no quantity", "no number", "nothing"],
 )
 def test_what_volcanos_scheduler_makes_of_an_object(
-    spec: dict[str, Any], free: tuple[int, ...], reserved: int, places: dict[int, CpuInfo]
+    spec: dict[str, Any], free: tuple[int, ...], reserved: int | None, places: dict[int, CpuInfo]
 ) -> None:
     view = as_volcano_reads(msgspec.convert({"spec": spec}, Numatopology))
     assert (view.free, view.reserved_milli, view.places) == (free, reserved, places)
