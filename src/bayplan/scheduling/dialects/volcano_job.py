@@ -6,7 +6,7 @@ from the manifest. `job_problem` says what Volcano's admission webhook says abou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -94,6 +94,15 @@ def in_group(pod: Pod, group: str) -> Pod:
 
 
 # -- what Volcano's admission says -------------------------------------------------------------------------------------
+
+
+def said_by_admission(manifest: Mapping[str, object]) -> str:
+    """What Volcano's admission webhook says about a Job as it was written; an empty text if it lets the Job in, or if the Job cannot be decoded."""
+    try:
+        problem = job_problem(msgspec.convert(manifest, Job))
+    except msgspec.ValidationError:
+        return ""  # the field with the wrong type is told by the reader of that field
+    return f'would be refused by Volcano\'s admission: "{problem.rstrip(";.")}"' if problem else ""
 
 
 def job_problem(job: Job) -> str:

@@ -10,8 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bayplan.kube.volcano_batch_v1alpha1 import API_VERSION as VOLCANO_JOBS
 from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects.kueue import INDEX_OFFSET
+from bayplan.scheduling.dialects.volcano_job import said_by_admission
 from bayplan.scheduling.gang_reader import MOST_PODS
 from bayplan.scheduling.grouping.expressions import amount_of, path_of
 from bayplan.scheduling.grouping.grouping import Problem, Refused
@@ -101,6 +103,8 @@ def gang_rule(owners: Sequence[RawObject], rules: Rules) -> Rule:
 def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> Workload:
     """What a rule makes of an object; raises `Refused` if the object says what cannot be."""
     about = Reference.of(thing)
+    if about.api_version == VOLCANO_JOBS and (said := said_by_admission(thing)):
+        raise Refused(Problem(about, "spec", None, said))
     try:
         parts = _parts(thing, rule)
         if _holds(rule.one_by_one, thing):

@@ -414,16 +414,26 @@ def test_the_grouper_and_the_scheduler_number_pods_by_the_same_labels(rule: Rule
         assert outer.issuperset(rank.label for rank in ranks[:-1])
 
 
+HALF_A_CPU: Raw = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}}
+
+
 @pytest.mark.parametrize(
     "spec, said",
     [
-        ({"task": [{"name": "w"}]}, "describes no pods"),
-        ({"tasks": []}, "describes no pods"),
-        ({"minAvailable": 9, "tasks": [{"name": "w", "replicas": 4}]}, "is more than the 4 pods that there are"),
+        ({"task": [{"name": "w"}]}, "No task specified in job spec"),
+        ({"tasks": []}, "No task specified in job spec"),
+        (
+            {"minAvailable": 9, "tasks": [{"name": "w", "replicas": 4}]},
+            "job 'minAvailable' should not be greater than total replicas in tasks",
+        ),
+        (
+            {"tasks": [{"name": "w", "replicas": 1, "topologyPolicy": "single-numa-node", "template": HALF_A_CPU}]},
+            "the cpu request isn't an integer in spec.task[0] container[0]",
+        ),
     ],
+    ids=["task instead of tasks", "no tasks", "minimum above the sum", "half a CPU under a policy"],
 )
-def test_a_volcano_job_that_its_admission_would_refuse_is_told_at_once_and_waits_for_no_pods(
-    spec: Raw, said: str
-) -> None:
+def test_a_volcano_job_that_its_admission_would_refuse_is_told_so_at_once_in_its_words(spec: Raw, said: str) -> None:
     outcome = grouped(pod({"volcano.sh/task-spec": "w"}), thing("batch.volcano.sh/v1alpha1", "Job", spec))
-    assert [problem.allowed for problem in outcome.problems if problem.holds] == [said]
+    expected = f'would be refused by Volcano\'s admission: "{said}"'
+    assert [problem.allowed for problem in outcome.problems if problem.holds] == [expected]
