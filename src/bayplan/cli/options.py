@@ -185,7 +185,7 @@ class Session:
 
         ignored = unused_kinds(self.objects, self.grouping)
         problems = [f"{error}: the object is left out" for error in objects.left_out]
-        problems += [str(problem) for problem in self.state.problems]
+        problems += [*objects.remarks, *map(str, self.state.problems)]
         if self.state.rows and not any(self.state.reports):
             problems.insert(0, f"the {source} has no NodeResourceTopology: NUMA zones are unknown on every node")
         warn(problems + ([f"not used: {ignored}"] if ignored else []))

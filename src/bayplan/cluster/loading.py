@@ -14,10 +14,11 @@ from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.files import ObjectSet
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.validation.scheduling import TAINT_EFFECTS
 
 _Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
 
@@ -71,6 +72,11 @@ class _Loading:
         if node.metadata.name in self._state.rows:
             raise InvalidObject(ObjectPath.of(node), "appears twice")
         self._state.set_node(node, at=self._live_at)
+        for index, taint in enumerate(node.spec.taints or ()):
+            if taint.effect not in TAINT_EFFECTS:
+                at = ObjectPath.of(node).child("spec.taints").item(index).child("effect")
+                text = f'"{taint.effect}" keeps no pod away; expected {", ".join(TAINT_EFFECTS)}'
+                self._state.note(Problem(at, text + did_you_mean(taint.effect, TAINT_EFFECTS)))
 
     def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:
         """False if the object makes no sense and was left out."""

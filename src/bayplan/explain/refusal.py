@@ -18,6 +18,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count
 from bayplan.explain.changes import changes
 from bayplan.explain.stages import CERTAIN, Stage, in_one_sentence, stages_of
+from bayplan.kube.errors import did_you_mean
 from bayplan.scheduling.decision import Decision, NearestMiss, Shortfall
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.remedies import Remedy
@@ -76,7 +77,7 @@ def refusal_of(
     stages = stages_of(shortfall, pod, profile, silent)
     return Refusal(
         pod=decision.pod,
-        sentence=in_one_sentence(shortfall, stages),
+        sentence=_unknown_resource(state, pod) or in_one_sentence(shortfall, stages),
         asks_for=pod.request.total,
         described=description(state, pod, shortfall),
         containers=pod.request.containers,
@@ -86,6 +87,18 @@ def refusal_of(
         changes=tuple(changes(state, pod, found)),
         remedies=tuple(found),
     )
+
+
+def _unknown_resource(state: ClusterState, pod: PodClass) -> str:
+    """`no node has nvidia.com/gpus (did you mean nvidia.com/gpu?)`, if the pod asks for what no node offers; else empty."""
+    offered = [name for name, index in state.columns.resource_index.items() if state.columns.allocatable[index].any()]
+    if not offered:
+        return ""  # nothing is known of any node
+    missing = next((name for name, amount in pod.request.total.items() if amount and name not in offered), None)
+    if missing is None:
+        return ""
+    hint = did_you_mean(missing, offered).removeprefix("; ")
+    return f"no node has {missing} ({hint})" if hint else f"no node has {missing}"
 
 
 def description(state: ClusterState, pod: PodClass, shortfall: Shortfall | None = None) -> str:

@@ -38,9 +38,9 @@ from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact
 from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.kube.unread_fields import remarked, unknown_field
+from bayplan.kube.unread_fields import remarked, unknown_field, unread_in_report
 from bayplan.kube.validation.fields import UnknownField, field_table, without_nulls
-from bayplan.kube.validation.submitted import submitted_faults
+from bayplan.kube.validation.submitted import submitted_faults, submitted_warnings
 
 MOST_SEARCHES = 20
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
@@ -378,7 +378,8 @@ class _Reader:
         at = _path(kind, entry)
         repeated = entry.document.repeated_keys(entry.item)
         faults: list[InvalidObject] = [RepeatedField(_below(at, field), "appears twice") for field in repeated]
-        faults += submitted_faults(msgspec.json.decode(entry.content), kind, api_version, at)
+        document = msgspec.json.decode(entry.content)
+        faults += submitted_faults(document, kind, api_version, at)
         if self._submitted is not Strictness.STRICT:
             passing = [fault for fault in faults if isinstance(fault, UnknownField | RepeatedField)]
             faults = [fault for fault in faults if not isinstance(fault, UnknownField | RepeatedField)]
@@ -386,6 +387,7 @@ class _Reader:
                 self._found.remarks += [str(self._placed(fault, entry)) for fault in passing]
         if faults:
             raise InvalidObjects([self._placed(fault, entry) for fault in faults])
+        self._found.remarks += [str(self._placed(each, entry)) for each in submitted_warnings(document, kind, at)]
 
     def _placed(self, fault: InvalidObject, entry: _Entry) -> InvalidObject:
         return InvalidObject(fault.at.in_file(self._file, entry.position(fault.at.field)), fault.problem)
@@ -408,7 +410,11 @@ class _Reader:
                 allowed = ", ".join(f"{topology_v1alpha2.GROUP}/{known}" for known in topology_v1alpha2.VERSIONS)
                 at = self._subject(kind, entry, "apiVersion")
                 raise InvalidObject(at, f'"{api_version}" is not understood; expected {allowed}')
-            found.topologies.append(self._decode(entry, NodeResourceTopology))
+            report = self._decode(entry, NodeResourceTopology)
+            found.topologies.append(report)
+            for each in unread_in_report(report, entry.content):
+                field, _, problem = each.partition(": ")
+                found.remarks.append(str(InvalidObject(self._subject(kind, entry, field), problem)))
         elif (api_version, kind) in _OTHER_KINDS:
             struct, group_of_set = _OTHER_KINDS[api_version, kind]
             getattr(found, group_of_set).append(self._decode(entry, struct))

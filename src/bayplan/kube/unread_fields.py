@@ -27,6 +27,7 @@ from bayplan.kube import (
 )
 from bayplan.kube.core_v1 import GroupObject, Metadata, OwnerReference, PodSpec
 from bayplan.kube.errors import did_you_mean
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 
 UNKNOWN = "unknown field"
 SILENT = ""
@@ -50,6 +51,7 @@ _BEYOND: dict[type[Struct], Known] = {
         SILENT,
     ),
     OwnerReference: {"blockOwnerDeletion": SILENT},
+    NodeResourceTopology: _OF_ANY,
     podgroup_v1alpha1.PodGroup: _OF_ANY,
     podgroup_v2alpha2.PodGroup: _OF_ANY,
     podgroup_v2alpha2.PodGroupSpec: dict.fromkeys(
@@ -90,6 +92,22 @@ def remarked(decoded: G, document: bytes | Raw) -> G:
         return decoded
     found = tuple(unread(msgspec.json.decode(document), type(decoded)))
     return msgspec.structs.replace(decoded, unread=found) if found else decoded
+
+
+def unread_in_report(report: NodeResourceTopology, document: bytes | Raw) -> Iterator[str]:
+    """A sentence for each unknown field of a node's report. A misspelt field leaves the right one empty, so complete reports are not looked through."""
+    zones = zones_of(report)
+    complete = (
+        bool(report.topology_policies and zones)
+        and all(zone.name and zone.type and zone.costs is not None and zone.resources is not None for zone in zones)
+        and all(
+            None not in (amounts.capacity, amounts.allocatable, amounts.available)
+            for zone in zones
+            for _, amounts in resources_of(zone)
+        )
+    )
+    if not complete:
+        yield from unread(msgspec.json.decode(document), NodeResourceTopology)
 
 
 def unknown_field(document: bytes | Raw, struct: type) -> str:

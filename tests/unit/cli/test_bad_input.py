@@ -161,7 +161,10 @@ def test_an_empty_cluster_is_a_no(bayplan: Bayplan, pods: Path, tmp_path: Path) 
 
 def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(ZONES + "[{name: node-0, type: Node}]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
+    file.write_text(
+        ZONES
+        + "[{name: node-0, type: Node, costs: [], resources: [{name: cpu, capacity: 1, allocatable: 1, available: 1}]}]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+    )
     result = bayplan("place", "-f", pods / "web.yaml", cluster=file)
     assert result.err.splitlines() == [
         'warning: NodeResourceTopology n1: "n1" is not a known Node: the topology data is left aside until it is',
@@ -173,7 +176,11 @@ def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: P
 def test_many_warnings_are_counted(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
-        "---\n".join(ZONES.replace("n1", f"n{number}") + "[{name: node-0, type: Node}]\n" for number in range(30))
+        "---\n".join(
+            ZONES.replace("n1", f"n{number}")
+            + "[{name: node-0, type: Node, costs: [], resources: [{name: cpu, capacity: 1, allocatable: 1, available: 1}]}]\n"
+            for number in range(30)
+        )
     )
     lines = bayplan("place", "-f", pods / "web.yaml", cluster=file).err.splitlines()
     assert len(lines) == 11

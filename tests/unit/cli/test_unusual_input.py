@@ -77,6 +77,13 @@ SUBMITTED = [
         "no as name", pod().replace("name: p", "name: no"), 2, "metadata.name: must be a string, not true or false"
     ),
     Unusual("memory with exponent", pod("requests: {memory: 1e9}"), 0, "default/p fits"),
+    Unusual(
+        "memory in thousandths",
+        pod("requests: {memory: 1500m}"),
+        0,
+        f'{REQUESTS}.memory: "1500m" is a fraction of a byte and counts as 2; did you mean 1500Mi?',
+        warned=True,
+    ),
     Unusual("1e400", pod("requests: {cpu: 1e400}"), 2, f'{REQUESTS}.cpu: invalid quantity "1e400"'),
     Unusual("infinity", pod("requests: {cpu: .inf}"), 2, f'{REQUESTS}.cpu: invalid quantity ".inf"'),
     Unusual("not a number", pod("requests: {memory: .nan}"), 2, f'{REQUESTS}.memory: invalid quantity ".nan"'),
@@ -87,7 +94,12 @@ SUBMITTED = [
     Unusual("full-width digits", pod("requests: {cpu: '\uff12'}"), 2, 'invalid quantity "\uff12"'),
     Unusual("minutes", pod("requests: {cpu: 1:30}"), 2, 'invalid quantity "1:30"'),
     Unusual("number as label", pod(metadata=", labels: {v: 1.10}"), 2, "must be a string: put it in quotes"),
-    Unusual("unknown device", pod("limits: {nvidia.com/gpus: 1}"), 1, "no node has enough nvidia.com/gpus free"),
+    Unusual(
+        "unknown device",
+        pod("limits: {nvidia.com/gpus: 1}"),
+        1,
+        "no node has nvidia.com/gpus (did you mean nvidia.com/gpu?)",
+    ),
     Unusual("device without domain", pod("limits: {gpu: 1}"), 2, "a name with a domain such as nvidia.com/gpu"),
     Unusual("unknown node", pod(spec="nodeName: nowhere, "), 1, "no node has the name in its spec.nodeName"),
     Unusual(
@@ -264,3 +276,56 @@ def test_what_a_user_submits_is_placed_or_refused_in_clear_words(
     silent, speaks = (result.out, result.err) if case.code == 2 or case.warned else (result.err, result.out)
     assert (result.code, case.said in " ".join(speaks.split())) == (case.code, True), result
     assert case.warned or not silent
+
+
+NODE = """apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: 8, memory: 16Gi, pods: 110}, conditions: [{type: Ready, status: "True"}]}
+"""
+REPORT = """---
+apiVersion: topology.node.k8s.io/v1alpha2
+kind: NodeResourceTopology
+metadata: {name: n1}
+topologyPolicies: [SingleNUMANodePodLevel]
+zones:
+- name: node-0
+  type: Node
+  costs: [{name: node-0, value: 10}]
+  resources: [{name: cpu, capacity: 8, allocatable: 8, available: 8}]
+"""
+
+
+@pytest.mark.parametrize(
+    "written, misspelt, said",
+    [
+        (
+            "status:",
+            "spec: {taints: [{key: k, effect: NoSchedul}]}\nstatus:",
+            'Node n1: spec.taints[0].effect: "NoSchedul" keeps no pod away; expected NoExecute, NoSchedule, PreferNoSchedule; did you mean NoSchedule?',
+        ),
+        (
+            "topologyPolicies",
+            "topologyPolicy",
+            "NodeResourceTopology n1 (in.yaml:9:1): topologyPolicy: unknown field; did you mean topologyPolicies?",
+        ),
+        (
+            "resources",
+            "resouces",
+            "NodeResourceTopology n1 (in.yaml:14:3): zones[0].resouces: unknown field; did you mean resources?",
+        ),
+        (
+            "available",
+            "availabel",
+            "NodeResourceTopology n1 (in.yaml:14:56): zones[0].resources[0].availabel: unknown field; did you mean available?",
+        ),
+    ],
+    ids=["taint effect", "policies", "resources", "available"],
+)
+def test_a_misspelt_field_of_a_node_or_its_report_in_a_dump_is_a_warning(
+    bayplan: Bayplan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, misspelt: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.yaml").write_text((NODE + REPORT).replace(written, misspelt, 1))
+    result = bayplan("nodes", cluster=Path("in.yaml"))
+    assert (result.code, f"warning: {said}" in result.err.splitlines()) == (0, True), result

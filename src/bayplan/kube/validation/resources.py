@@ -16,6 +16,7 @@ from bayplan.kube.validation.rules import Faults, Json, amount, entries, missing
 HUGE_PAGES = "hugepages-"
 CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 POD_RESOURCES = ("cpu", "memory")
+_BYTES = ("memory", "ephemeral-storage")
 _NATIVE_DOMAIN = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."
 _MILLI = 1000
@@ -40,6 +41,17 @@ def container_faults(container: Json, claims: Collection[str], at: ObjectPath) -
     resources, at = part(container, "resources"), at.child("resources")
     yield from _requirement_faults(amounts(resources, "requests"), amounts(resources, "limits"), at, of_pod=False)
     yield from _claim_faults(resources or {}, claims, at)
+
+
+def byte_fractions(spec: Json, at: ObjectPath) -> Faults:
+    """Amounts of bytes that are no whole number, as `memory: 1500m`. The API server takes them with a warning; hardly ever are they meant."""
+    for field in ("initContainers", "containers"):
+        for container, place in entries(spec, field, at):
+            for which in ("limits", "requests"):
+                for name, quantity in amounts(part(container, "resources"), which).items():
+                    if name in _BYTES and quantity.nano % _UNIT:
+                        text = f'"{quantity}" is a fraction of a byte and counts as {quantity.value()}; did you mean {quantity.milli()}Mi?'
+                        yield InvalidObject(place.child(f"resources.{which}").key(name), text)
 
 
 def overhead_faults(overhead: Mapping[str, Any], at: ObjectPath) -> Faults:

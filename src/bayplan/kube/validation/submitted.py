@@ -8,6 +8,7 @@ from typing import Any
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation.fields import UnknownField, field_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
+from bayplan.kube.validation.resources import byte_fractions
 from bayplan.kube.validation.workloads import built_in_faults, custom_field_faults
 
 _PLANNING = "bayplan.io/"  # its pods are shapes to plan with: they need neither names nor images
@@ -38,6 +39,15 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
         for template, place in pod_templates(document, at):
             found += [fault for fault in template_faults(template, place) if str(fault) not in map(str, found)]
     return found
+
+
+def submitted_warnings(document: Any, kind: str, at: ObjectPath) -> Iterator[InvalidObject]:
+    """What an API server would take with a warning, in a document without faults."""
+    if kind == "Pod":
+        yield from byte_fractions(document["spec"], at.child("spec"))
+    else:
+        for template, place in pod_templates(document, at):
+            yield from byte_fractions(template["spec"], place.child("spec"))
 
 
 def pod_templates(value: Any, at: ObjectPath) -> Iterator[tuple[Any, ObjectPath]]:
