@@ -28,6 +28,7 @@ from bayplan.kube.times import moment_of
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.closeness import unbound
 from bayplan.scheduling.dialects.table import gang_named
+from bayplan.scheduling.workloads.kinds import every_kind
 
 RANKED = 5
 
@@ -62,11 +63,23 @@ def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
     if found:
         raise click.ClickException(f"pod '{name}' is in several namespaces: {', '.join(found)}; choose with -n")
     asked = wanted[0] if wanted else name
+    if meant := _kind_meant(session, kind if rest else ""):
+        raise click.ClickException(
+            f"'{kind}' is neither a namespace with pods nor a kind; did you mean {meant}/{rest}?"
+        )
     close = get_close_matches(asked, pods, n=3, cutoff=0.5)
     if not close:
         close = [key for key in pods if key.endswith(f"/{asked.rpartition('/')[2]}")][:3]
     hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {count(len(pods), 'pod')}"
     raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
+
+
+def _kind_meant(session: Session, text: str) -> str:
+    """The kind of workload that a misspelt word resembles; empty if it is the namespace of a pod, or resembles none."""
+    if any((pod.metadata.namespace or "default") == text for pod in session.objects.pods):
+        return ""
+    names = [name for kind in every_kind(session.grouping.rules) for name in kind.names if "." not in name]
+    return next(iter(get_close_matches(text.lower(), names, n=1, cutoff=0.75)), "")
 
 
 def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:

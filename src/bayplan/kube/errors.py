@@ -7,13 +7,16 @@ the object, the field, the value and what would be allowed in one line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from types import UnionType
+from typing import Any, Protocol, Union, get_args, get_origin
 
 import msgspec
+from msgspec import Struct
 
 
 class _Metadata(Protocol):
@@ -113,8 +116,10 @@ class InvalidObjects(InvalidObject):
         self.faults = tuple(faults)
 
 
-def field_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
+def field_and_problem(error: msgspec.ValidationError, struct: type[Struct] | None = None) -> tuple[str, str]:
     """msgspec's message as the field's path and, in the words of a user, what is wrong with it.
+
+    With the `struct` that was to be decoded, an unknown field gets the known one that it resembles.
 
     >>> field_and_problem(msgspec.ValidationError("Object contains unknown field `nodeNam` - at `$.spec`"))
     ('spec.nodeNam', 'there is no such field')
@@ -125,11 +130,33 @@ def field_and_problem(error: msgspec.ValidationError) -> tuple[str, str]:
     field = path.removeprefix("key` in `").strip("`").removeprefix("$").lstrip(".")
     unknown = problem.removeprefix(_UNKNOWN_FIELD)
     if unknown != problem:
-        return ".".join(part for part in (field, unknown.strip("`")) if part), "there is no such field"
+        name = unknown.strip("`")
+        hint = did_you_mean(name, _fields_at(struct, field)) if struct is not None else ""
+        return ".".join(part for part in (field, name) if part), f"there is no such field{hint}"
     missing = problem.removeprefix(_MISSING_FIELD)
     if missing != problem:
         return ".".join(part for part in (field, missing.strip("`")) if part), "is missing"
     return field, _in_user_words(problem)
+
+
+def _fields_at(struct: type[Struct], path: str) -> Iterable[str]:
+    """The names of the fields that there are at a path below a struct."""
+    at: type[Struct] | None = struct
+    for part in filter(None, re.sub(r"\[[^\]]*\]", "", path).split(".")):
+        at = None if at is None else struct_fields(at).get(part)
+    return () if at is None else struct_fields(at)
+
+
+@cache
+def struct_fields(struct: type[Struct]) -> Mapping[str, type[Struct] | None]:
+    """The fields of a struct as they are written; each with the struct of its value, or of the entries of its list or map, if there is one."""
+    return {field.encode_name: _struct_in(field.type) for field in msgspec.structs.fields(struct)}
+
+
+def _struct_in(annotation: Any) -> type[Struct] | None:
+    if get_origin(annotation) in (Union, UnionType, list, dict):
+        return next((inner for each in get_args(annotation) if (inner := _struct_in(each)) is not None), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Struct) else None
 
 
 def exact_field(field: str, message: str, document: object) -> str:

@@ -387,7 +387,8 @@ class _Reader:
                 self._found.remarks += [str(self._placed(fault, entry)) for fault in passing]
         if faults:
             raise InvalidObjects([self._placed(fault, entry) for fault in faults])
-        self._found.remarks += [str(self._placed(each, entry)) for each in submitted_warnings(document, kind, at)]
+        told = submitted_warnings(document, kind, api_version, at)
+        self._found.remarks += [str(self._placed(each, entry)) for each in told]
 
     def _placed(self, fault: InvalidObject, entry: _Entry) -> InvalidObject:
         return InvalidObject(fault.at.in_file(self._file, entry.position(fault.at.field)), fault.problem)

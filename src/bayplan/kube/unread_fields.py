@@ -10,9 +10,7 @@ field in neither is unknown and gets a suggestion; a field that would change pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -26,7 +24,7 @@ from bayplan.kube import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.core_v1 import GroupObject, Metadata, OwnerReference, PodSpec
-from bayplan.kube.errors import did_you_mean
+from bayplan.kube.errors import did_you_mean, struct_fields
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 
 UNKNOWN = "unknown field"
@@ -121,7 +119,7 @@ def unread(document: object, struct: type[Struct], path: str = "") -> Iterator[s
     """A sentence for each field of a document that is lost when it is decoded into a struct."""
     if not isinstance(document, dict):
         return
-    fields, beyond = _fields(struct), _BEYOND.get(struct, {})
+    fields, beyond = struct_fields(struct), _BEYOND.get(struct, {})
     for name, value in document.items():
         where = f"{path}.{name}" if path else name
         if name in beyond:
@@ -129,20 +127,7 @@ def unread(document: object, struct: type[Struct], path: str = "") -> Iterator[s
                 yield f"{where}: {beyond[name]}"
         elif name not in fields:
             yield f"{where}: {UNKNOWN}{did_you_mean(name, (*fields, *beyond)) or ', which has no effect'}"
-        elif (inner := fields[name]) is not None:
+        elif (inner := fields[name]) is not None and inner not in _NOT_LOOKED_INTO:
             several = value if isinstance(value, list) else [value]
             for index, each in enumerate(several):
                 yield from unread(each, inner, f"{where}[{index}]" if isinstance(value, list) else where)
-
-
-@cache
-def _fields(struct: type[Struct]) -> dict[str, type[Struct] | None]:
-    """The fields of a struct on the wire; each with the struct of its value, or of the entries of its list, if that is looked into."""
-    return {field.encode_name: _struct_in(field.type) for field in msgspec.structs.fields(struct)}
-
-
-def _struct_in(annotation: Any) -> type[Struct] | None:
-    if get_origin(annotation) in (Union, UnionType, list):
-        return next((inner for each in get_args(annotation) if (inner := _struct_in(each)) is not None), None)
-    is_struct = isinstance(annotation, type) and issubclass(annotation, Struct)
-    return annotation if is_struct and annotation not in _NOT_LOOKED_INTO else None

@@ -178,7 +178,7 @@ def decode_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArg
     try:
         arguments = msgspec.convert(raw or {}, NodeResourceTopologyMatchArgs)
     except msgspec.ValidationError as error:
-        where, problem = field_and_problem(error)
+        where, problem = field_and_problem(error, NodeResourceTopologyMatchArgs)
         if where == "filterMode":
             problem = f"{problem}: must be {_or([mode.value for mode in FilterMode])}"
         raise ArgumentError(f"{where}: {problem}" if where else problem) from None

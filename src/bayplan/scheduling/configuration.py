@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.kube.errors import field_and_problem
+from bayplan.kube.errors import did_you_mean, field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
@@ -160,7 +160,7 @@ def configuration_of(raw: object) -> Configuration:
     try:
         configuration = msgspec.convert(raw, SchedulerConfiguration)
     except msgspec.ValidationError as error:
-        where, problem = field_and_problem(error)
+        where, problem = field_and_problem(error, SchedulerConfiguration)
         raise ConfigurationError(f"{where or 'document'}: {problem}") from None
     if configuration.kind != "KubeSchedulerConfiguration" or configuration.api_version != API_VERSION:
         found = f"{configuration.api_version} {configuration.kind}"
@@ -302,4 +302,5 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
     unknown = sorted({name for name in [*named, *switched_off] if name not in accepted})
     if unknown:
         has = ", ".join(sorted(known))
-        raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {has}")
+        hint = did_you_mean(unknown[0], accepted, alike=0.8)
+        raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {has}{hint}")

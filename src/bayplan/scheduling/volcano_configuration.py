@@ -127,7 +127,7 @@ def _decoded(raw: object) -> _File:
     try:
         return msgspec.convert(raw, _File)
     except msgspec.ValidationError as error:
-        where, problem = field_and_problem(error)
+        where, problem = field_and_problem(error, _File)
         raise ArgumentError(f"{where or 'document'}: {problem}") from None
 
 

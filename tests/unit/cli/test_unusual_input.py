@@ -124,6 +124,13 @@ SUBMITTED = [
         'Deployment web (in.yaml): apiVersion: "extensions/v1beta1" has no Deployment; expected group apps',
     ),
     # Workloads
+    Unusual(
+        "no selector",
+        replicated("replicas: 1").replace("selector: {matchLabels: {app: a}}, ", ""),
+        0,
+        "spec.selector: is missing: an API server would refuse this object",
+        warned=True,
+    ),
     Unusual("no replicas", replicated("replicas: 0"), 0, "default/web: 0 replicas: there is nothing to place"),
     Unusual(
         "half a replica", replicated("replicas: 1.5"), 2, "spec.replicas: 1.5 is not allowed: must be a whole number"

@@ -123,6 +123,10 @@ def test_json_holds_everything_the_text_says(bayplan: Bayplan) -> None:
     [
         (["telco/upf-lrge"], "error: there is no pod 'telco/upf-lrge' in the dump; did you mean telco/upf-large"),
         (["upf-large", "-n", "default"], "did you mean telco/upf-large"),
+        (
+            ["deployement/web"],
+            "'deployement' is neither a namespace with pods nor a kind; did you mean deployment/web?",
+        ),
         (["zzz"], "error: there is no pod 'zzz' in the dump; the dump has 13 pods"),
         (["amf-0", "--now", "yesterday"], "error: --now: 'yesterday' is not a time"),
     ],

@@ -25,7 +25,8 @@ def container(cpu: int) -> Json:
 
 
 def deployment(replicas: int = 5, cpu: int = 4, name: str = "web", **metadata: Any) -> Json:
-    spec = {"replicas": replicas, "template": {"spec": {"containers": [container(cpu)]}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container(cpu)]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, **metadata}, "spec": spec}
 
 

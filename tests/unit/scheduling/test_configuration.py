@@ -150,7 +150,7 @@ def topology_match(**arguments: object) -> Json:
                 "expected kubescheduler.config.k8s.io/v1 KubeSchedulerConfiguration"
             ),
         ),
-        ({**HEADER, "profile": []}, "profile: there is no such field"),
+        ({**HEADER, "profile": []}, "profile: there is no such field; did you mean profiles?"),
         ([], "document: must be a mapping, not a list"),
         (
             {**HEADER, "profiles": [{"schedulerName": 5}]},
@@ -183,7 +183,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [],
             (
                 "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware"
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware; did you mean NodeAffinity?"
             ),
         ),
         (
@@ -270,4 +270,7 @@ def test_what_changes_nothing_is_said(profile: Json, remarks: tuple[str, ...]) -
 def test_an_argument_that_does_not_exist_is_named_by_its_path() -> None:
     with pytest.raises(ConfigurationError) as caught:
         profile_with(config=[topology_match(cache={"informer": "Shared"})])
-    assert str(caught.value) == "profiles[0].pluginConfig[0].args.cache.informer: there is no such field"
+    assert (
+        str(caught.value)
+        == "profiles[0].pluginConfig[0].args.cache.informer: there is no such field; did you mean informerMode?"
+    )

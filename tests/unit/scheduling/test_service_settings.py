@@ -133,7 +133,10 @@ def test_what_is_accepted_and_changes_nothing_is_said(fields: Json, notice: str)
             {"leaderElection": {"resourceName": ""}},
             "leaderElection.resourceName: is empty: must be the name of a Lease",
         ),
-        ({"leaderElection": {"leaderElected": True}}, "leaderElection.leaderElected: there is no such field"),
+        (
+            {"leaderElection": {"leaderElected": True}},
+            "leaderElection.leaderElected: there is no such field; did you mean leaderElect?",
+        ),
         ({"clientConnection": {"qps": "many"}}, "clientConnection.qps: must be a number, not a string"),
         ({"clientConnection": {"qps": float("nan")}}, "clientConnection.qps: nan is not allowed: must be a number"),
         ({"clientConnection": {"burst": -1}}, "clientConnection.burst: -1 is not allowed: must be 0 or more"),

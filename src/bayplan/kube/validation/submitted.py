@@ -9,11 +9,12 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation.fields import UnknownField, field_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
 from bayplan.kube.validation.resources import byte_fractions
-from bayplan.kube.validation.workloads import built_in_faults, custom_field_faults
+from bayplan.kube.validation.workloads import built_in_faults, custom_field_faults, selector_warnings
 
 _PLANNING = "bayplan.io/"  # its pods are shapes to plan with: they need neither names nor images
+APPS = "apps/v1"
 _BUILT_IN = {
-    "apps/v1": ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
+    APPS: ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
     "batch/v1": ("Job", "CronJob"),
 }
 
@@ -41,8 +42,10 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
     return found
 
 
-def submitted_warnings(document: Any, kind: str, at: ObjectPath) -> Iterator[InvalidObject]:
-    """What an API server would take with a warning, in a document without faults."""
+def submitted_warnings(document: Any, kind: str, api_version: str, at: ObjectPath) -> Iterator[InvalidObject]:
+    """What a user should know about a document without faults that is planned nevertheless."""
+    if api_version == APPS:
+        yield from selector_warnings(document, at)
     if kind == "Pod":
         yield from byte_fractions(document["spec"], at.child("spec"))
     else:

@@ -104,13 +104,20 @@ def built_in_faults(document: Json, kind: str, at: ObjectPath) -> Faults:
 
 
 def _selector_faults(spec: Json, at: ObjectPath) -> Faults:
-    """A selector chooses the pods of the template. None at all, which an API server refuses, is no reason to plan nothing."""
+    """A selector must choose the pods of the template; `selector_warnings` tells if there is none."""
     selector = part(spec, "selector") or {}
     labels = (part(part(spec, "template") or {}, "metadata") or {}).get("labels") or {}
     for key, value in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != value:
             place = at.child("selector.matchLabels").entry(key)
             yield InvalidObject(place, f'"{value}" is not allowed: must be a label of spec.template.metadata.labels')
+
+
+def selector_warnings(document: Json, at: ObjectPath) -> Faults:
+    """An API server refuses a workload without a selector. That is no reason to plan nothing."""
+    spec = part(document, "spec")
+    if spec and not part(spec, "selector"):
+        yield InvalidObject(at.child("spec.selector"), "is missing: an API server would refuse this object")
 
 
 def custom_field_faults(document: Any, kind: str, api_version: str, at: ObjectPath) -> Iterator[InvalidObject]:

@@ -141,7 +141,7 @@ def rules_of(document: object, file: str) -> list[Rule]:
     try:
         rules = msgspec.convert(document, RuleFile).kinds
     except msgspec.ValidationError as error:
-        field, problem = field_and_problem(error)
+        field, problem = field_and_problem(error, RuleFile)
         raise InvalidObject(ObjectPath(at.subject, field), problem) from None
     seen: set[tuple[str, str]] = set()
     for number, rule in enumerate(rules):

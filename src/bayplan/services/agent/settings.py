@@ -80,7 +80,7 @@ def left_out(document: object, source: str, node: str) -> tuple[frozenset[str], 
     try:
         said = msgspec.convert(document or {}, _Left)
     except msgspec.ValidationError as error:
-        where, problem = field_and_problem(error)
+        where, problem = field_and_problem(error, _Left)
         at = ObjectPath(f"file {source}")
         raise InvalidObject(at.child(where) if where else at, problem) from None
     resources = excluded_on(node, said.exclude_list or {}) | excluded_on(node, said.resource_exclude or {})

@@ -123,7 +123,7 @@ def _spec(written: Written, struct: type[_Spec], read_pod: PodReader) -> _Spec |
         # Quotes are never needed in a scenario, and never in the way.
         spec = msgspec.convert(plain, struct, strict=False)
     except msgspec.ValidationError as error:
-        field, problem = field_and_problem(error)
+        field, problem = field_and_problem(error, struct)
         _note_type(written, field, problem)
         return None
     return msgspec.structs.replace(spec, groups=[group for group in groups if group is not None] or None, pod=shape)
