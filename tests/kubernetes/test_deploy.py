@@ -17,7 +17,7 @@ from bayplan.scheduling.grouping.kinds import KNOWN
 from bayplan.scheduling.service_settings import LeaderElection
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.edges.leader import Holds, run_while_leading
+from bayplan.services.edges.leader import Holds, LeaseKeeper, run_while_leading
 from bayplan.services.edges.outbox import Outbox
 from bayplan.services.scheduler.intake import Intake
 from tests.kubernetes.control_plane.objects import read_objects
@@ -275,7 +275,7 @@ def test_the_account_holds_its_lease_and_gives_it_up(control_plane: ControlPlane
         def changed(*, leads: bool) -> None:
             """The lease itself tells."""
 
-        await run_while_leading(client, settings, "bayplan-0", work, on_change=changed)
+        await run_while_leading(LeaseKeeper(client), settings, "bayplan-0", work, on_change=changed)
 
     as_account(account, story)
     seen.append(control_plane.get(lease)["spec"].get("holderIdentity"))

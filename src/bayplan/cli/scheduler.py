@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from pathlib import Path
@@ -146,7 +145,7 @@ def scheduler(
     set_up_logs("json" if log_format == "json" else "text", verbose)
     options = Options(health_address, certificate, gangs_complete_in, events_per_second, groups, place_ungrouped)
     try:
-        asyncio.run(run_scheduler(access, configuration, options))
+        run_scheduler(access, configuration, options)
     except LeadershipLost as error:
         # Whoever reads the log reads this too, in the form that the log has.
         logger.error("the lease is lost", extra={"problem": str(error)})  # noqa: TRY400 - no bug, so no traceback

@@ -22,6 +22,8 @@ from bayplan.kube.volcano_annotations import policy_in
 MOST_ZONES = "bayplan.io/max-numa-zones"
 # A kubelet's masks have 64 bits.
 _LIMIT = re.compile(r"[1-9]|[1-5][0-9]|6[0-4]")
+# Bytes of JSON. An ordinary pod, reduced to what is read here, has about a thousand.
+LARGE = 32 << 10
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
 
 
@@ -112,6 +114,11 @@ def pod_class_of(pod: Pod) -> PodClass:
         numa_policy=policy_in(pod.metadata.annotations),
         most_zones=most_zones_of(pod),
     )
+
+
+def is_large(pod: Pod) -> bool:
+    """Whether a pod says so much that reading it takes longer than others should have to wait: thousands of terms, containers or resources."""
+    return len(msgspec.json.encode((pod.spec, pod.metadata.labels))) > LARGE
 
 
 def most_zones_of(pod: Pod) -> int | None:

@@ -14,6 +14,7 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -65,11 +66,12 @@ class ExecPlugin:
         self._environment = _environment(self._exec, cluster, trust, environment)
         self._credential: Credential | None = None
         self._expires: datetime | None = None
-        self._running = asyncio.Lock()
+        # One for each event loop: a lease is renewed in a loop of its own.
+        self._running: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     async def current(self) -> Credential:
         """What the program printed last, unless it expires in these seconds."""
-        async with self._running:
+        async with self._running.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             expired = self._expires is not None and self._clock() >= self._expires - AHEAD
             if self._credential is None or expired:
                 status = self._read(await self._run())

@@ -113,8 +113,9 @@ class LeaderElection:
 
     @property
     def leads(self) -> bool:
-        """Whether the lease is ours and has not run out, even if nobody had time to notice."""
-        return self._renewed_at is not None and self._clock() - self._renewed_at < self.settings.duration
+        """Whether the lease is ours and has not run out, even if nobody had time to notice. May be asked from any thread."""
+        renewed_at = self._renewed_at
+        return renewed_at is not None and self._clock() - renewed_at < self.settings.duration
 
     @property
     def leader(self) -> str | None:
@@ -126,11 +127,18 @@ class LeaderElection:
         while not await self._attempt(self.settings.renew_deadline):
             await self._sleep(self.settings.retry * (1 + JITTER * random.random()))  # noqa: S311 - not a secret
 
-    async def renew_until_lost(self) -> str:
-        """Renew again and again; returns when the lease is lost, with a sentence that says how."""
+    async def renew_until_lost(self, why_give_up: Callable[[], str | None] = lambda: None) -> str:
+        """Renew again and again; returns when the lease is lost, with a sentence that says how.
+
+        `why_give_up` is asked before each renewal. A holder that cannot do its work releases the lease, and another instance may try.
+        """
         assert self._renewed_at is not None, "acquire first"
         while True:
             await self._sleep(self.settings.retry)
+            reason = why_give_up()
+            if reason is not None:
+                await self.release()
+                return f"lease {self.settings.namespace}/{self.settings.name}: given up: {reason}"
             left = self._renewed_at + self.settings.renew_deadline - self._clock()
             if left > 0 and await self._attempt(left):
                 continue

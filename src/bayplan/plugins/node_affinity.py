@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.cluster.labels import ABSENT
+from bayplan.cluster.labels import ABSENT, whole_number
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Mask, Rows, count
@@ -102,20 +102,19 @@ def _holds(state: ClusterState, requirement: SelectorRequirement, rows: Rows) ->
 
 def _has_value(state: ClusterState, key: str, values: list[str], rows: Rows) -> Mask:
     codes = state.labels.codes(key)[rows]
-    known = state.labels.values(key)
-    wanted = [code for code, value in enumerate(known) if code != ABSENT and value in values]
-    return np.isin(codes, wanted)
+    wanted = state.labels.codes_among(key, values)
+    if len(wanted) == 1:
+        return np.asarray(codes == wanted[0])
+    return np.isin(codes, wanted) if wanted else np.zeros(len(codes), dtype=np.bool_)
 
 
 def _compares(state: ClusterState, key: str, values: list[str], rows: Rows, *, greater: bool) -> Mask:
     codes = state.labels.codes(key)[rows]
-    bound = _whole_number(values[0]) if len(values) == 1 else None
-    holds = []
-    for code, value in enumerate(state.labels.values(key)):
-        number = None if code == ABSENT else _whole_number(value)
-        comparable = number is not None and bound is not None
-        holds.append(comparable and (number > bound if greater else number < bound))  # type: ignore[operator]
-    return np.array(holds, dtype=np.bool_)[codes]
+    bound = whole_number(values[0]) if len(values) == 1 else None
+    if bound is None:
+        return np.zeros(len(codes), dtype=np.bool_)
+    numbers, is_number = state.labels.whole_numbers(key)
+    return np.asarray((is_number & (numbers > bound if greater else numbers < bound))[codes])
 
 
 def _field_holds(state: ClusterState, requirement: SelectorRequirement, rows: Rows) -> Mask:
@@ -129,10 +128,3 @@ def _field_holds(state: ClusterState, requirement: SelectorRequirement, rows: Ro
         if requirement.operator == "NotIn":
             matches = ~matches
     return matches[rows]
-
-
-def _whole_number(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None

@@ -41,7 +41,11 @@ class NodeResourcesFit:
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """1 + the position of the first short resource in `asked_of_node(pod)`."""
         names, amounts = _as_arrays(asked_of_node(pod))
-        short = _free(state, names, rows) < amounts
+        indexes = state.columns.indexes(names)
+        # Of something that no node has, every node is short: what is asked for after it changes nothing.
+        in_vain = np.flatnonzero(indexes == state.columns.of_no_node)
+        judged = int(in_vain[0]) + 1 if len(in_vain) else len(indexes)
+        short = _free(state, indexes[:judged], rows) < amounts[:judged]
         if not np.logical_or.reduce(short, axis=None):
             return None
         return np.where(short.any(axis=0), short.argmax(axis=0) + 1, 0).astype(np.uint8)
@@ -103,8 +107,7 @@ def _scored_amounts(pod: PodClass) -> NDArray[np.float64]:
     return np.array([[float(pod.request.total.get(name, 0))] for name in SCORED])
 
 
-def _free(state: ClusterState, names: tuple[str, ...], rows: Rows) -> FloatColumn:
+def _free(state: ClusterState, indexes: NDArray[np.intp], rows: Rows) -> FloatColumn:
     """[resource, node] of what is free of some resources on some nodes."""
-    indexes = state.columns.indexes(names)
     free = state.columns.free
     return free[indexes, rows] if isinstance(rows, slice) else free[indexes[:, np.newaxis], rows]

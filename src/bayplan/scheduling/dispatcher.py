@@ -21,6 +21,7 @@ import msgspec
 
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.numa_policy import ignored_annotations, policy_problems
+from bayplan.cluster.pod_class import is_large
 from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.report_intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
@@ -92,6 +93,8 @@ class Dispatcher:
         # How long looking takes is for somebody with a clock to say.
         self._stopwatch = stopwatch
         self._wakes_from = 0.0
+        # How long the last look took.
+        self.waking_takes = 0.0
         self.waiting: dict[str, Pod] = {}
         self._given_ranks = GivenRanks()
         self.gangs = GangUnits(
@@ -159,6 +162,7 @@ class Dispatcher:
     def remove_namespace(self, name: str) -> None:
         """A namespace is gone."""
         self.state.remove_namespace(name)
+        self.queue.tenants.gone(name)
         self._waking.namespace_gone(name)
 
     def set_report(self, report: NodeResourceTopology, now: float) -> None:
@@ -241,7 +245,8 @@ class Dispatcher:
     def _put_pod(self, key: str, pod: Pod, now: float) -> None:
         gated = bool(pod.spec.scheduling_gates) or self._expects_group(pod)
         created = self._created(key, now)
-        self.queue.put(key, priority=pod.spec.priority or 0, created=created, now=now, gated=gated)
+        tenant = namespace_of(pod)
+        self.queue.put(key, priority=pod.spec.priority or 0, created=created, now=now, gated=gated, tenant=tenant)
 
     def _created(self, unit: str, now: float) -> float:
         """When a unit began to wait: a change does not make it younger."""
@@ -254,22 +259,42 @@ class Dispatcher:
 
     # -- decisions ------------------------------------------------------------------------------------------------
 
-    def decide(self, now: float) -> Todo | None:
-        """Decide about the next unit; None if nobody is waiting that has something to hope for."""
+    def next_may_be_long(self, now: float, at_limit: Collection[str] = ()) -> bool:
+        """Whether the next decision may take long: it is about a gang or about a pod that says very much."""
+        self.gangs.queue_touched(now)
+        unit = self.queue.peek(now, at_limit)
+        if unit is None:
+            return False
+        pod = self.waiting.get(unit.key)
+        return unit.key.startswith(GANG) or (pod is not None and is_large(pod))
+
+    def decide(self, now: float, at_limit: Collection[str] = ()) -> Todo | None:
+        """Decide about the next unit; None if nobody is waiting that has something to hope for. Namespaces that are `at_limit` have no turn."""
         self.gangs.queue_touched(now)
         to_tell = self.gangs.to_tell(now)
         if to_tell is not None:
             return to_tell
-        unit = self.queue.pop(now)
+        unit = self.queue.pop(now, at_limit)
         while unit is not None:
-            try:
-                todo = self.gangs.decide(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
-            except Exception as error:  # noqa: BLE001 - a bug of ours that one unit brings to light must not stop all others
-                todo = self._give_up(unit, error, now)
+            todo = self._decide_about(unit, now)
             if todo is not None:
                 return todo
-            unit = self.queue.pop(now)
+            unit = self.queue.pop(now, at_limit)
         return None
+
+    def _decide_about(self, unit: str, now: float) -> Todo | None:
+        """A decision whose time is charged to the unit's namespace."""
+        began = self._stopwatch()
+        known = self.queue.get(unit)
+        tenant = known.tenant if known is not None else ""
+        try:
+            todo = self.gangs.decide(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
+        except Exception as error:  # noqa: BLE001 - a bug of ours that one unit brings to light must not stop all others
+            todo = self._give_up(unit, error, now)
+        self.queue.tenants.charge(tenant, self._stopwatch() - began, now)
+        if isinstance(todo, Bind):
+            self.queue.tenants.placed(tenant)
+        return todo
 
     def _give_up(self, unit: str, error: Exception, now: float) -> Refusal:
         """Nothing is taken for the unit, and it waits until it changes or is flushed."""
@@ -333,6 +358,7 @@ class Dispatcher:
             self._waking.wake(self.queue, now)
             took = self._stopwatch() - began
             self._wakes_from = now + min(took * REST_PER_SECOND_OF_WAKING, LONGEST_REST) if took > QUICK else now
+            self.waking_takes = took
 
     def next_time(self) -> float | None:
         """When there is something to do even if no news come."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.report_intake import ReportIntake
 from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
@@ -128,7 +130,10 @@ class GangUnits:
             else:
                 priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
                 created = self._first_queued.setdefault(name, since)
-                self.queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting))
+                tenant = namespace_of((*waiting, *running)[0])
+                self.queue.put(
+                    GANG + name, priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant
+                )
 
     def to_count(self) -> Iterator[str]:
         """Gangs without anybody who waits, to whose pods something happened; each named once."""
@@ -277,8 +282,15 @@ class GangUnits:
         looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
         waits_for = waits_for or ForItself(unit)
         # Late members of a gang that has started are tried as soon as there may be room; others do not pass them.
+        hit_limit = refusal.gang is not None and refusal.gang.status is Status.LIMIT_REACHED
         self.queue.failed(
-            unit, now, waits_for=waits_for, took=took, again_at=min(looks, default=None), eager=bool(running)
+            unit,
+            now,
+            waits_for=waits_for,
+            took=took,
+            again_at=min(looks, default=None),
+            eager=bool(running),
+            hit_limit=hit_limit,
         )
         self._waking.parked(waits_for)
         return refusal

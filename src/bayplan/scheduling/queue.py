@@ -12,6 +12,9 @@ all get the same answer share a *lot*. `wake` opens the lot: its first unit, the
 popped lets the next one follow, and the first that fails closes the lot. So a place that becomes free costs two attempts, however
 many wait for it.
 
+A namespace whose units have cost much lately lets all others pass, and so does one that has as much under way as it may (`scheduling/tenants.py`). Their units are
+active, but stand in a line of their own.
+
 Nothing here reads a clock: `now` comes in, in seconds, and never goes back. What can help whom is `scheduling/waking.py`'s to know; who
 decides and binds is `services/scheduler/`.
 """
@@ -19,9 +22,10 @@ decides and binds is `services/scheduler/`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from bayplan.scheduling.line import Line
+from bayplan.scheduling.tenants import Tenants
 from bayplan.scheduling.unit import Lot, Place, Unit
 
 # A unit whose attempts take long may use a tenth of the time, so that the others have the rest.
@@ -45,7 +49,10 @@ class SchedulingQueue:
         self._flush_after = flush_after
         self._now = now
         self._units: dict[str, Unit] = {}
+        self.tenants = Tenants()
         self._active: Line[str] = Line()
+        # Active units of namespaces that had to let others pass when it was their turn.
+        self._passed: dict[str, Line[str]] = {}
         self._backoff: Line[str] = Line()
         self._resting: Line[str] = Line()
         self._lots: dict[Hashable, Lot] = {}
@@ -55,7 +62,17 @@ class SchedulingQueue:
 
     # -- units come and go ----------------------------------------------------------------------------------------
 
-    def put(self, key: str, *, priority: int, created: float, now: float, pods: int = 1, gated: bool = False) -> None:
+    def put(
+        self,
+        key: str,
+        *,
+        priority: int,
+        created: float,
+        now: float,
+        pods: int = 1,
+        gated: bool = False,
+        tenant: str = "",
+    ) -> None:
         """A unit is new or has changed. One that is parked is tried again after its backoff.
 
         A gated unit is only counted; it starts to wait when it is put without gates. `created` orders units and is never compared with `now`.
@@ -63,7 +80,7 @@ class SchedulingQueue:
         self._pass_to(now)
         unit = self._units.get(key)
         if unit is None:
-            unit = self._units[key] = Unit(key, priority, created, pods, first_seen=now)
+            unit = self._units[key] = Unit(key, priority, created, pods, first_seen=now, tenant=tenant)
             self._stand(unit, Place.GATED if gated else Place.ACTIVE)
             return
         was = self._leave(unit)
@@ -86,23 +103,51 @@ class SchedulingQueue:
             self._leave(unit)
             self._leave_lot(unit)
 
-    def pop(self, now: float) -> str | None:
-        """The unit to decide about now, in flight from here on; None if nobody may be tried.
+    def pop(self, now: float, at_limit: Collection[str] = ()) -> str | None:
+        """The unit to decide about now, in flight from here on; None if nobody may be tried. Namespaces that are `at_limit` have no turn.
 
         When nobody is active, whoever is in an ordinary backoff need not wait for its end: backoff makes way for others, and
         there are none.
         """
-        self._pass_to(now)
-        first = self._active.first() or self._backoff.first()
-        if first is None:
+        unit = self.peek(now, at_limit)
+        if unit is None:
             return None
-        unit = self._units[first[1]]
         self._leave(unit)
         unit.attempts += 1
         unit.changed = False
         self._stand(unit, Place.IN_FLIGHT)
         self._leave_lot(unit, next_waits=False)
         return unit.key
+
+    def peek(self, now: float, at_limit: Collection[str] = ()) -> Unit | None:
+        """The unit that `pop` would give."""
+        self._pass_to(now)
+        key = self._next_active(at_limit)
+        if key is not None:
+            return self._units[key]
+        first = self._backoff.first()
+        unit = None if first is None else self._units[first[1]]
+        return None if unit is None or unit.tenant in at_limit else unit
+
+    def _next_active(self, at_limit: Collection[str]) -> str | None:
+        """Of those that need not let others pass, the first; else the first of the namespace that owes least."""
+        while (first := self._active.first()) is not None:
+            unit = self._units[first[1]]
+            if not self._lets_others_pass(unit.tenant, at_limit):
+                break
+            self._active.remove(unit.key)
+            self._passed.setdefault(unit.tenant, Line()).put(unit.key, unit.order)
+        if not self._passed:
+            return None if first is None else first[1]
+        firsts = {tenant: line.first() for tenant, line in self._passed.items() if tenant not in at_limit}
+        others = [each for tenant, each in firsts.items() if each and not self.tenants.in_debt(tenant, self._now)]
+        if first is not None or others:
+            return min((first, *others) if first is not None else others)[1]
+        owing = [(self.tenants.debt(tenant, self._now), each) for tenant, each in firsts.items() if each]
+        return min(owing)[1][1] if owing else None
+
+    def _lets_others_pass(self, tenant: str, at_limit: Collection[str]) -> bool:
+        return tenant in at_limit or self.tenants.in_debt(tenant, self._now)
 
     # -- what came of an attempt ----------------------------------------------------------------------------------
 
@@ -115,11 +160,13 @@ class SchedulingQueue:
         took: float = 0.0,
         again_at: float | None = None,
         eager: bool = False,
+        hit_limit: bool = False,
     ) -> None:
         """No place for a unit in flight: parked in the lot of those that wait for the same, and the lot is closed.
 
         `took` is how long the attempt took. `again_at` is a moment at which it is tried in any case, if that comes before the flush. One that
         changed during the attempt is not parked but tried again after its backoff. An `eager` unit has no backoff: others do not pass it.
+        One whose search `hit_limit` rests longer each time that this happens to its namespace.
         """
         self._pass_to(now)
         unit = self._in_flight(key)
@@ -127,7 +174,8 @@ class SchedulingQueue:
             return
         unit.failures += 1
         unit.troubles = 0
-        unit.rest_until = now + took * REST_PER_SECOND_OF_WORK
+        rest = self.tenants.hit_limit(unit.tenant) if hit_limit else 0.0
+        unit.rest_until = now + max(took * REST_PER_SECOND_OF_WORK, rest)
         unit.backoff_until = now if eager else now + self._backoff_after(unit.failures)
         if unit.changed:
             self._activate(unit)
@@ -240,6 +288,11 @@ class SchedulingQueue:
         self._pods[unit.place] -= unit.pods
         if unit.place is Place.ACTIVE:
             self._active.remove(unit.key)
+            line = self._passed.get(unit.tenant)
+            if line is not None:
+                line.remove(unit.key)
+                if not line:
+                    del self._passed[unit.tenant]
         elif unit.place is Place.BACKOFF:
             self._resting.remove(unit.key)
             self._backoff.remove(unit.key)

@@ -21,7 +21,7 @@ class Place(Enum):
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A pod or a gang of `pods` pods that waits for its decision.
+    """A pod or a gang of `pods` pods that waits for its decision; `tenant` is the namespace that it is charged to.
 
     `attempts` are all of them; `failures` those that found no place; `troubles` those in a row that went wrong otherwise. The rest is
     waited for even if nobody else wants anything, the backoff is not. `changed` tells that the unit was put again while in flight.
@@ -32,6 +32,7 @@ class Unit:
     created: float
     pods: int
     first_seen: float
+    tenant: str = ""
     place: Place = Place.ACTIVE
     attempts: int = 0
     failures: int = 0

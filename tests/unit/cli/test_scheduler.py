@@ -60,7 +60,7 @@ def test_the_configuration_in_words_says_which_lease(
 @pytest.mark.parametrize(
     "command, runs",
     [
-        ("scheduler", "bayplan.services.scheduler.run.run_scheduler"),
+        ("scheduler", "bayplan.services.scheduler.run._run"),
         ("pod-grouper", "bayplan.services.pod_grouper.run.run_pod_grouper"),
     ],
 )

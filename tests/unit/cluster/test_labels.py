@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.labels import ABSENT, MOST_UNUSED, LabelColumns
+from bayplan.cluster.labels import ABSENT, MOST_COLUMNS, SPARE_VALUES, LabelColumns, whole_number
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Node
 from tests.helpers import node
@@ -70,12 +70,42 @@ def test_new_nodes_are_encoded_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(encoded) == 1
 
 
-def test_labels_that_no_node_has_do_not_add_up() -> None:
+def test_labels_that_no_node_has_cost_no_column() -> None:
     state = ClusterState()
     state.set_node(node("a", labels={"disk": "ssd"}))
     state.labels.codes("disk")
-    for number in range(3 * MOST_UNUSED):
+    for number in range(1000):
         assert state.labels.codes(f"asked/{number}").tolist() == [ABSENT]
-    assert len(state.labels._codes) <= MOST_UNUSED + 1
+    assert list(state.labels._codes) == ["disk"]
     state.set_node(node("a", labels={"disk": "ssd", "asked/0": "yes"}))
     assert [values_by_node(state, key)["a"] for key in ("disk", "asked/0", "asked/1")] == ["ssd", "yes", None]
+    state.set_node(node("a", labels={"asked/0": "yes"}))
+    assert list(state.labels._codes) == ["asked/0"]
+    assert [values_by_node(state, key)["a"] for key in ("disk", "asked/0")] == [None, "yes"]
+
+
+def test_a_node_with_very_many_labels_costs_few_columns() -> None:
+    state = ClusterState()
+    state.set_node(node("odd", labels={f"key-{number}": "x" for number in range(3 * MOST_COLUMNS)}))
+    state.set_node(node("a", labels={"disk": "ssd"}))
+    for number in range(3 * MOST_COLUMNS):
+        assert values_by_node(state, f"key-{number}") == {"odd": "x", "a": None}
+    assert len(state.labels._codes) == MOST_COLUMNS
+    assert values_by_node(state, "disk") == {"odd": None, "a": "ssd"}
+
+
+def test_a_label_that_changes_again_and_again_leaves_no_trace() -> None:
+    state = ClusterState()
+    for number in range(5 * SPARE_VALUES):
+        state.set_node(node("a", labels={"boot": str(number)}))
+        state.labels.codes("boot")
+    assert values_by_node(state, "boot") == {"a": str(5 * SPARE_VALUES - 1)}
+    assert len(state.labels.values("boot")) < 2 * SPARE_VALUES
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [("7", 7), ("-3", -3), ("x", None), ("", None), ("9223372036854775807", 2**63 - 1), ("9223372036854775808", None)],
+)
+def test_only_whole_numbers_of_64_bits_are_compared(text: str, number: int | None) -> None:
+    assert whole_number(text) == number

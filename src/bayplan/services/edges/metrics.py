@@ -140,6 +140,17 @@ class SchedulerMetrics:
             registry=registry,
         )
 
+        self._longest_turn = Gauge(
+            "bayplan_loop_longest_turn_seconds",
+            "The longest turn of the event loop in the last five minutes. It delays every watch, bind and probe.",
+            registry=registry,
+        )
+        self._in_debt = Gauge(
+            "bayplan_namespaces_in_debt",
+            "Namespaces whose units have cost so much deciding that those of others go first.",
+            registry=registry,
+        )
+
     # What the scheduler tells -------------------------------------------------------------------------------------
 
     def attempt(self, result: AttemptResult, profile: str, seconds: float) -> None:
@@ -208,6 +219,14 @@ class SchedulerMetrics:
         for resource, version in versions:
             self._unreadable_versions.labels(resource, version).set(1)
 
+    def longest_turn(self, seconds: float) -> None:
+        """The longest turn of the event loop lately."""
+        self._longest_turn.set(seconds)
+
+    def namespaces_in_debt(self, count: int) -> None:
+        """How many namespaces let all others pass now."""
+        self._in_debt.set(count)
+
     # What others count --------------------------------------------------------------------------------------------
 
     def follow_requests(self, counts: Mapping[tuple[str, int], int]) -> None:
@@ -218,6 +237,15 @@ class SchedulerMetrics:
 
         help_text = "Requests to the API server, by verb and status."
         self.registry.register(_LiveCounts("bayplan_api_requests", help_text, ("verb", "status"), read))
+
+    def follow_costs(self, spent: Mapping[str, float]) -> None:
+        """Show what namespaces have cost, as it is whenever somebody looks. Who counts bounds how many have a series of their own."""
+
+        def read() -> Mapping[tuple[str, ...], float]:
+            return {(namespace,): seconds for namespace, seconds in spent.items()}
+
+        help_text = "Time of deciding and explaining, by namespace: at most 50 that have been in debt, and (others)."
+        self.registry.register(_LiveCounts("bayplan_namespace_deciding_seconds", help_text, ("namespace",), read))
 
     def follow_outbox(self, name: str, outbox: Outbox[Any]) -> None:
         """Show what became of messages as `bayplan_NAME_total` by result."""
@@ -239,7 +267,7 @@ class _LiveCounts:
     """A counter that somebody else counts."""
 
     def __init__(
-        self, name: str, help_text: str, labels: tuple[str, ...], read: Callable[[], Mapping[tuple[str, ...], int]]
+        self, name: str, help_text: str, labels: tuple[str, ...], read: Callable[[], Mapping[tuple[str, ...], float]]
     ) -> None:
         self._family = (name, help_text, labels)
         self._read = read

@@ -30,7 +30,7 @@ from bayplan.scheduling.service_settings import (
 )
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.leader import lease_client, run_while_leading
+from bayplan.services.edges.leader import LeaseKeeper, lease_keeper, run_while_leading
 from bayplan.services.edges.signals import until_a_signal
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.grouper import PodGrouper
@@ -64,7 +64,7 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
     leading = Gauge("leader_election_master_status", "Whether this instance leads.", ["name"], registry=registry)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(access, qps=DEFAULT_QPS, burst=DEFAULT_BURST))
-        for_lease = await stack.enter_async_context(lease_client(access))
+        for_lease = await stack.enter_async_context(lease_keeper(access))
         events = await stack.enter_async_context(
             EventRecorder(client, component="bayplan-pod-grouper", instance=identity)
         )
@@ -84,7 +84,7 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
 
 async def _follow_and_lead(
     client: KubeClient,
-    for_lease: KubeClient,
+    for_lease: LeaseKeeper,
     grouper: PodGrouper,
     options: GrouperOptions,
     identity: str,

@@ -12,7 +12,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
+from msgspec import structs
+
+from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import OwnerReference, Pod
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
@@ -25,6 +29,7 @@ from bayplan.scheduling.gang_checks import Naming, naming_in
 from bayplan.scheduling.gang_roster import NOBODY
 from bayplan.scheduling.levels_in_vain import levels_in_vain
 from bayplan.scheduling.todo import GANG, Complete, Refusal
+from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler.gang_writes import WAITS_FOR_PODS, GangStatusWriter
@@ -160,8 +165,8 @@ class Announcer:
         for pod in pods:
             self.conditions.forget(pod.metadata.uid)
 
-    def explain_for(self, seconds: float, now: float) -> None:
-        """Explain for a moment what is due, at least one refusal."""
+    async def explain_for(self, seconds: float, now: float, aside: Aside) -> None:
+        """Explain for a moment what is due, at least one refusal. Reasons are looked for `aside`, and that is charged to the pod's namespace."""
         end = time.perf_counter() + seconds
         for due, explain in (
             (self._refused, self._explain),
@@ -170,9 +175,24 @@ class Announcer:
             (self._stuck, self._explain_stuck),
         ):
             while time.perf_counter() < end and (refusal := due.take(now)) is not None:
-                self._try(explain, refusal)
+                must_look = self._sentences.must_look(refusal)
+                told = await aside.run(partial(self._in_words, refusal, now)) if must_look else refusal
+                if told is not None:
+                    self._try(explain, told)
         while time.perf_counter() < end and (gang := self._due_to_count(now)):
             self._write_count(gang)
+
+    def _in_words(self, refusal: Refusal, now: float) -> Refusal | None:
+        """A refusal with its reason in words; None if a bug of ours keeps it from being found."""
+        began = time.perf_counter()
+        try:
+            return structs.replace(refusal, reason=self._sentences.of(refusal))
+        except Exception:
+            logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
+            return None
+        finally:
+            tenant = namespace_of(refusal.pods[0]) if refusal.pods else ""
+            self._dispatcher.queue.tenants.charge(tenant, time.perf_counter() - began, now)
 
     @staticmethod
     def _try(explain: Callable[[Refusal], None], refusal: Refusal) -> None:

@@ -8,6 +8,8 @@ A bind that is answered with 201 is done. Without an answer nobody knows, so the
 and says 409 from then on, and the pod itself tells whose bind it was. Only when the outcome is certain does anybody hear of it: what was
 assumed must not be given back while the pod may yet appear on the node.
 
+Binds that wait for a free slot are let in by namespaces in turn, so that ten thousand of one tenant delay another's by one.
+
 The binds of a gang go together (`Together`): once one of them is refused for good, those that were not sent yet are not sent.
 """
 
@@ -15,12 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from http import HTTPStatus
-from weakref import WeakValueDictionary
 
 from bayplan.cluster.state import pod_key
 from bayplan.kube.backoff import Backoff
@@ -88,6 +90,57 @@ class Together:
             self.on_end(pod, message)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """A bind's turn on its node: it comes after the one `before`, and `ends` for the next one."""
+
+    node: str
+    before: asyncio.Future[None] | None
+    ends: asyncio.Future[None]
+
+
+class FairSlots:
+    """So many at once. Those who wait are let in by tenants in turn, and of each tenant first come, first served."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def slot(self, tenant: str) -> AsyncIterator[None]:
+        """Hold a slot."""
+        if self._free and not self._waiting:
+            self._free -= 1
+        else:
+            await self._wait(tenant)
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _wait(self, tenant: str) -> None:
+        let_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(let_in)
+        try:
+            await let_in
+        except asyncio.CancelledError:
+            if not let_in.cancelled():  # It was let in at the same moment.
+                self._release()
+            raise
+
+    def _release(self) -> None:
+        self._free += 1
+        while self._free and self._waiting:
+            tenant = next(iter(self._waiting))
+            line = self._waiting.pop(tenant)
+            let_in = line.popleft()
+            if line:
+                self._waiting[tenant] = line  # Behind all others.
+            if not let_in.done():
+                self._free -= 1
+                let_in.set_result(None)
+
+
 class Binder:
     """Sends binds."""
 
@@ -100,36 +153,60 @@ class Binder:
         on_rest: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = FairSlots(at_once)
         self._still_wanted = still_wanted
         self._on_rest = on_rest
-        # A lock lets those who wait pass in the order in which they came; it lives as long as somebody holds or awaits it.
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        # How many binds were refused and wait for their next try.
-        self.resting = 0
+        # The end of the last turn on each node that has binds under way.
+        self._last: dict[str, asyncio.Future[None]] = {}
+        # How many binds of each namespace were refused and wait for their next try.
+        self.resting: Counter[str] = Counter()
+
+    def turn_on(self, node: str) -> Turn:
+        """The next turn on a node. Whoever takes one must bind with it."""
+        ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn = Turn(node, self._last.get(node), ends)
+        self._last[node] = ends
+        return turn
 
     async def bind(
-        self, pod: Pod, node: str, annotations: Mapping[str, str], together: Together | None = None
+        self,
+        pod: Pod,
+        node: str,
+        annotations: Mapping[str, str],
+        together: Together | None = None,
+        turn: Turn | None = None,
     ) -> Outcome:
-        """Bind one pod, after those that were sent to the same node before it."""
+        """Bind one pod, after those whose turns on the same node were taken before."""
         together = together or Together()
-        turn = self._turns.get(node)
-        if turn is None:
-            turn = self._turns[node] = asyncio.Lock()
-        async with turn:
+        turn = turn or self.turn_on(node)
+        try:
+            if turn.before is not None and not turn.before.done():
+                await asyncio.shield(turn.before)
             outcome = await self._bind(pod, node, annotations, together)
+        finally:
+            self.end_turn(turn)
         if outcome.ending is Ending.BOUND:
             together.bound.add(pod.metadata.uid)
         elif outcome.ending is Ending.REFUSED:
             together.end(pod, outcome.message)
         return outcome
 
+    def end_turn(self, turn: Turn) -> None:
+        """Let the next bind on the node begin, after those before this one."""
+        if turn.before is not None and not turn.before.done():
+            turn.before.add_done_callback(lambda _: self.end_turn(turn))
+            return
+        if not turn.ends.done():
+            turn.ends.set_result(None)
+        if self._last.get(turn.node) is turn.ends:
+            del self._last[turn.node]
+
     async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], together: Together) -> Outcome:
         backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
         refusals = 0
         in_doubt = False
         while True:
-            async with self._slots:
+            async with self._slots.slot(pod.metadata.namespace or ""):
                 obstacle = NOT_WANTED if not self._still_wanted(pod, node) else ""
                 # Who may have been bound without our knowing goes on until that is certain.
                 if not obstacle and together.ended.is_set() and not in_doubt:
@@ -154,7 +231,8 @@ class Binder:
             if last or outcome.ending is not Ending.REFUSED:
                 return outcome
             together.refused(pod, answer.message)
-            await self._rest(max(backoff.after_failure(), _asked_to_wait(answer)), together)
+            seconds = max(backoff.after_failure(), _asked_to_wait(answer))
+            await self._rest(seconds, pod.metadata.namespace or "", together)
 
     async def _send(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> ApiError | Unreachable | None:
         metadata = pod.metadata
@@ -164,16 +242,18 @@ class Binder:
             return error
         return None
 
-    async def _rest(self, seconds: float, together: Together) -> None:
+    async def _rest(self, seconds: float, tenant: str, together: Together) -> None:
         """Wait for the next try, or until there is no need for one."""
-        self.resting += 1
+        self.resting[tenant] += 1
         self._on_rest()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await together.ended.wait()
         finally:
-            self.resting -= 1
+            self.resting[tenant] -= 1
+            if not self.resting[tenant]:
+                del self.resting[tenant]
 
     async def _look(self, pod: Pod, node: str, otherwise: Outcome) -> Outcome:
         """Ask the pod itself where it is; `otherwise` if it has no node. Asks until there is an answer."""

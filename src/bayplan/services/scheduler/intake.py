@@ -77,6 +77,8 @@ class Intake:
         self.problems: dict[str, str] = {}
         # Resources that the API server has only in versions that bayplan cannot read, and these versions.
         self.unreadable: dict[Resource[Any], tuple[str, ...]] = {}
+        # Resources of which a list has been taken over, or that are not there.
+        self._listed: set[Resource[Any]] = set()
         # Of every object its uid and version.
         self._known: dict[Resource[Any], dict[str, tuple[str, int]]] = {}
         self.volcano_queue = VolcanoQueue(dispatcher.profiles)
@@ -88,7 +90,7 @@ class Intake:
     @property
     def ready(self) -> bool:
         """True once everything that must be known has been listed, and everything else is listed or absent."""
-        return all(entry.resource in self._known for entry in self.entries)
+        return all(entry.resource in self._listed for entry in self.entries)
 
     def entry(self, resource: Resource[Any]) -> Entry:
         """How one resource is taken over."""
@@ -96,18 +98,26 @@ class Intake:
 
     def not_listed_yet(self) -> Iterator[str]:
         """The resources that are still waited for."""
-        return (str(entry.resource) for entry in self.entries if entry.resource not in self._known)
+        return (str(entry.resource) for entry in self.entries if entry.resource not in self._listed)
 
     def take(self, resource: Resource[Any], news: News, now: float) -> None:
         """Take news about one resource over."""
-        self._now = now
+        for _ in self.take_in_steps(resource, news, lambda: now):
+            pass
+
+    def take_in_steps(self, resource: Resource[Any], news: News, clock: Callable[[], float]) -> Iterator[Pod | None]:
+        """Take news about one resource over, object by object. Before each one anybody else may have a turn; pods are shown before they are taken over."""
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
+                yield _pod_in(change.object)
+                self._now = clock()
                 if change.kind == "DELETED":
                     self._drop(entry, _key(change.object.metadata))
                 else:
                     self._put(entry, change.object)
+            yield None
+            self._now = clock()
             self._note_broken(entry, news.broken)
             return
         self.unreadable.pop(resource, None)
@@ -117,12 +127,19 @@ class Intake:
         broken = news.broken if isinstance(news, Listed) else []
         here = {_key(item.metadata) for item in items} | {_key_of(each) for each in broken}
         for key in [key for key in self._known.get(resource, ()) if key not in here]:
+            yield None
+            self._now = clock()
             self._drop(entry, key)
         # What is listed is so now, even with lower versions: somebody may have brought back an older state of the whole cluster.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
+            yield _pod_in(item)
+            self._now = clock()
             self._put(entry, item)
+        yield None
+        self._now = clock()
         self._note_broken(entry, broken)
+        self._listed.add(resource)
 
     def _put(self, entry: Entry, thing: WireObject) -> None:
         metadata = thing.metadata
@@ -259,6 +276,10 @@ class Intake:
         # Kueue and KAI may each have a Topology of this name.
         left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
         self._dispatcher.set_levels(name, left)
+
+
+def _pod_in(thing: WireObject) -> Pod | None:
+    return thing if isinstance(thing, Pod) else None
 
 
 def _key(metadata: Metadata) -> str:

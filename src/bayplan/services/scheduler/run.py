@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -32,10 +33,12 @@ from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
 from bayplan.scheduling.grouping.group import GroupingSettings
 from bayplan.scheduling.unit import Place
+from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.leader import Holds, lease_client, run_while_leading
+from bayplan.services.edges.leader import Holds, LeaseKeeper, lease_keeper, run_while_leading
+from bayplan.services.edges.loop_turns import LoopTurns
 from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.edges.signals import until_a_signal
 from bayplan.services.pod_grouper.books import Books
@@ -49,6 +52,8 @@ from bayplan.services.scheduler.service import SchedulerService
 logger = logging.getLogger(__name__)
 
 BINDS_END_WITHIN = 10.0
+# Seconds until a thread that decides lets the event loop have its turn.
+SWITCH_AFTER = 0.0005
 STANDINGS = {
     NO_TOPOLOGY: "no report",
     TOPOLOGY_EXPECTED: "report expected",
@@ -72,8 +77,15 @@ class Options:
     place_ungrouped: bool = False
 
 
-async def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
+def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
+    turns = LoopTurns()
+    sys.setswitchinterval(SWITCH_AFTER)
+    with asyncio.Runner(loop_factory=turns.new_loop) as runner:
+        runner.run(_run(access, configuration, options, turns))
+
+
+async def _run(access: Access, configuration: Configuration, options: Options, turns: LoopTurns) -> None:
     search_rarely()
     settings = configuration.services
     books = None if options.grouping is None else Books(options.grouping, configuration.profiles)
@@ -93,20 +105,28 @@ async def run_scheduler(access: Access, configuration: Configuration, options: O
         client = await stack.enter_async_context(
             KubeClient(access, qps=settings.client.qps, burst=settings.client.burst, connections=64)
         )
-        for_lease = await stack.enter_async_context(lease_client(access))
+        for_lease = await stack.enter_async_context(lease_keeper(access))
         events = await stack.enter_async_context(
             EventRecorder(client, instance=identity, rate=options.events_per_second)
         )
         conditions = await stack.enter_async_context(ConditionWriter(client))
         gangs = await stack.enter_async_context(GangStatusWriter(client))
         service = SchedulerService(
-            client, dispatcher, events=events, conditions=conditions, gangs=gangs, metrics=metrics
+            client,
+            dispatcher,
+            events=events,
+            conditions=conditions,
+            gangs=gangs,
+            metrics=metrics,
+            aside=Aside(),
         )
         metrics.follow_requests(client.counts)
         metrics.follow_outbox("events", events.outbox)
         metrics.follow_outbox("conditions", conditions.outbox)
         metrics.follow_outbox("gang_statuses", gangs.outbox)
+        metrics.follow_costs(dispatcher.queue.tenants.spent)
         metrics.before_scrape.append(lambda: _look_around(metrics, service))
+        metrics.before_scrape.append(lambda: metrics.longest_turn(turns.longest(time.monotonic())))
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
@@ -134,7 +154,7 @@ async def _follow_and_lead(
     service: SchedulerService,
     grouper: PodGrouper | None,
     configuration: Configuration,
-    for_lease: KubeClient,
+    for_lease: LeaseKeeper,
     identity: str,
     metrics: SchedulerMetrics,
 ) -> None:
@@ -161,6 +181,7 @@ async def _follow_and_lead(
             lead,
             on_change=on_change,
             finish=lambda: service.finish(BINDS_END_WITHIN),
+            why_stuck=service.why_stuck,
         ),
     )
 
@@ -188,6 +209,7 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
             "gated": counts[Place.GATED],
         }
     )
+    metrics.namespaces_in_debt(dispatcher.queue.tenants.number_in_debt(service.now))
     rows = list(state.rows.values())
     standings = Counter(STANDINGS[int(number)] for number in state.columns.topology[rows])
     metrics.nodes(standings)

@@ -2,7 +2,8 @@
 
 Two things run side by side in one event loop. `follow` takes in everything that happens, from the start and for ever: a standby that is told
 to lead knows the cluster already. `lead` decides and binds, for as long as this instance holds the lease. Deciding is done in short slices, so
-that news and answers are never kept waiting. Whatever is sent to the API server beside binds (events, conditions) may wait.
+that news and answers are never kept waiting. What may take longer than a slice (a gang, an explanation) is done in a thread beside the loop (`services/edges/aside.py`);
+meanwhile binds, health and metrics go on, and news are read but not taken over. Whatever is sent to the API server beside binds (events, conditions) may wait.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
+from bayplan.cluster.pod_class import is_large
+from bayplan.cluster.pod_terms import namespace_of
 from bayplan.cluster.state import pod_key
 from bayplan.kube.client import KubeClient
 from bayplan.kube.core_v1 import Pod
@@ -22,12 +27,13 @@ from bayplan.kube.watch import WatchSettings, follow
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.scheduling.unit import Unit
+from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.binder import Binder, Ending, Outcome, Together
+from bayplan.services.scheduler.binder import Binder, Ending, Outcome, Together, Turn
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake, News
@@ -38,8 +44,13 @@ logger = logging.getLogger(__name__)
 # How long decisions may go on before news and answers have their turn, and explanations of a "no" before the next decisions have.
 SLICE = 0.005
 EXPLAINING = 0.003
-# Pods that are being bound at the same time; more would only wait for the API server, and no later decision could go first.
+# Pods of one namespace that are being bound at the same time; more would only wait for the API server, and no later decision could go first.
 MOST_IN_FLIGHT = 256
+# So many binds are begun in one turn of the loop, and so many outcomes are told.
+BINDS_A_TURN = 32
+# Looking whom news help is done aside if it took longer the last time.
+LONGEST_LOOK = 0.01
+ENDED = object()
 LONGEST_REST = 5.0
 # A bug that comes again at every turn shall fill neither the log nor a CPU.
 AFTER_A_BUG = 1.0
@@ -71,6 +82,7 @@ class SchedulerService:
         metrics: SchedulerMetrics,
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
         clock: Callable[[], float] | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self.client = client
         self.dispatcher = dispatcher
@@ -90,8 +102,12 @@ class SchedulerService:
         self._followers = asyncio.TaskGroup()
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
         self._holds_lease: Callable[[], bool] = lambda: True
-        self._in_flight = 0
-        self._failing_since: float | None = None
+        self._aside = aside or Aside(threaded=False)
+        # Pods whose binds are under way, by namespace.
+        self._in_flight: Counter[str] = Counter()
+        # When leading began or the last turn ended well; None while another instance leads.
+        self._turned_at: float | None = None
+        self._turns_fail = False
         # Pods that wait and say what cannot be; those that have gone since are among them.
         self.invalid_pods: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -141,18 +157,32 @@ class SchedulerService:
                     self.also_tell(entry.resource, each)
                 except Exception:
                     logger.exception("somebody else cannot take news over", extra={"resource": name})
-                self.intake.take(entry.resource, each, self.now)
+                await self._take(entry, each)
                 listed.set()
                 if self.intake.ready:
                     self._listed.set()
                 self._something_happened.set()
+
+    async def _take(self, entry: Entry, news: News) -> None:
+        """Take news over in slices: a list may have a hundred thousand objects, and one object may be large."""
+        await self._aside.idle()
+        end = time.perf_counter() + SLICE
+        steps = self.intake.take_in_steps(entry.resource, news, lambda: self.now)
+        take = partial(next, steps, ENDED)
+        coming = take()
+        while coming is not ENDED:
+            coming = await self._aside.run(take) if isinstance(coming, Pod) and is_large(coming) else take()
+            if time.perf_counter() > end:
+                await asyncio.sleep(0)
+                await self._aside.idle()
+                end = time.perf_counter() + SLICE
 
     # -- what the pod grouper found out ---------------------------------------------------------------------------
 
     def stands_alone(self, pod: Pod) -> None:
         """A pod is in no gang: it is placed by itself."""
         self.announcer.withdraw(pod_key(pod))
-        self.dispatcher.stands_alone(pod_key(pod), self.now)
+        self._aside.when_idle(lambda: self.dispatcher.stands_alone(pod_key(pod), self.now))
         self._something_happened.set()
 
     def is_held(self, pod: Pod, why: str) -> None:
@@ -167,7 +197,7 @@ class SchedulerService:
 
     def gang_is_free(self, gang: str) -> None:
         """A gang's PodGroup is what its owner means."""
-        self.dispatcher.gangs.touch(gang, self.now)
+        self._aside.when_idle(lambda: self.dispatcher.gangs.touch(gang, self.now))
         self._something_happened.set()
 
     def is_free(self, key: str) -> None:
@@ -189,23 +219,24 @@ class SchedulerService:
         logger.info(
             "deciding", extra={"nodes": len(self.dispatcher.state.rows), "waiting": len(self.dispatcher.waiting)}
         )
-        resynced = self.now
+        self._turned_at = resynced = self.now
         while True:
             self._something_happened.clear()
+            await self._aside.idle()
             try:
                 if self.now - resynced >= self.dispatcher.reports.resync_period:
                     resynced = self.now
                     self.dispatcher.resync(resynced)
-                more = self._decide_for(SLICE)
+                more = await self._decide_for(SLICE)
                 self.announcer.count(self.dispatcher.gangs.to_count(), self.now)
-                self.announcer.explain_for(EXPLAINING, self.now)
+                await self.announcer.explain_for(EXPLAINING, self.now, self._aside)
                 self.announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
                 self.announcer.let_in(self.intake.volcano_queue.due())
-                self._failing_since = None
+                self._turned_at, self._turns_fail = self.now, False
             except Exception:
                 # A bug of ours. A restart would most likely meet it again; meanwhile binds that are under way would be lost.
                 logger.exception("a turn failed, the next one follows")
-                self._failing_since = self.now if self._failing_since is None else self._failing_since
+                self._turns_fail = True
                 await asyncio.sleep(AFTER_A_BUG)
                 continue
             if more:
@@ -214,11 +245,12 @@ class SchedulerService:
                 await self._rest()
 
     def why_stuck(self) -> str | None:
-        """For those who may restart us: what is wrong if one turn after another fails, else None."""
-        since = self._failing_since
+        """For those who may restart us or lead instead: what is wrong if no turn has ended well for long, else None. May be asked from any thread."""
+        since = self._turned_at
         if since is None or self.now - since < MOST_TIME_WITHOUT_A_TURN:
             return None
-        return f"no decision for {self.now - since:.0f} s: every turn fails, see the log"
+        why = "every turn fails, see the log" if self._turns_fail else "one decision does not end"
+        return f"no decision for {self.now - since:.0f} s: {why}"
 
     async def finish(self, seconds: float) -> None:
         """After the last decision: let binds that are under way end, so that nobody has to guess what came of them."""
@@ -229,20 +261,25 @@ class SchedulerService:
     def step_down(self) -> None:
         """Another instance may lead from now on: nothing more is sent."""
         self.leading = False
-        self._failing_since = None
+        self._turned_at = None
+        self._turns_fail = False
         self.announcer.withdraw_all()
 
-    def _decide_for(self, seconds: float) -> bool:
+    async def _decide_for(self, seconds: float) -> bool:
         """Decide for a moment; True if there is more to decide right away. One that was frozen and lost its lease decides nothing more."""
         if not self._holds_lease():
             return False
         dispatcher = self.dispatcher
-        dispatcher.wake(self.now)
+        if dispatcher.waking_takes > LONGEST_LOOK:
+            await self._aside.run(partial(dispatcher.wake, self.now))
+        else:
+            dispatcher.wake(self.now)
         end = time.perf_counter() + seconds
-        # Those that were refused and wait for their next try keep nobody from being decided about.
-        while self._in_flight - self._binder.resting < MOST_IN_FLIGHT:
-            began = time.perf_counter()
-            todo = dispatcher.decide(self.now)
+        while True:
+            began, now = time.perf_counter(), self.now
+            at_limit = self._at_limit()
+            decide = partial(dispatcher.decide, now, at_limit)
+            todo = await self._aside.run(decide) if dispatcher.next_may_be_long(now, at_limit) else decide()
             if todo is None:
                 return False
             took = time.perf_counter() - began
@@ -253,17 +290,20 @@ class SchedulerService:
             self._carry_out(todo, began)
             if time.perf_counter() > end:
                 return True
-        return False
+
+    def _at_limit(self) -> set[str]:
+        """The namespaces that have as many binds under way as they may; those that were refused and wait for their next try do not count."""
+        resting = self._binder.resting
+        return {name for name, count in self._in_flight.items() if count - resting[name] >= MOST_IN_FLIGHT}
 
     def _carry_out(self, todo: Todo, began: float) -> None:
         match todo:
             case Bind():
                 self._note_invalid(todo.unit, invalid=False)
-                for each in todo.assignments:
-                    logger.debug("decided", extra={"pod": pod_key(each.pod), "node": each.node})
-                self._in_flight += len(todo.assignments)
+                self._in_flight[namespace_of(todo.assignments[0].pod)] += len(todo.assignments)
                 # How long it waited is asked now: news of its pods take it out of the queue while the binds are under way.
-                self._start(self._bind(todo, began, self.dispatcher.queue.get(todo.unit)))
+                turns = [self._binder.turn_on(each.node) for each in todo.assignments]
+                self._start(self._bind(todo, began, self.dispatcher.queue.get(todo.unit), turns))
                 self.announcer.placed(todo.unit, [each.pod for each in todo.assignments])
             case Refusal():
                 if todo.traceback:
@@ -311,20 +351,25 @@ class SchedulerService:
 
     # -- binding --------------------------------------------------------------------------------------------------
 
-    async def _bind(self, todo: Bind, began: float, unit: Unit | None) -> None:
+    async def _bind(self, todo: Bind, began: float, unit: Unit | None, turns: list[Turn]) -> None:
         attempts, first_seen = (unit.attempts, unit.first_seen) if unit is not None else (1, self.now)
         together = self._together(todo)
+        tenant = namespace_of(todo.assignments[0].pod)
         try:
-            outcomes = await asyncio.gather(*(self._bind_one(each, together) for each in todo.assignments))
+            outcomes = await self._bind_all(todo, together, turns)
         finally:
-            self._in_flight -= len(todo.assignments)
+            self._in_flight[tenant] -= len(todo.assignments)
+            self._in_flight += Counter()  # without those that have nothing under way
+        await self._aside.idle()
         failed = {position: outcome for position, outcome in enumerate(outcomes) if outcome.ending is not Ending.BOUND}
         if not failed:
             self.dispatcher.bound(todo, self.now)
         else:
             self.dispatcher.not_bound(todo, [todo.assignments[position] for position in failed], self.now)
         seconds = time.perf_counter() - began
-        for assignment, outcome in zip(todo.assignments, outcomes, strict=True):
+        for position, (assignment, outcome) in enumerate(zip(todo.assignments, outcomes, strict=True), start=1):
+            if position % BINDS_A_TURN == 0:
+                await asyncio.sleep(0)
             bound = outcome.ending is Ending.BOUND
             self._metrics.attempt("scheduled" if bound else "error", assignment.pod.spec.scheduler_name or "", seconds)
             if bound:
@@ -336,6 +381,15 @@ class SchedulerService:
                     logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})
                 if not together.ended.is_set():  # Else all of them have been told.
                     self.announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
+
+    async def _bind_all(self, todo: Bind, together: Together, turns: list[Turn]) -> list[Outcome]:
+        """Begin all binds of a unit, some in each turn of the loop, and wait for their outcomes."""
+        binds: list[asyncio.Task[Outcome]] = []
+        for assignment, turn in zip(todo.assignments, turns, strict=True):
+            if binds and len(binds) % BINDS_A_TURN == 0:
+                await asyncio.sleep(0)
+            binds.append(asyncio.create_task(self._bind_one(assignment, together, turn)))
+        return await asyncio.gather(*binds)
 
     def _together(self, todo: Bind) -> Together:
         """The binds of a unit. Users hear of trouble when it begins and when it ends the attempt, not when the last bind has been answered."""
@@ -353,16 +407,19 @@ class SchedulerService:
         together = Together(patient=len(todo.assignments) > 1, on_refusal=on_refusal, on_end=on_end)
         return together
 
-    async def _bind_one(self, assignment: Assignment, together: Together) -> Outcome:
+    async def _bind_one(self, assignment: Assignment, together: Together, turn: Turn) -> Outcome:
         began = time.perf_counter()
         pod = assignment.pod
+        logger.debug("decided", extra={"pod": pod_key(pod), "node": assignment.node})
         try:
+            await self._aside.idle()
             written = annotations_of(assignment, self.dispatcher.state)
-            outcome = await self._binder.bind(pod, assignment.node, written, together)
+            outcome = await self._binder.bind(pod, assignment.node, written, together, turn)
         except Exception as error:
             # What came of its unit must be told in any case, or its room would stay taken. If it was bound after all, the watch shows it.
             logger.exception("a bug of ours in a bind", extra={"pod": pod_key(pod)})
             outcome = Outcome(Ending.BUG, f"internal error: {type(error).__name__}: {error} (please report)")
+            self._binder.end_turn(turn)
             together.end(pod, outcome.message)
         self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
         logger.debug("bind", extra={"pod": pod_key(pod), "node": assignment.node, "outcome": outcome.ending.value})
@@ -382,4 +439,5 @@ class SchedulerService:
             outcome = await self._releaser.release(todo, self._may_write)
         finally:
             # Also after a bug of ours: nobody decides about the gang before.
+            await self._aside.idle()
             self.dispatcher.gangs.released(todo, outcome.left, self.now, refused=outcome.refused)

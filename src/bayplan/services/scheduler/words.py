@@ -36,6 +36,11 @@ class Sentences:
             return _cut(gang_sentence(refusal.gang))
         return _cut(self._of_pod(refusal))
 
+    @staticmethod
+    def must_look(refusal: Refusal) -> bool:
+        """Whether the reasons have to be found first, which may take long."""
+        return not refusal.reason and refusal.gang is None
+
     def _of_pod(self, refusal: Refusal) -> str:
         dispatcher, pod = self._dispatcher, refusal.pods[0]
         state = dispatcher.state

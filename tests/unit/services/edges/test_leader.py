@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,7 +17,7 @@ import pytest
 from bayplan.kube.client import KubeClient
 from bayplan.kube.resources import PODS
 from bayplan.scheduling.service_settings import LeaderElection
-from bayplan.services.edges.leader import Holds, LeadershipLost, lease_client, run_while_leading
+from bayplan.services.edges.leader import Holds, LeadershipLost, LeaseKeeper, lease_keeper, run_while_leading
 from tests.scripted_api_server import ScriptedServer, asynchronous, listing, says
 from tests.unit.services.edges.small_server import in_virtual_time, refusal
 
@@ -76,7 +79,7 @@ class Instance:
     def start(self, work: Callable[[Holds], Any] | None = None) -> asyncio.Task[None]:
         return asyncio.create_task(
             run_while_leading(
-                cast("KubeClient", self._server),
+                LeaseKeeper(cast("KubeClient", self._server)),
                 self._settings,
                 self._name,
                 work or self._work,
@@ -225,11 +228,63 @@ async def test_the_lease_waits_neither_for_the_flow_control_nor_for_the_connecti
         server.answers("GET", "/lease", says({}))
         await busy.list(PODS)
         waiting = asyncio.create_task(busy.request("GET", "/lease"))
-        async with lease_client(busy.access) as for_lease, asyncio.timeout(5):
+        async with lease_keeper(busy.access) as keeper, asyncio.timeout(5):
             for _ in range(20):
-                await for_lease.request("GET", "/lease")
+                await keeper.run(keeper.client.request("GET", "/lease"))
         assert not waiting.done()
         waiting.cancel()
+
+
+BRIEF = LeaderElection(True, 1.0, 0.6, 0.1, "bayplan", "bayplan-system")
+
+
+@contextmanager
+def beside(server: LeaseServer) -> Iterator[LeaseKeeper]:
+    """A keeper in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield LeaseKeeper(cast("KubeClient", server), loop)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@asynchronous
+async def test_a_decision_that_takes_longer_than_the_lease_does_not_cost_the_lease() -> None:
+    held: list[bool] = []
+
+    async def work(holds: Holds) -> None:
+        time.sleep(1.5)  # noqa: ASYNC251 - a decision that blocks the loop
+        held.append(holds())
+
+    server = LeaseServer()
+    with beside(server) as keeper:
+        await run_while_leading(keeper, BRIEF, "a", work, on_change=lambda *, leads: None)
+    assert held == [True]
+    assert server.version > 10  # renewed all the while, then released
+    assert not server.holder
+
+
+@asynchronous
+async def test_a_leader_that_makes_no_progress_gives_the_lease_up_while_its_loop_is_blocked() -> None:
+    began = time.monotonic()
+    seen: list[tuple[str | None, bool]] = []
+    server = LeaseServer()
+
+    async def work(holds: Holds) -> None:
+        time.sleep(1.2)  # noqa: ASYNC251 - a decision that blocks the loop
+        seen.append((server.holder, holds()))
+        await asyncio.sleep(3600)
+
+    def why_stuck() -> str | None:
+        return "no decision for 60 s: one decision does not end" if time.monotonic() - began > 0.5 else None
+
+    with beside(server) as keeper, pytest.raises(LeadershipLost, match="given up: no decision for 60 s"):
+        await run_while_leading(keeper, BRIEF, "a", work, on_change=lambda *, leads: None, why_stuck=why_stuck)
+    assert seen in ([(None, False)], [("", False)])
 
 
 def test_who_holds_the_lease_is_said_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:

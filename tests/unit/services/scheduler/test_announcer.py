@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -23,6 +24,7 @@ from bayplan.scheduling.gang_members import POD_GROUP
 from bayplan.scheduling.gang_roster import Tally
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.scheduling.todo import Complete, Refusal
+from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler import announcer as module
@@ -87,13 +89,17 @@ def refusal(unit: str, reason: str, *pods: str, **more: Any) -> Refusal:
     return Refusal(unit, tuple(pod_named(name) for name in pods), reason, **more)
 
 
+def explain(announces: Announcer, now: float) -> None:
+    asyncio.run(announces.explain_for(1.0, now, Aside(threaded=False)))
+
+
 def test_a_refusal_is_told_when_it_has_stood_for_a_moment() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
     assert announces.next_time == 100.0 + STANDS_FOR
-    announces.explain_for(1.0, 100.0)
+    explain(announces, 100.0)
     assert heard.lines == []
-    announces.explain_for(1.0, 100.0 + STANDS_FOR)
+    explain(announces, 100.0 + STANDS_FOR)
     assert heard.lines == ["event a: no room", "condition a, Unschedulable: no room"]
     assert announces.next_time is None
 
@@ -102,10 +108,10 @@ def test_a_pod_grouper_elsewhere_has_a_moment_before_its_pods_are_told() -> None
     announces, heard, _ = announcer()
     for name in "ab":
         announces.not_grouped(refusal(f"ml/{name}", "waits for a pod grouper", name), 100.0)
-    announces.explain_for(1.0, 101.0)
+    explain(announces, 101.0)
     announces.withdraw("ml/a")
     assert (heard.lines, announces.next_time) == ([], 100.0 + GROUPED_WITHIN)
-    announces.explain_for(1.0, 100.0 + GROUPED_WITHIN)
+    explain(announces, 100.0 + GROUPED_WITHIN)
     assert heard.lines == [
         "event b: waits for a pod grouper",
         "condition b, Unschedulable: waits for a pod grouper",
@@ -116,7 +122,7 @@ def test_of_many_refusals_of_a_unit_only_the_latest_is_told_and_it_waits_no_long
     announces, heard, _ = announcer()
     for number in range(5):
         announces.refused(refusal("ml/a", f"reason {number}", "a"), 100.0 + number * STANDS_FOR / 10)
-    announces.explain_for(1.0, 100.0 + STANDS_FOR)
+    explain(announces, 100.0 + STANDS_FOR)
     assert heard.lines[0] == "event a: reason 4"
     assert len(heard.lines) == 2
 
@@ -125,7 +131,7 @@ def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
     announces.placed("ml/a", [pod_named("a")])
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     assert heard.lines == ["forget uid-a"]
 
 
@@ -137,7 +143,7 @@ def test_a_gated_member_keeps_its_condition_and_the_others_are_told_of_its_gates
         "gang ml/train", (msgspec.structs.replace(gated, spec=spec), pod_named("b")), "pod ml/gated waits for its gates"
     )
     announces.refused(refused, 100.0)
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     assert any(line.startswith("condition b, Unschedulable") for line in heard.lines)
     assert not any(line.startswith(("condition gated", "event gated")) for line in heard.lines)
 
@@ -148,14 +154,14 @@ def test_one_that_no_longer_leads_tells_nothing() -> None:
     announces.refused(refusal("gang ml/train", "waits for pods: 1 of 2", "b"), 100.0)
     announces.withdraw_all()
     assert announces.next_time is None
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     assert heard.lines == []
 
 
 def test_an_object_that_cannot_be_is_not_called_unschedulable() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "invalid quantity", "a", invalid=True), 100.0)
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     assert heard.lines[1] == "condition a, SchedulerError: invalid quantity"
 
 
@@ -179,7 +185,7 @@ def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 2)
     announces.refused(no_room("a", "b"), 100.0)
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     why = "the gang has no place (infeasible): no rack is free"
     assert heard.lines == [
         f"event PodGroup train, FailedScheduling: {why}",
@@ -200,7 +206,7 @@ def test_the_owner_of_a_gang_that_names_a_level_which_does_not_exist_is_told_onc
     for why in (problem, problem, "the cluster has no nodes"):
         decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
         announces.refused(refusal("gang ml/train-j", "", "a", gang=decision), 100.0)
-        announces.explain_for(1.0, 100.0 + A_WHILE)
+        explain(announces, 100.0 + A_WHILE)
     assert [line for line in heard.lines if "InvalidGroup" in line] == [
         f"event Job train, InvalidGroup: Job ml/train: its PodGroup train-j cannot be placed: {problem}"
     ]
@@ -219,7 +225,7 @@ def test_the_owner_is_told_by_its_annotation_where_that_is_known() -> None:
     ):
         decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
         announces.refused(refusal("gang ml/train-j", "", "a", gang=decision), 100.0)
-        announces.explain_for(1.0, 100.0 + A_WHILE)
+        explain(announces, 100.0 + A_WHILE)
     assert [line.partition("InvalidGroup: ")[2] for line in heard.lines if "InvalidGroup" in line] == [
         'Job ml/train: annotation for topology net: "net" does not exist; there are network',
         'Job ml/train: annotation for segments rak: "rak" is not a level; the topology has rack',
@@ -252,7 +258,7 @@ def test_of_a_large_gang_all_members_have_conditions_and_a_few_have_events() -> 
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 50)
     announces.refused(no_room(*(f"p{number}" for number in range(50))), 100.0)
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     assert sum(line.startswith("condition p") for line in heard.lines) == 50
     assert sum(line.startswith("event p") for line in heard.lines) == MEMBERS_WITH_EVENTS
 
@@ -266,14 +272,14 @@ class TestGangsThatArriveSlowly:
         refused = dispatcher.decide(now)
         assert isinstance(refused, Refusal)
         announces.refused(refused, now)
-        announces.explain_for(1.0, now)
+        explain(announces, now)
 
     def test_their_state_is_written_and_only_the_real_reason_is_an_event(self) -> None:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         for number in range(self.SIZE):
             self.arrive(announces, dispatcher, number, 100.0 + number)
-        announces.explain_for(1.0, 100.0 + self.SIZE + A_WHILE)
+        explain(announces, 100.0 + self.SIZE + A_WHILE)
         arriving = [line for line in heard.lines if "waits for pods" in line]
         assert not [line for line in arriving if line.startswith("event")]
         # In words that stay true, so that every pod is written to once.
@@ -288,13 +294,13 @@ class TestGangsThatArriveSlowly:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
-        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVES_FOR)
         assert heard.lines == [
             f"status train, waits with 1 members: waits for pods: 1 of {self.SIZE} have arrived",
             "condition p0, Unschedulable: gang ml/train: waits for pods",
         ]
         assert announces.next_time == 100.0 + STUCK_FOR
-        announces.explain_for(1.0, 100.0 + STUCK_FOR)
+        explain(announces, 100.0 + STUCK_FOR)
         assert heard.lines[2:] == [
             f"event PodGroup train, FailedScheduling: waits for pods: 1 of {self.SIZE} have arrived",
             f"event p0: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
@@ -306,25 +312,25 @@ class TestGangsThatArriveSlowly:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
-        announces.explain_for(1.0, 100.0 + STUCK_FOR)
+        explain(announces, 100.0 + STUCK_FOR)
         announces.refused(refusal("gang ml/train", f"waits for pods: 1 of {self.SIZE} have arrived", "p0"), 200.0)
-        announces.explain_for(1.0, 200.0 + ARRIVES_FOR)
+        explain(announces, 200.0 + ARRIVES_FOR)
         told = [line for line in heard.lines if line.startswith("condition")]
         assert told[-2:] == 2 * [
             f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived"
         ]
         self.arrive(announces, dispatcher, 1, 300.0)
-        announces.explain_for(1.0, 300.0 + ARRIVES_FOR)
+        explain(announces, 300.0 + ARRIVES_FOR)
         assert heard.lines[-1] == "condition p1, Unschedulable: gang ml/train: waits for pods"
 
     def test_one_that_is_gone_meanwhile_gets_none(self) -> None:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
-        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVES_FOR)
         dispatcher.remove_pod("ml/p0", 103.0)
         assert dispatcher.decide(103.0) is None
-        announces.explain_for(1.0, 100.0 + STUCK_FOR)
+        explain(announces, 100.0 + STUCK_FOR)
         assert not [line for line in heard.lines if line.startswith("event")]
 
 
@@ -343,7 +349,7 @@ def test_a_gang_of_which_one_pod_has_a_node_and_the_others_are_missing_does_not_
     own_gang(dispatcher, 4)
     dispatcher.set_pod(member_named("a", node="n1"), 0.0)
     announces.count(["ml/train"], 0.0)
-    announces.explain_for(1.0, ARRIVES_FOR)
+    explain(announces, ARRIVES_FOR)
     assert heard.lines == ["status train, waits with 1 members: waits for pods: 1 of 4 have arrived"]
 
 
@@ -356,7 +362,7 @@ def test_a_gang_that_everybody_has_left_has_nobody() -> None:
     dispatcher.set_pod(msgspec.structs.replace(member_named("a"), metadata=without_label), 10.0)
     dispatcher.decide(10.0)
     announces.count(dispatcher.gangs.to_count(), 10.0)
-    announces.explain_for(1.0, 10.0 + ARRIVES_FOR)
+    explain(announces, 10.0 + ARRIVES_FOR)
     assert heard.lines == ["status train, has nobody"]
 
 
@@ -384,7 +390,7 @@ class TestACompleteGang:
             dispatcher.remove_pod(f"ml/{name}", 100.0 + number)
             self.later(announces, dispatcher, 100.0 + number)
         assert announces.next_time == 100.0 + ARRIVES_FOR
-        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVES_FOR)
         assert heard.lines == [
             "status train, complete: 3 of 3",
             "status train, stands: 1 of 1. 1 of 3 are left, the others ended or were deleted",
@@ -395,7 +401,7 @@ class TestACompleteGang:
         announces, heard, dispatcher = self.running("a")
         dispatcher.remove_pod("ml/a", 100.0)
         self.later(announces, dispatcher, 100.0)
-        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVES_FOR)
         assert heard.lines[1:] == ["status train, has nobody"]
 
     def test_in_which_a_replacement_waits_says_why(self) -> None:
@@ -404,7 +410,7 @@ class TestACompleteGang:
         self.later(announces, dispatcher, 100.0)
         dispatcher.set_pod(member_named("c"), 101.0)
         self.later(announces, dispatcher, 101.0)
-        announces.explain_for(1.0, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVES_FOR)
         (told,) = [line for line in heard.lines[1:] if line.startswith("status")]
         assert told.startswith("status train, waits with 2 members: the gang has no place")
 
@@ -452,7 +458,7 @@ def test_in_what_a_pod_group_differs_from_its_template_is_said_once_when_it_wait
 def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train, which does not exist", "a"), 100.0)
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     assert heard.lines == ["condition a, Unschedulable: waits for PodGroup ml/train, which does not exist"]
 
 
@@ -460,7 +466,7 @@ def test_an_explanation_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture
     announces, heard, _ = announcer()
     announces.refused(Refusal("ml/a", (), ""), 100.0)  # nothing to explain it by
     announces.refused(refusal("ml/b", "no room", "b"), 100.0)
-    announces.explain_for(1.0, 100.0 + A_WHILE)
+    explain(announces, 100.0 + A_WHILE)
     assert heard.lines[0] == "event b: no room"
     assert [record.message for record in caplog.records] == ["a refusal cannot be explained"]
 

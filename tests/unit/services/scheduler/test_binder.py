@@ -210,10 +210,10 @@ def test_who_waits_for_the_next_try_keeps_nobody_from_binding_elsewhere() -> Non
         first = asyncio.create_task(binder.bind(pod("a"), "n1", {}))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert binder.resting == 1
+        assert binder.resting.total() == 1
         await binder.bind(pod("b"), "n2", {})
         await first
-        assert ([name for _, name, _ in client.sent], binder.resting) == (["a", "b", "a"], 0)
+        assert ([name for _, name, _ in client.sent], binder.resting.total()) == (["a", "b", "a"], 0)
 
     in_virtual_time(story())
 
@@ -306,5 +306,36 @@ def test_the_pod_is_bound_as_this_very_pod() -> None:
         wanted = msgspec.structs.replace(pod(), status=None)
         outcome = await binder_of(Asserting()).bind(wanted, "n1", {"x": "y"})
         assert outcome.ending is Ending.BOUND
+
+    in_virtual_time(story())
+
+
+def test_ten_thousand_binds_of_one_tenant_delay_anothers_by_one() -> None:
+    def of(namespace: str, name: str) -> Pod:
+        named = pod(name)
+        return msgspec.structs.replace(named, metadata=msgspec.structs.replace(named.metadata, namespace=namespace))
+
+    async def story() -> None:
+        client = ScriptedClient(seconds=1.0)
+        binder = binder_of(client, at_once=2)
+        large = [asyncio.create_task(binder.bind(of("large", f"l{n}"), f"n{n}", {})) for n in range(100)]
+        await asyncio.sleep(0.5)
+        other = asyncio.create_task(binder.bind(of("other", "x"), "m", {}))
+        assert (await other).ending is Ending.BOUND
+        assert asyncio.get_running_loop().time() <= 2.0
+        await asyncio.gather(*large)
+
+    in_virtual_time(story())
+
+
+def test_a_slot_is_given_back_by_one_that_is_cancelled_while_it_waits() -> None:
+    async def story() -> None:
+        client = ScriptedClient(seconds=1.0)
+        binder = binder_of(client, at_once=1)
+        first, second, third = (asyncio.create_task(binder.bind(pod(name), name, {})) for name in "abc")
+        await asyncio.sleep(0.5)
+        second.cancel()
+        await asyncio.gather(first, third)
+        assert [name for _, name, _ in client.sent] == ["a", "c"]
 
     in_virtual_time(story())

@@ -85,7 +85,7 @@ def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_
     async def story() -> None:
         service = service_of(decides, client, heard)
         gang_of(decides, "a", "b")
-        service._decide_for(1.0)
+        await service._decide_for(1.0)
         await asyncio.sleep(1.5)
 
     in_virtual_time(story())
@@ -105,7 +105,7 @@ def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> 
 
     async def story() -> None:
         gang_of(decides, "a", "b")
-        service_of(decides, client, heard)._decide_for(1.0)
+        await service_of(decides, client, heard)._decide_for(1.0)
         await asyncio.sleep(1.01)
 
     in_virtual_time(story())
@@ -122,9 +122,9 @@ def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pyt
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a", 5), 0)
         decides.set_pod(pod("b", 5), 0)
-        service._decide_for(1.0)
+        await service._decide_for(1.0)
         await asyncio.sleep(1.01)
-        service._decide_for(1.0)
+        await service._decide_for(1.0)
         await asyncio.sleep(0.01)
         assert client.sent == ["a", "b"]
 
@@ -146,9 +146,9 @@ def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
     async def story() -> None:
         service = service_of(decides, Refusing(), heard)
         gang_of(decides, "a", "b")
-        service._decide_for(1.0)
+        await service._decide_for(1.0)
         await asyncio.sleep(30)
-        assert service._in_flight == 0
+        assert not service._in_flight
 
     in_virtual_time(story())
     assert list(decides.state.pods) == ["ml/a"]
@@ -166,11 +166,11 @@ def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_aga
     async def story() -> None:
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a", 5), 0)
-        service._decide_for(1.0)
+        await service._decide_for(1.0)
         await asyncio.sleep(2)
         assert not decides.state.pods
         client.refused.clear()
-        service._decide_for(1.0)
+        await service._decide_for(1.0)
         await asyncio.sleep(2)
 
     in_virtual_time(story())
@@ -186,7 +186,7 @@ def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a"), 0)
         await asyncio.sleep(4)
-        service._decide_for(1.0)
+        await service._decide_for(1.0)
         await asyncio.sleep(2)
         return service._metrics.text().decode()
 

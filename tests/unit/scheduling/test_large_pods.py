@@ -1,0 +1,138 @@
+"""One pod that says very much: what it costs others is bounded, in deciding and in being taken over."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from bayplan.cluster.pod_class import is_large
+from bayplan.kube.core_v1 import Pod
+from bayplan.scheduling.configuration import configuration_of
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.todo import Bind, Refusal, Todo
+from tests.helpers import node
+
+NODES = 2000
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+# CPU seconds. Before, the cases took between 1 and 15.
+MOST = 0.9
+
+
+def pod_with(name: str = "large", **spec: Any) -> Pod:
+    main = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": "tenant", "uid": name, "labels": {"app": "x"}},
+            "spec": {"schedulerName": "bayplan", "containers": [main], **spec},
+        },
+        Pod,
+    )
+
+
+def by_label(operator: str, values: int) -> dict[str, Any]:
+    expression = {
+        "key": "kubernetes.io/hostname",
+        "operator": operator,
+        "values": [f"x{number}" for number in range(values)],
+    }
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+
+
+def by_terms(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [term]} for term in terms]}}}
+
+
+def by_one_term(*expressions: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}}}
+
+
+def pod_terms(number: int) -> list[dict[str, Any]]:
+    return [{"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": f"a{each}"}}} for each in range(number)]
+
+
+def wishes(number: int) -> dict[str, Any]:
+    preferred = [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": f"k{each}", "operator": "Exists"}]}}
+        for each in range(number)
+    ]
+    return {"nodeAffinity": {PREFERRED: preferred}}
+
+
+def spread(number: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": f"k{each}",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": f"a{each}"}},
+        }
+        for each in range(number)
+    ]
+
+
+def container(name: str, **amounts: str) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": amounts, "limits": amounts}}
+
+
+LARGE: dict[str, tuple[dict[str, Any], type[Todo]]] = {
+    "NotIn with 100,000 values": ({"affinity": by_label("NotIn", 100_000)}, Bind),
+    "In with 100,000 values": ({"affinity": by_label("In", 100_000)}, Refusal),
+    "10,000 resource names": (
+        {"containers": [container("main", **{f"example.com/r{each}": "1" for each in range(10_000)})]},
+        Refusal,
+    ),
+    "10,000 affinity terms": ({"affinity": {"podAffinity": {REQUIRED: pod_terms(10_000)}}}, Refusal),
+    "10,000 anti-affinity terms": ({"affinity": {"podAntiAffinity": {REQUIRED: pod_terms(10_000)}}}, Bind),
+    "3,000 containers": (
+        {"containers": [container(f"c{each}", cpu="1m", memory="1Mi") for each in range(3_000)]},
+        Bind,
+    ),
+    "3,000 selector terms": (
+        {"affinity": by_terms(*({"key": f"k{each}", "operator": "In", "values": ["v"]} for each in range(3_000)))},
+        Refusal,
+    ),
+    "3,000 comparisons": (
+        {"affinity": by_terms(*({"key": "number", "operator": "Gt", "values": ["7000"]} for _ in range(3_000)))},
+        Refusal,
+    ),
+    "10,000 expressions": (
+        {"affinity": by_one_term(*({"key": f"k{each}", "operator": "DoesNotExist"} for each in range(10_000)))},
+        Bind,
+    ),
+    "3,000 wishes": ({"affinity": wishes(3_000)}, Bind),
+    "3,000 spread constraints": ({"topologySpreadConstraints": spread(3_000)}, Refusal),
+    "a node selector of 10,000 labels": ({"nodeSelector": {f"k{each}": "v" for each in range(10_000)}}, Refusal),
+}
+
+
+@pytest.fixture(scope="module")
+def dispatcher() -> Dispatcher:
+    found = Dispatcher(configuration_of({}).profiles)
+    for number in range(NODES):
+        labels = {"kubernetes.io/hostname": f"n{number}", "rack": f"r{number // 20}", "number": str(number)}
+        found.state.set_node(node(f"n{number}", {"cpu": "64", "memory": "256Gi", "pods": "110"}, labels=labels))
+    return found
+
+
+@pytest.mark.parametrize("spec, outcome", LARGE.values(), ids=LARGE)
+def test_a_single_pod_does_not_stall_the_scheduler(
+    dispatcher: Dispatcher, spec: dict[str, Any], outcome: type[Todo]
+) -> None:
+    pod = pod_with(**spec)
+    assert is_large(pod)  # so that it is decided about beside the loop
+    began = time.process_time()
+    dispatcher.set_pod(pod, 0.0)
+    assert dispatcher.next_may_be_long(0.0)
+    todo = dispatcher.decide(0.0)
+    took = time.process_time() - began
+    dispatcher.remove_pod("tenant/large", 0.0)
+    assert isinstance(todo, outcome)
+    assert took < MOST
+
+
+def test_an_ordinary_pod_is_not_large() -> None:
+    assert not is_large(pod_with(containers=[container(f"c{each}", cpu="1", memory="1Gi") for each in range(20)]))
