@@ -23,7 +23,7 @@ from bayplan.explain.amounts import count
 from bayplan.explain.gang_outcome import GangOutcome
 from bayplan.explain.workload_text import WorkloadOutcome
 from bayplan.kube.core_v1 import Pod
-from bayplan.kube.files import ObjectSet, OtherObject
+from bayplan.kube.object_set import ObjectSet, OtherObject
 from bayplan.scheduling.dialects.table import gang_named, key_of
 from bayplan.scheduling.grouping.raw import RawObject, Reference
 from bayplan.scheduling.workloads.by_rule import by_rule

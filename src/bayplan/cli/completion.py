@@ -20,7 +20,7 @@ from bayplan.cli.options import ExampleCommand, asked_live
 
 if TYPE_CHECKING:
     from bayplan.kube.access import Access
-    from bayplan.kube.files import ObjectSet
+    from bayplan.kube.object_set import ObjectSet
 
 Candidates = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -100,8 +100,9 @@ def _objects(cluster: Sequence[str | os.PathLike[str]]) -> ObjectSet:
     import asyncio
     from pathlib import Path
 
-    from bayplan.kube.files import ObjectSet, read_objects
+    from bayplan.kube.files import read_objects
     from bayplan.kube.live import read_nodes_and_pods
+    from bayplan.kube.object_set import ObjectSet
 
     async def in_time(access: Access) -> ObjectSet:
         return await asyncio.wait_for(read_nodes_and_pods(access), LONGEST_WAIT)

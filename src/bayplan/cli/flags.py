@@ -58,6 +58,33 @@ def health_option(port: int) -> Callable[[_Function], _Function]:
     )
 
 
+def file_size_option(function: _Function) -> _Function:
+    """`--max-file-size`: how much of a file is read."""
+    return click.option(
+        "--max-file-size",
+        metavar="SIZE",
+        expose_value=False,
+        callback=_limit_files,
+        help="Reject files larger than this, unpacked if they are gzipped. [default: 512Mi]",
+    )(function)
+
+
+def _limit_files(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    from bayplan.kube import quantity
+    from bayplan.kube.documents import LARGEST_FILE
+
+    try:
+        size = quantity.parse(value).value()
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise click.BadParameter(f'"{value}" is no size; expected a number of bytes such as 2Gi', ctx)
+    token = LARGEST_FILE.set(size)
+    ctx.call_on_close(lambda: LARGEST_FILE.reset(token))
+
+
 def log_format_option(function: _Function) -> _Function:
     """`--log-format`."""
     return click.option(

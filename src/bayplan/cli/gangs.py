@@ -27,7 +27,7 @@ from bayplan.explain.refusal import description
 from bayplan.kube import podgroup_v1alpha1
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.times import moment_of
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.volcano_batch_v1alpha1 import Job

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bayplan.cli.configuration_file import ConfigurationFile, read_configuration
-from bayplan.cli.flags import with_equals_signs_removed
+from bayplan.cli.flags import file_size_option, with_equals_signs_removed
 from bayplan.cli.output import screen_width, warn
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from bayplan.cluster.topology_report import Problem
     from bayplan.kube.access import Access
     from bayplan.kube.core_v1 import Pod
-    from bayplan.kube.files import ObjectSet, OtherObject, Strictness
+    from bayplan.kube.files import Strictness
+    from bayplan.kube.object_set import ObjectSet, OtherObject
     from bayplan.scheduling.grouping.group import GroupingSettings
     from bayplan.scheduling.profile import Profile
     from bayplan.scheduling.trees import Trees
@@ -159,6 +160,7 @@ def cluster_options(function: _Function) -> _Function:
                 callback=_keep,
                 help="Rules for further kinds of workloads, or others for known ones.",
             ),
+            file_size_option,
         )
     ):
         function = option(function)
@@ -365,7 +367,8 @@ def read_all(paths: Sequence[Path]) -> ObjectSet:
 
 def _read(paths: Sequence[Path], submitted: Strictness | None = None) -> ObjectSet:
     """The objects of several files or folders, `-` being standard input; of a cluster unless they are submitted."""
-    from bayplan.kube.files import ObjectSet, read_objects
+    from bayplan.kube.files import read_objects
+    from bayplan.kube.object_set import ObjectSet
 
     found = ObjectSet()
     for path in paths:

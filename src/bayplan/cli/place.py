@@ -15,7 +15,7 @@ from bayplan.cli.output import print_answer, print_document, working
 if TYPE_CHECKING:
     from bayplan.engine.gangs.objective import Objective
     from bayplan.explain.theme import Theme
-    from bayplan.kube.files import ObjectSet
+    from bayplan.kube.object_set import ObjectSet
 
 RANKED = 5
 RANKED_WIDE = 20

@@ -49,7 +49,7 @@ from bayplan.explain.refusal import refusal_of
 from bayplan.explain.workload_text import WorkloadOutcome
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.object_set import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.dialects.pod_words import word_problems

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan.cli.configuration_file import ConfigurationFile
-from bayplan.cli.flags import output_option
+from bayplan.cli.flags import file_size_option, output_option
 from bayplan.cli.options import ExampleCommand, Session, profiles_in
 from bayplan.cli.output import print_answer, print_document, working
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 )
 @click.argument("snapshot", type=click.Path(path_type=Path), metavar="SNAPSHOT")
 @output_option("text", "json", "yaml")
+@file_size_option
 def replay(*, snapshot: Path, output: str) -> int:
     """Decide again about every gang and pod that waited when SNAPSHOT was written by 'bayplan snapshot'.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan import __version__
-from bayplan.cli.flags import output_option, theme_for, theme_option
+from bayplan.cli.flags import file_size_option, output_option, theme_for, theme_option
 from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.output import print_answer, print_document, show_progress, warn, working
@@ -64,6 +64,7 @@ BAR_WIDTH = 24
 @click.option("--picture", type=OUTPUT_FILE, metavar="FILE", help="Write one SVG with the time lines.")
 @theme_option
 @output_option("text", "json", "yaml")
+@file_size_option
 def simulate(
     *,
     scenario: Path,

@@ -20,7 +20,7 @@ from bayplan.cli.options import STANDARD_INPUT, Session, asked_live, warn_unused
 from bayplan.cli.output import can_redraw, working
 
 if TYPE_CHECKING:
-    from bayplan.kube.files import ObjectSet
+    from bayplan.kube.object_set import ObjectSet
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

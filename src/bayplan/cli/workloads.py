@@ -15,7 +15,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
-from bayplan.kube.files import ObjectSet, OtherObject
+from bayplan.kube.object_set import ObjectSet, OtherObject
 from bayplan.kube.validation.submitted import pod_templates
 from bayplan.scheduling.closeness import unbound
 from bayplan.scheduling.dialects.table import key_of

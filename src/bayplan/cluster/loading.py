@@ -15,8 +15,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology_report import Problem
 from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
-from bayplan.kube.files import ObjectSet
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
 

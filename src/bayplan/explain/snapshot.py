@@ -24,8 +24,8 @@ from bayplan.kube import (
     volcano_batch_v1alpha1,
 )
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
-from bayplan.kube.files import ObjectSet, OtherPodGroup
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.object_set import ObjectSet, OtherPodGroup
 from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 

@@ -12,52 +12,27 @@ from __future__ import annotations
 import functools
 import gzip
 import json
-import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.json_text import BYTE, json_words
+from bayplan.kube.json_text import BYTE, Step, Steps, json_words, shallow
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-Step = str | int
+GZIP = b"\x1f\x8b"
+LARGEST_FILE: ContextVar[int] = ContextVar("LARGEST_FILE", default=512 * 2**20)
+"""How many bytes a file may hold once it is unpacked; `--max-file-size` sets it."""
+_MOST_STEPS = 8
 
 _STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
 _WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
-_LARGEST_WHOLE_FLOAT = 1e21
-
-# What a YAML parser says, and what helps a reader of the file more.
-_YAML_HINTS = (
-    (
-        "found character that cannot start any token",
-        "a tab cannot indent, and @ and ` cannot begin a value: use spaces, or quotes",
-    ),
-    ("found a tab character", "a tab cannot indent: use spaces"),
-    (
-        "mapping values are not allowed",
-        'unexpected ":"; put a value that contains ": " in quotes, and check the indentation',
-    ),
-    ("did not find expected key", 'expected "key: value" here; check the indentation'),
-    ("could not find expected ':'", 'expected ":" after the key above; check the indentation'),
-    ("block sequence entries are not allowed", 'a list ("- ") cannot begin here; check the indentation'),
-    ("did not find expected '-' indicator", 'expected another "- " of the list here; check the indentation'),
-    ("did not find expected ',' or ']'", 'a list that begins with "[" is not closed'),
-    ("did not find expected ',' or '}'", 'a mapping that begins with "{" is not closed'),
-    ("did not find expected node content", "expected a value here"),
-    ("found unexpected end of stream", "a quoted text is not closed"),
-    ("found unhashable key", "a list or mapping cannot be a key; is a quote or a comma missing?"),
-    ("but found another document", "expected one document; --- begins another one"),
-    ("found undefined alias", "the name after * is not defined with & above"),
-    ("could not determine a constructor", "the tag after ! is not known"),
-    ("did not find expected <document start>", "expected the end of the document here, or --- before another one"),
-    ("control characters are not allowed", "a control character cannot stand in a text file"),
-)
 
 
 class Position(NamedTuple):
@@ -83,11 +58,12 @@ class ListItem(NamedTuple):
 
 
 class Document:
-    """One document of a file; `json` is its content."""
+    """One document of a file; `json` is its content, with null for whatever is nested too deeply."""
 
-    def __init__(self, content: bytes, node: Any = None) -> None:
+    def __init__(self, content: bytes, node: Any = None, too_deep: Sequence[Steps] = ()) -> None:
         self.json = content
         self._node = node  # of YAML: the tree with its positions
+        self._too_deep = too_deep
 
     def position(self, field: str, item: ListItem | None = None) -> Position:
         """Where a field stands, or what is nearest above it; `item` is the entry of a list in which to look for it."""
@@ -96,7 +72,17 @@ class Document:
             return _yaml_position(self._node, steps if item is None else [*item.steps, *steps])
         start = 0 if item is None else max(self.json.find(bytes(item.content)), 0)
         text = (self.json if item is None else bytes(item.content)).decode("utf-8", "replace")
-        return _moved(_position_at(self.json, start), text[: _json_offset(text, steps)])
+        try:
+            offset = _json_offset(text, steps)
+        except RecursionError:  # Python's decoder allows less nesting than msgspec's
+            offset = 0
+        return _moved(_position_at(self.json, start), text[:offset])
+
+    def too_deep(self, item: ListItem | None = None) -> str | None:
+        """The first field that is nested too deeply, or None; `item` is the entry of a list in which to look for it."""
+        above = () if item is None else tuple(item.steps)
+        found = next((steps[len(above) :] for steps in self._too_deep if steps[: len(above)] == above), None)
+        return None if found is None else _field_of(found[:_MOST_STEPS]) + ("..." if len(found) > _MOST_STEPS else "")
 
     def repeated_keys(self, item: ListItem | None = None) -> list[str]:
         """The fields that stand twice in one mapping."""
@@ -118,15 +104,32 @@ def steps_of(field: str) -> list[Step]:
     return [int(index) if index else quoted or name for quoted, index, name in _STEP.findall(field)]
 
 
-def read_documents(file: Path) -> Iterator[Document]:
-    """The documents of a file, those that are empty left out."""
+def _field_of(steps: Iterable[Step]) -> str:
+    return functools.reduce(
+        lambda field, step: f"{field}[{step}]" if isinstance(step, int) else _join(field, step), steps, ""
+    )
+
+
+def read_bytes(file: Path) -> bytes:
+    """The content of a file, unpacked if it is gzipped; one larger than `LARGEST_FILE` is an error before it fills the memory."""
+    largest = LARGEST_FILE.get()
     try:
-        raw = file.read_bytes()
-        data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        with file.open("rb") as opened:
+            packed = opened.peek(2)[:2] == GZIP
+            data = (gzip.GzipFile(fileobj=opened) if packed else opened).read(largest + 1)
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "the compressed data is damaged"
         raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {reason}") from None
-    yield from documents_in(data, file)
+    if len(data) > largest:
+        unpacked = " when it is unpacked" if packed else ""
+        problem = f"is larger than {largest / 2**20:g}Mi{unpacked}; raise the limit with --max-file-size"
+        raise InvalidObject(ObjectPath(f"file {file}"), problem)
+    return data
+
+
+def read_documents(file: Path) -> Iterator[Document]:
+    """The documents of a file, those that are empty left out."""
+    yield from documents_in(read_bytes(file), file)
 
 
 def documents_in(data: bytes, file: Path) -> Iterator[Document]:
@@ -135,9 +138,16 @@ def documents_in(data: bytes, file: Path) -> Iterator[Document]:
         raise InvalidObject(ObjectPath(f"file {file}"), "is empty: did the command that wrote it fail?")
     data = data.removeprefix(BYTE_ORDER_MARK)
     start = data.lstrip()[:1]
-    problem = _json_problem(data, file) if start in (b"{", b"[") else None
+    problem: InvalidObject | None = None
+    too_deep: list[Steps] = []
+    if start in (b"{", b"["):
+        try:
+            problem = _json_problem(data, file)
+        except RecursionError:
+            data, too_deep = shallow(data)
+            problem = _json_problem(data, file)
     if start in (b"{", b"[") and problem is None:
-        yield Document(data)
+        yield Document(data, too_deep=too_deep)
     elif start:
         yield from _yaml_documents(data, file, problem)
 
@@ -197,8 +207,6 @@ def _json_problem(data: bytes, file: Path) -> InvalidObject | None:
         return at_position(file, where, f"is not valid JSON: {json_words(error)}")
     except UnicodeDecodeError:
         return not_utf_8(data, file)
-    except RecursionError:
-        return at_position(file, None, "is nested too deeply")
     return None
 
 
@@ -278,13 +286,14 @@ def _join(field: str, key: str) -> str:
 def _yaml_documents(data: bytes, file: Path, json_problem: InvalidObject | None) -> Iterator[Document]:
     import yaml  # costs 30 ms and most dumps are JSON
 
+    from bayplan.kube.yaml_text import YamlLimit, yaml_documents, yaml_words
+
     try:
-        loader = _loader()(data)
-        while loader.check_node():
-            node = loader.get_node()
-            value = loader.construct_document(node)
+        for node, value, too_deep in yaml_documents(data):
             if value is not None:
-                yield Document(msgspec.json.encode(value, order=None), node)
+                yield Document(msgspec.json.encode(value, order=None), node, too_deep)
+    except YamlLimit as error:
+        raise at_position(file, Position(error.line, error.column), str(error)) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = Position(mark.line + 1, mark.column + 1) if mark else None
@@ -293,58 +302,9 @@ def _yaml_documents(data: bytes, file: Path, json_problem: InvalidObject | None)
         offset = getattr(error, "position", None) or getattr(error, "start", 0)
         position = _position_at(data, offset) if isinstance(offset, int) else None
         raise json_problem or at_position(file, position, "is not a text file of YAML or JSON") from None
-    except RecursionError:
-        raise InvalidObject(ObjectPath(f"file {file}"), "is nested too deeply") from None
     except (TypeError, ValueError, msgspec.MsgspecError):
         problem = "has a key or value that is no text, number, list or mapping; put it in quotes"
         raise json_problem or InvalidObject(ObjectPath(f"file {file}"), problem) from None
-
-
-def yaml_words(error: Any) -> str:
-    """What a YAML parser says, in words that help the reader of the file."""
-    said = " ".join(str(error.problem or error.context or "").split())
-    for phrase, hint in _YAML_HINTS:
-        if phrase in said:
-            return hint
-    return said or "it cannot be read"
-
-
-@functools.cache
-def _loader() -> Any:
-    """A loader that takes scalars for what Go's YAML takes them for."""
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    tag = "tag:yaml.org,2002:"
-    replaced = {f"{tag}int", f"{tag}float", f"{tag}timestamp"}
-    kept = {
-        first: [(name, pattern) for name, pattern in resolvers if name not in replaced]
-        for first, resolvers in base.yaml_implicit_resolvers.items()
-    }
-    loader: Any = type("GoLoader", (base,), {"yaml_implicit_resolvers": kept})
-    loader.add_implicit_resolver(
-        f"{tag}int", re.compile(r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$"), list("-+0123456789")
-    )
-    number = r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
-    loader.add_implicit_resolver(f"{tag}float", re.compile(number), list("-+0123456789."))
-    loader.add_constructor(f"{tag}int", _whole_number)
-    loader.add_constructor(f"{tag}float", _number)
-    return loader
-
-
-def _whole_number(loader: Any, node: Any) -> int:
-    text = loader.construct_scalar(node).replace("_", "")
-    sign, digits = (-1 if text.startswith("-") else 1), text.lstrip("+-")
-    octal = len(digits) > 1 and digits[0] == "0" and digits[1:].isdigit()
-    return sign * int(digits, 8 if octal else 0)
-
-
-def _number(loader: Any, node: Any) -> int | float | str:
-    """Go writes 1e3 and 1.0 into JSON without a fraction. JSON has neither infinity nor NaN: they stay text, which the reader of a number refuses."""
-    value: float = loader.construct_yaml_float(node)
-    if not math.isfinite(value):
-        return str(node.value)
-    return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE_FLOAT else value
 
 
 def _below(node: Any, step: Step) -> tuple[Any, Any] | tuple[None, None]:

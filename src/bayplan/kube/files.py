@@ -11,70 +11,27 @@ already, so that an object which cannot be read is left out and named, and the r
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from bayplan.kube import (
-    coscheduling_v1alpha1,
-    hypernode_v1alpha1,
-    numatopology_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1alpha2,
-    topology_levels,
-    topology_v1alpha2,
-    volcano_batch_v1alpha1,
-    volcano_scheduling_v1beta1,
-)
+from bayplan.kube import topology_v1alpha2
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
 from bayplan.kube.documents import Document, ListItem, Position, not_utf_8, read_documents
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
+from bayplan.kube.json_text import TOO_DEEP, decode
 from bayplan.kube.meta_v1 import WireObject
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
+from bayplan.kube.object_set import OTHER_KINDS, ObjectSet, OtherObject
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.unread_fields import remarked, unknown_field, unread_in_report
 from bayplan.kube.validation.fields import UnknownField, field_table, without_nulls
 from bayplan.kube.validation.submitted import submitted_faults, submitted_warnings
 
-MOST_SEARCHES = 20
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
-
-OtherPodGroup = (
-    podgroup_v2alpha2.PodGroup
-    | volcano_scheduling_v1beta1.PodGroup
-    | coscheduling_v1alpha1.PodGroup
-    | scheduling_v1alpha2.PodGroup
-)
-# The PodGroups of other systems, by `apiVersion`.
-OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
-    **{f"{podgroup_v2alpha2.GROUP}/{version}": podgroup_v2alpha2.PodGroup for version in podgroup_v2alpha2.VERSIONS},
-    volcano_scheduling_v1beta1.API_VERSION: volcano_scheduling_v1beta1.PodGroup,
-    coscheduling_v1alpha1.API_VERSION: coscheduling_v1alpha1.PodGroup,
-    scheduling_v1alpha2.API_VERSION: scheduling_v1alpha2.PodGroup,
-}
-
-# By `apiVersion` and `kind`: what it decodes into, and where in an `ObjectSet` it goes.
-_OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
-    (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND): (Numatopology, "numatopologies"),
-    (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
-    (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
-    (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
-    (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD): (
-        scheduling_v1alpha2.Workload,
-        "kubernetes_workloads",
-    ),
-    **{
-        (version, topology_levels.KIND): (topology_levels.Topology, "levels")
-        for version in topology_levels.API_VERSIONS
-    },
-    **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
-}
 
 _Wire = TypeVar("_Wire", bound=WireObject)
 _Struct = TypeVar("_Struct")
@@ -92,132 +49,8 @@ class RepeatedField(InvalidObject):
     """A field that stands twice in one mapping."""
 
 
-class _Named(WireStruct, frozen=True):
-    """As little of an object's metadata as possible: what is wrong may stand anywhere else."""
-
-    name: str = ""
-    namespace: str | None = None
-    generate_name: str = ""
-
-
 class _WithMetadata(WireStruct, frozen=True):
     metadata: Metadata = Metadata()
-
-
-class _Header(WireStruct, frozen=True):
-    """Enough of any object to know what it is. `items` stays undecoded until the kind is known; `kinds` is what a rule file has instead."""
-
-    api_version: str = ""
-    kind: str = ""
-    metadata: _Named = _Named()
-    items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
-    kinds: msgspec.Raw = msgspec.Raw()
-
-    @property
-    def is_list(self) -> bool:
-        """Whether it is a list of objects. Go writes an empty one as `items: null`."""
-        return self.items is not msgspec.UNSET and self.kind.endswith("List")
-
-    def listed(self, within: tuple[int, ...] = ()) -> Iterator[ListItem]:
-        """The items of a list, which stands itself in lists at the indexes `within`."""
-        for index, content in enumerate(self.items or ()):
-            yield ListItem((*within, index), content)
-
-
-@dataclass(frozen=True, slots=True)
-class OtherObject:
-    """An object of a kind without a struct of its own: which one it is, and its JSON."""
-
-    api_version: str
-    kind: str
-    metadata: Metadata
-    document: bytes
-
-    @property
-    def shown(self) -> str:
-        """Its kind, for a remark."""
-        return _unread(self.api_version, self.kind)
-
-    def decoded(self) -> dict[str, Any]:
-        """The whole object, with the kind that a typed list leaves out."""
-        content: dict[str, Any] = msgspec.json.decode(self.document)
-        return {**content, "apiVersion": self.api_version, "kind": self.kind}
-
-
-@dataclass
-class ObjectSet:
-    """The objects found. `others` are those of kinds that decisions are not made from; workloads are among them."""
-
-    nodes: list[Node] = field(default_factory=list)
-    pods: list[Pod] = field(default_factory=list)
-    namespaces: list[Namespace] = field(default_factory=list)
-    topologies: list[NodeResourceTopology] = field(default_factory=list)
-    numatopologies: list[Numatopology] = field(default_factory=list)
-    unreadable_topologies: list[str] = field(default_factory=list)
-    """Nodes whose NodeResourceTopology has a wrong shape."""
-    levels: list[topology_levels.Topology] = field(default_factory=list)
-    hyper_nodes: list[hypernode_v1alpha1.HyperNode] = field(default_factory=list)
-    gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
-    other_gangs: list[OtherPodGroup] = field(default_factory=list)
-    volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
-    kubernetes_workloads: list[scheduling_v1alpha2.Workload] = field(default_factory=list)
-    others: list[OtherObject] = field(default_factory=list)
-    rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
-    """Rules for kinds of workloads (`scheduling/grouping/rules.py`) that were among the objects, with their files."""
-    left_out: list[InvalidObject] = field(default_factory=list)
-    """What is wrong with objects of a cluster that have a wrong shape."""
-    remarks: list[str] = field(default_factory=list)
-    """What is wrong with objects that were submitted and are used nevertheless."""
-    files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
-    searches: int = 0
-
-    def add(self, part: ObjectSet, file: Path | None = None) -> None:
-        """Take over the objects of another set; `file` is where they come from."""
-        self.nodes += part.nodes
-        self.pods += part.pods
-        self.namespaces += part.namespaces
-        self.topologies += part.topologies
-        self.numatopologies += part.numatopologies
-        self.levels += part.levels
-        self.hyper_nodes += part.hyper_nodes
-        self.gangs += part.gangs
-        self.other_gangs += part.other_gangs
-        self.volcano_jobs += part.volcano_jobs
-        self.kubernetes_workloads += part.kubernetes_workloads
-        self.others += part.others
-        self.rule_documents += part.rule_documents
-        self.unreadable_topologies += part.unreadable_topologies
-        self.left_out += part.left_out
-        self.remarks += part.remarks
-        self.files += [(file, part)] if file else part.files
-
-    def naming_the_file(self, error: InvalidObject, thing: WireObject) -> InvalidObject:
-        """The same error about an object of this set, with the file it came from and its place there."""
-        for file, part in self.files:
-            if any(each is thing for each in part.all_of(type(thing))):
-                self.searches += 1  # reads the file once more: not for thousands of objects
-                searched = self.searches <= MOST_SEARCHES
-                position = _position_of(thing, part, file, error.at.field) if searched else None
-                return InvalidObject(error.at.in_file(file, position), error.problem)
-        return error
-
-    @property
-    def ignored_kinds(self) -> Counter[str]:
-        """How many objects there are of each kind that decisions are not made from."""
-        return Counter(each.shown for each in self.others)
-
-    def file_of(self, other: OtherObject) -> Path | None:
-        """The file that an object of another kind came from."""
-        return next((file for file, part in self.files if any(each is other for each in part.others)), None)
-
-    def all_of(self, kind: type[WireObject]) -> list[WireObject]:
-        """The objects of one kind."""
-        groups = (self.nodes, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
-        others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads)
-        return [each for group in (*groups, *others) if group for each in group if isinstance(each, kind)]
-
-    def __len__(self) -> int:
-        return len(self.nodes) + len(self.pods) + len(self.topologies) + len(self.numatopologies)
 
 
 def read_objects(path: Path, submitted: Strictness | None = None) -> ObjectSet:
@@ -254,9 +87,15 @@ def read_all_documents(path: Path, *, strict: bool = True) -> list[Any]:
 
 def decoded(document: Document, path: Path, *, strict: bool = True) -> Any:
     """The content of a document; a key that stands twice is an error if it is read strictly."""
+    deep = document.too_deep()
+    if deep is not None:
+        raise InvalidObject(ObjectPath(f"file {path}:{document.position(deep)}", deep), TOO_DEEP)
     for repeated in document.repeated_keys() if strict else ():
         raise InvalidObject(ObjectPath(f"file {path}:{document.position(repeated)}", repeated), "appears twice")
-    return msgspec.json.decode(document.json)
+    try:
+        return decode(document.json)
+    except msgspec.DecodeError as error:
+        raise InvalidObject(ObjectPath(f"file {path}"), str(error)) from None
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -276,7 +115,7 @@ class _Entry:
 
     document: Document
     content: bytes | msgspec.Raw
-    header: _Header
+    header: Header
     item: ListItem | None = None
 
     def position(self, field: str) -> Position:
@@ -303,11 +142,11 @@ class _Reader:
 
     def _collect(self, document: Document) -> None:
         try:
-            whole = _Entry(document, document.json, _HEADER_DECODER.decode(document.json))
+            whole = _Entry(document, document.json, HEADER_DECODER.decode(document.json))
         except msgspec.ValidationError as error:
             field, problem = field_and_problem(error)
             at = ObjectPath(f"file {self._file}:{document.position(field)}", field)
-            self._no_objects.append(InvalidObject(at, f"{problem}; expected a Kubernetes object"))
+            self._no_object(document, InvalidObject(at, f"{problem}; expected a Kubernetes object"))
             return
         kind = whole.header.kind
         if whole.header.is_list:
@@ -315,13 +154,20 @@ class _Reader:
             self._collect_items(whole, kind, whole.header.api_version)
         elif not kind and whole.header.kinds:
             self._objects += 1
-            self._found.rule_documents.append((self._file, msgspec.json.decode(document.json)))
+            self._found.rule_documents.append((self._file, decoded(document, self._file, strict=False)))
         elif not kind:
             at = self._subject("object", whole, "kind")
-            self._no_objects.append(InvalidObject(at, "is missing; is this a Kubernetes object?"))
+            self._no_object(document, InvalidObject(at, "is missing; is this a Kubernetes object?"))
         else:
             self._objects += 1
             self._take(whole, kind, whole.header.api_version)
+
+    def _no_object(self, document: Document, problem: InvalidObject) -> None:
+        try:
+            decoded(document, self._file, strict=False)
+        except InvalidObject as too_deep:  # which says more
+            problem = too_deep
+        self._no_objects.append(problem)
 
     def finish(self) -> None:
         """A file without any object is an error; a document that is none beside others is one of many that are left out."""
@@ -338,12 +184,12 @@ class _Reader:
 
     def _collect_item(self, document: Document, item: ListItem, kind: str, version: str) -> None:
         try:
-            entry = _Entry(document, item.content, _HEADER_DECODER.decode(item.content), item)
+            entry = _Entry(document, item.content, HEADER_DECODER.decode(item.content), item)
         except msgspec.ValidationError as error:
             field, problem = field_and_problem(error)
             named = _named_in(item.content)
-            metadata = _Named(name=named.get("name", ""), namespace=named.get("namespace"))
-            header = _Header(metadata=metadata)
+            metadata = Named(name=named.get("name", ""), namespace=named.get("namespace"))
+            header = Header(metadata=metadata)
             entry = _Entry(document, item.content, header, item)
             self._leave_out(
                 InvalidObject(self._subject(named.get("kind", "") or kind or "object", entry, field), problem)
@@ -365,13 +211,20 @@ class _Reader:
 
     def _take(self, entry: _Entry, kind: str, api_version: str) -> None:
         try:
+            self._refuse_too_deep(entry, kind)
             if self._submitted:
                 self._check(entry, kind, api_version)
             self._decode_into_set(entry, kind, api_version)
-        except InvalidObject as error:
+        except (InvalidObject, RecursionError) as error:
             if kind == NodeResourceTopology.__name__ and not self._submitted:
                 self._found.unreadable_topologies.append(entry.header.metadata.name)
-            self._leave_out(error)
+            too_deep = InvalidObject(self._subject(kind, entry, ""), TOO_DEEP)
+            self._leave_out(error if isinstance(error, InvalidObject) else too_deep)
+
+    def _refuse_too_deep(self, entry: _Entry, kind: str) -> None:
+        deep = entry.document.too_deep(entry.item)
+        if deep is not None:
+            raise InvalidObject(self._subject(kind, entry, deep), TOO_DEEP)
 
     def _check(self, entry: _Entry, kind: str, api_version: str) -> None:
         """What an API server would refuse in an object that is submitted."""
@@ -416,8 +269,8 @@ class _Reader:
             for each in unread_in_report(report, entry.content):
                 field, _, problem = each.partition(": ")
                 found.remarks.append(str(InvalidObject(self._subject(kind, entry, field), problem)))
-        elif (api_version, kind) in _OTHER_KINDS:
-            struct, group_of_set = _OTHER_KINDS[api_version, kind]
+        elif (api_version, kind) in OTHER_KINDS:
+            struct, group_of_set = OTHER_KINDS[api_version, kind]
             getattr(found, group_of_set).append(self._decode(entry, struct))
         else:
             metadata = self._typed(entry, _WithMetadata, kind).metadata
@@ -455,16 +308,6 @@ class _Reader:
         return _below(_path(kind, entry), field).in_file(self._file, entry.position(field))
 
 
-def _unread(api_version: str, kind: str) -> str:
-    """The kind of an object that is left out; with versions if another version of it would be read."""
-    group = api_version.rpartition("/")[0]
-    of_group = [known for known, of_kind in _OTHER_KINDS if of_kind == kind and known.rpartition("/")[0] == group]
-    if not group or not of_group:
-        return kind
-    versions = [known.rpartition("/")[2] for known in of_group]
-    return f"{kind} of {api_version}, of which bayplan reads {', '.join(versions)}"
-
-
 def _path(kind: str, entry: _Entry) -> ObjectPath:
     metadata = entry.header.metadata
     name = metadata.name or (f"{metadata.generate_name}*" if metadata.generate_name else "(no name)")
@@ -482,50 +325,3 @@ def _named_in(content: msgspec.Raw) -> dict[str, str]:
     metadata = head.get("metadata")
     named = {**(metadata if isinstance(metadata, dict) else {}), "kind": head.get("kind")}
     return {key: named[key] for key in ("kind", "namespace", "name") if isinstance(named.get(key), str)}
-
-
-def _position_of(thing: WireObject, part: ObjectSet, file: Path, field: str) -> Position | None:
-    """Where a field of an object that was read stands in its file, which is read once more for this."""
-    kind, metadata = type(thing).__name__, thing.metadata
-    alike = [each for each in part.all_of(type(thing)) if _same_name(each.metadata, metadata)]
-    wanted = next(number for number, each in enumerate(alike) if each is thing)
-    if not file.is_file():
-        return None  # standard input is gone
-    for document in read_documents(file):
-        header = _HEADER_DECODER.decode(document.json)
-        for head, item in _entries(header, header.kind):
-            if head.kind == kind and _same_name(head.metadata, metadata):
-                if not wanted:
-                    # Messages about gangs name the fields of their spec.
-                    found = document.position(field, item)
-                    return (
-                        found
-                        if not field or found != document.position("", item)
-                        else document.position(f"spec.{field}", item)
-                    )
-                wanted -= 1
-    return None
-
-
-def _entries(header: _Header, kind: str, item: ListItem | None = None) -> Iterator[tuple[_Header, ListItem | None]]:
-    """The headers of the objects of a document, each with its kind; those of lists one by one."""
-    if not header.is_list:
-        yield msgspec.structs.replace(header, kind=kind), item
-        return
-    for each in header.listed(item.path if item else ()):
-        below = _headed(each.content)
-        yield from _entries(below, below.kind or kind.removesuffix("List"), each)
-
-
-def _headed(content: msgspec.Raw) -> _Header:
-    try:
-        return _HEADER_DECODER.decode(content)
-    except msgspec.ValidationError:
-        return _Header()
-
-
-def _same_name(one: Metadata | _Named, other: Metadata) -> bool:
-    return (one.name, one.namespace) == (other.name, other.namespace)
-
-
-_HEADER_DECODER = msgspec.json.Decoder(_Header)

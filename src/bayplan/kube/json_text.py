@@ -15,8 +15,17 @@ import msgspec
 TOO_DEEP = "is nested too deeply to be read"
 # Deep enough for metadata and its labels, of an object or of a watch event around it.
 HEAD_DEPTH = 4
+DEEPEST = 200
+"""Levels of nesting that files are read to. Kubernetes objects have about 30, the schema of a CustomResourceDefinition 60."""
 
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+Step = str | int
+Steps = tuple[Step, ...]
+"""The way from the top of a document to a field: keys and indexes."""
+
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_TOKEN = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
+_TOKEN_OR_COMMA = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
+_NOT_A_LINE_END = re.compile(rb"[^\n]")
 
 BYTE = re.compile(r" \(byte (\d+)\)$")
 """Where msgspec's message says in which byte it stopped."""
@@ -80,6 +89,39 @@ def pruned(data: bytes, depth: int = HEAD_DEPTH) -> bytes:
                 since = token.end()
             level -= 1
     return b"".join((*kept, data[since:]))
+
+
+def shallow(data: bytes, depth: int = DEEPEST) -> tuple[bytes, list[Steps]]:
+    """The same JSON with null and spaces instead of whatever is nested deeper, so that all else stays in its place; and the fields that were cut."""
+    kept: list[bytes] = []
+    cut: list[Steps] = []
+    steps: list[Step] = []  # to the value that is next, one for each level up to the deepest
+    level = since = 0
+    for token in _TOKEN_OR_COMMA.finditer(data):
+        text = token[0]
+        if text in (b"[", b"{"):
+            level += 1
+            if level == depth + 1:
+                cut.append(tuple(steps))
+                kept.append(data[since : token.start()])
+                since = token.start()
+            elif level <= depth:
+                steps.append(0 if text == b"[" else "")
+        elif text in (b"]", b"}"):
+            if level == depth + 1:
+                kept.append(b"null" + _NOT_A_LINE_END.sub(b" ", data[since : token.end()])[4:])
+                since = token.end()
+            elif 0 < level <= depth:
+                steps.pop()
+            level -= 1
+        elif 0 < level <= depth:
+            last = steps[-1]
+            if isinstance(last, int):
+                steps[-1] = last + (text == b",")
+            elif text != b",":
+                steps[-1] = text[1:-1].decode("utf-8", "replace")
+    rest = data[since:] if level <= depth else b"null"  # the text ends too early
+    return b"".join((*kept, rest)), cut
 
 
 def json_words(error: msgspec.DecodeError | UnicodeDecodeError) -> str:

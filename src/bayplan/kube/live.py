@@ -15,7 +15,7 @@ from bayplan.kube.access import Access
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Metadata
 from bayplan.kube.decoding import Broken, Listed
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
     HYPER_NODES,

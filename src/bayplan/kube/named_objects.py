@@ -16,7 +16,7 @@ import msgspec
 from bayplan.kube.access import Access
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
-from bayplan.kube.files import OtherObject
+from bayplan.kube.object_set import OtherObject
 from bayplan.kube.resources import Resource
 from bayplan.kube.versions import ServedResource, resources_of
 

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeGuard
 
 import msgspec
 
-from bayplan.kube.errors import field_and_problem
+from bayplan.kube.documents import documents_in
+from bayplan.kube.errors import InvalidObject, field_and_problem
+from bayplan.kube.files import decoded
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
@@ -115,12 +118,14 @@ def _unwrapped(raw: Mapping[str, Any]) -> object:
     text = raw["data"].get(CONFIG_MAP_KEY)
     if not isinstance(text, str):
         raise ArgumentError(f'data["{CONFIG_MAP_KEY}"]: is missing in the ConfigMap')
-    import yaml  # only ConfigMaps hold YAML inside of YAML
-
+    inside = Path(f'data["{CONFIG_MAP_KEY}"]')
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ArgumentError(f'data["{CONFIG_MAP_KEY}"]: is no YAML: {" ".join(str(error).split())}') from None
+        documents = [decoded(each, inside, strict=False) for each in documents_in(text.encode(), inside)]
+    except InvalidObject as error:
+        raise ArgumentError(str(error).removeprefix("file ")) from None
+    if len(documents) != 1:
+        raise ArgumentError(f"{inside}: holds {len(documents)} documents; expected one")
+    return documents[0]
 
 
 def _decoded(raw: object) -> _File:

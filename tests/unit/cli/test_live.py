@@ -10,7 +10,8 @@ import pytest
 
 from bayplan.kube import live as kube_live
 from bayplan.kube.access import Access
-from bayplan.kube.files import ObjectSet, read_objects
+from bayplan.kube.files import read_objects
+from bayplan.kube.object_set import ObjectSet
 from tests.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 

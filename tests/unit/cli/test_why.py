@@ -10,7 +10,7 @@ import pytest
 from bayplan.cli.gangs import find_gang
 from bayplan.cli.options import Session, profiles_in
 from bayplan.cli.standing import find_pod
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.object_set import ObjectSet
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 PENDING = "telco/upf-large is Pending: no node has the request inside one NUMA zone."

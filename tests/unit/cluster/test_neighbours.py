@@ -12,7 +12,7 @@ from bayplan.cluster.loading import load_state
 from bayplan.cluster.neighbours import Neighbours
 from bayplan.cluster.pod_terms import PodSelector, terms_of
 from bayplan.kube.core_v1 import Metadata, Namespace, Pod
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.object_set import ObjectSet
 from tests.neighbourhoods import apart, drawn, on, racks, somebody, together
 
 

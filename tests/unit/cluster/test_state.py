@@ -16,7 +16,7 @@ from bayplan.cluster.loading import load_state
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.files import ObjectSet
+from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from tests.helpers import (
     GI,

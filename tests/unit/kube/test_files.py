@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.files import ObjectSet, read_objects
+from bayplan.kube.files import read_objects
+from bayplan.kube.object_set import ObjectSet
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {"a": "b"}}, "extra": [1, {}]}
 POD = {
@@ -187,7 +188,7 @@ def test_a_wrong_object_is_named_with_its_field(tmp_path: Path, content: object,
             ": cannot be read: the compressed data is damaged",
             id="gzip in name only",
         ),
-        pytest.param("x.yaml", b"a: &a [*a]", ": is nested too deeply", id="YAML that contains itself"),
+        pytest.param("x.yaml", b"a: &a [*a]", ":1:8: is nested too deeply", id="YAML that contains itself"),
         pytest.param(
             "x.json", b'{"kind":"Pod","metadata":{"name":"\xff"}}', ":1:35: is not UTF-8 text", id="not UTF-8"
         ),

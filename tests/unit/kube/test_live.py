@@ -9,8 +9,8 @@ import pytest
 from bayplan.kube.access import Access
 from bayplan.kube.client import ApiError
 from bayplan.kube.credentials import Credential, Fixed
-from bayplan.kube.files import ObjectSet
 from bayplan.kube.live import follow_cluster, read_cluster
+from bayplan.kube.object_set import ObjectSet
 from tests.scripted_api_server import ScriptedServer, asynchronous, event, listing, named, refusal, watch
 
 NODES, PODS, NAMESPACES = "/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces"

@@ -234,7 +234,7 @@ def test_remarks(plugin: dict[str, Any], actions: str, remark: str) -> None:
             "numa-aware: matchPolicyless: must be true or false, not a string",
         ),
         ({"data": {"other": ""}}, 'data["volcano-scheduler.conf"]: is missing in the ConfigMap'),
-        ({"data": {"volcano-scheduler.conf": "a: ["}}, "is no YAML"),
+        ({"data": {"volcano-scheduler.conf": "a: ["}}, "is not valid YAML"),
     ],
 )
 def test_bad_input_is_named(raw: dict[str, Any], problem: str) -> None:

@@ -21,7 +21,8 @@ from bayplan.cluster.topology_report import TopologyReport, read_report
 from bayplan.explain.hostlist import hostlist
 from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.files import ObjectSet, read_objects
+from bayplan.kube.files import read_objects
+from bayplan.kube.object_set import ObjectSet
 from bayplan.scheduling.dialects.table import gang_named
 from bayplan.simulate.scenario.model import Kind, Member, SimulatedNode, Workload
 from bayplan.simulate.scenario.recorded_machine import (

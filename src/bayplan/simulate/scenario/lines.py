@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 
 import yaml
 
-from bayplan.kube.documents import not_utf_8, yaml_words
+from bayplan.kube.documents import not_utf_8, read_bytes
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.yaml_text import YamlLimit, composed, yaml_words
 
 MOST_FAULTS = 10
 # Aliases can make a file of ten lines unfold into billions of values, or into itself.
@@ -224,21 +226,25 @@ def read_yaml(path: Path, faults: Faults) -> Written:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     nothing = Place(path, 1)
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=loader)
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
+        documents = list(composed(loader(read_bytes(path).decode())))
+    except InvalidObject as error:
+        raise ScenarioError(str(error).removeprefix("file ")) from None
     except UnicodeDecodeError as error:
         raise ScenarioError(str(not_utf_8(error.object, path)).removeprefix("file ")) from None
-    except RecursionError:
-        raise ScenarioError(f"{nothing}: is nested too deeply") from None
+    except YamlLimit as error:
+        raise ScenarioError(f"{path}:{error.line}:{error.column}: {error}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(nothing)
         raise ScenarioError(f"{where}: is not valid YAML: {yaml_words(error)}") from None
     except yaml.YAMLError:
         raise ScenarioError(f"{nothing}: is not a text file of YAML") from None
-    if root is None:
+    if not documents:
         raise ScenarioError(f"{nothing}: is empty")
+    for other, _ in documents[1:]:
+        line, column = _line_and_column(other)
+        raise ScenarioError(f"{path}:{line}:{column}: expected one document; --- begins another one")
+    root = documents[0][0]
     line, column = _line_and_column(root)
     return _Tree(faults).grown(root, Place(path, line, column=column), 0)
 

@@ -22,7 +22,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube import volcano_batch_v1alpha1
 from bayplan.kube.core_v1 import Metadata, Node, NodeSpec, Pod
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.files import ObjectSet, read_document, read_objects
+from bayplan.kube.files import read_document, read_objects
+from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodShape
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.gang_members import POD_GROUP

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from bayplan.cluster.pod_request import is_memory
-from bayplan.kube.documents import not_utf_8
-from bayplan.kube.errors import field_and_problem
-from bayplan.kube.json_text import json_words
+from bayplan.kube.documents import not_utf_8, read_bytes
+from bayplan.kube.errors import InvalidObject, field_and_problem
+from bayplan.kube.json_text import decode, json_words
 from bayplan.simulate.scenario.arrivals import SHORTEST_RUN
 from bayplan.simulate.scenario.lines import Faults, Place, ScenarioError, Section, Written, Wrong, suggestion
 from bayplan.simulate.scenario.model import Kind, Member, Seconds, Workload
@@ -126,7 +126,7 @@ def _json_rows(path: Path, faults: Faults) -> Iterator[Written]:
             continue
         place = Place(path, number)
         try:
-            cells = msgspec.json.decode(line, type=dict[str, str | int | float | None])
+            cells = decode(line, dict[str, str | int | float | None])
         except msgspec.DecodeError as error:
             said = (
                 json_words(error)
@@ -150,9 +150,9 @@ def _row(place: Place, faults: Faults, cells: dict[str, str]) -> Written:
 
 def _text_of(path: Path) -> str:
     try:
-        found = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Wrong(f"{path} cannot be read: {error.strerror}") from None
+        found = read_bytes(path).decode("utf-8-sig")
+    except InvalidObject as error:
+        raise Wrong(f"{path} {error.problem}") from None
     except UnicodeDecodeError as error:
         raise Wrong(str(not_utf_8(error.object, path)).removeprefix("file ")) from None
     if not found.strip():

@@ -1,0 +1,177 @@
+"""Objects of a cluster, by kind: what `files.py` reads from files and `live.py` from a cluster that runs.
+
+`cluster/loading.py` builds the state from an `ObjectSet`. Objects of kinds without a struct are kept as they are (`OtherObject`): some of them own pods
+(`scheduling/workloads/`), and the rest are named in a remark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bayplan.kube import (
+    coscheduling_v1alpha1,
+    hypernode_v1alpha1,
+    numatopology_v1alpha1,
+    podgroup_v1alpha1,
+    podgroup_v2alpha2,
+    scheduling_v1alpha2,
+    topology_levels,
+    volcano_batch_v1alpha1,
+    volcano_scheduling_v1beta1,
+)
+from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
+from bayplan.kube.documents import Position
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.json_text import decode
+from bayplan.kube.meta_v1 import WireObject
+from bayplan.kube.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.object_heads import position_of, same_name
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+
+MOST_SEARCHES = 20
+
+OtherPodGroup = (
+    podgroup_v2alpha2.PodGroup
+    | volcano_scheduling_v1beta1.PodGroup
+    | coscheduling_v1alpha1.PodGroup
+    | scheduling_v1alpha2.PodGroup
+)
+# The PodGroups of other systems, by `apiVersion`.
+OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
+    **{f"{podgroup_v2alpha2.GROUP}/{version}": podgroup_v2alpha2.PodGroup for version in podgroup_v2alpha2.VERSIONS},
+    volcano_scheduling_v1beta1.API_VERSION: volcano_scheduling_v1beta1.PodGroup,
+    coscheduling_v1alpha1.API_VERSION: coscheduling_v1alpha1.PodGroup,
+    scheduling_v1alpha2.API_VERSION: scheduling_v1alpha2.PodGroup,
+}
+
+# By `apiVersion` and `kind`: what it decodes into, and where in an `ObjectSet` it goes.
+OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
+    (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND): (Numatopology, "numatopologies"),
+    (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
+    (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
+    (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
+    (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD): (
+        scheduling_v1alpha2.Workload,
+        "kubernetes_workloads",
+    ),
+    **{
+        (version, topology_levels.KIND): (topology_levels.Topology, "levels")
+        for version in topology_levels.API_VERSIONS
+    },
+    **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OtherObject:
+    """An object of a kind without a struct of its own: which one it is, and its JSON."""
+
+    api_version: str
+    kind: str
+    metadata: Metadata
+    document: bytes
+
+    @property
+    def shown(self) -> str:
+        """Its kind, for a remark."""
+        return _unread(self.api_version, self.kind)
+
+    def decoded(self) -> dict[str, Any]:
+        """The whole object, with the kind that a typed list leaves out."""
+        content: dict[str, Any] = decode(self.document)
+        return {**content, "apiVersion": self.api_version, "kind": self.kind}
+
+
+@dataclass
+class ObjectSet:
+    """The objects found. `others` are those of kinds that decisions are not made from; workloads are among them."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    namespaces: list[Namespace] = field(default_factory=list)
+    topologies: list[NodeResourceTopology] = field(default_factory=list)
+    numatopologies: list[Numatopology] = field(default_factory=list)
+    unreadable_topologies: list[str] = field(default_factory=list)
+    """Nodes whose NodeResourceTopology has a wrong shape."""
+    levels: list[topology_levels.Topology] = field(default_factory=list)
+    hyper_nodes: list[hypernode_v1alpha1.HyperNode] = field(default_factory=list)
+    gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
+    other_gangs: list[OtherPodGroup] = field(default_factory=list)
+    volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
+    kubernetes_workloads: list[scheduling_v1alpha2.Workload] = field(default_factory=list)
+    others: list[OtherObject] = field(default_factory=list)
+    rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
+    """Rules for kinds of workloads (`scheduling/grouping/rules.py`) that were among the objects, with their files."""
+    left_out: list[InvalidObject] = field(default_factory=list)
+    """What is wrong with objects of a cluster that have a wrong shape."""
+    remarks: list[str] = field(default_factory=list)
+    """What is wrong with objects that were submitted and are used nevertheless."""
+    files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
+    searches: int = 0
+
+    def add(self, part: ObjectSet, file: Path | None = None) -> None:
+        """Take over the objects of another set; `file` is where they come from."""
+        self.nodes += part.nodes
+        self.pods += part.pods
+        self.namespaces += part.namespaces
+        self.topologies += part.topologies
+        self.numatopologies += part.numatopologies
+        self.levels += part.levels
+        self.hyper_nodes += part.hyper_nodes
+        self.gangs += part.gangs
+        self.other_gangs += part.other_gangs
+        self.volcano_jobs += part.volcano_jobs
+        self.kubernetes_workloads += part.kubernetes_workloads
+        self.others += part.others
+        self.rule_documents += part.rule_documents
+        self.unreadable_topologies += part.unreadable_topologies
+        self.left_out += part.left_out
+        self.remarks += part.remarks
+        self.files += [(file, part)] if file else part.files
+
+    def naming_the_file(self, error: InvalidObject, thing: WireObject) -> InvalidObject:
+        """The same error about an object of this set, with the file it came from and its place there."""
+        for file, part in self.files:
+            if any(each is thing for each in part.all_of(type(thing))):
+                self.searches += 1  # reads the file once more: not for thousands of objects
+                searched = self.searches <= MOST_SEARCHES
+                position = part.position_of(thing, file, error.at.field) if searched else None
+                return InvalidObject(error.at.in_file(file, position), error.problem)
+        return error
+
+    def position_of(self, thing: WireObject, file: Path, field: str) -> Position | None:
+        """Where a field of an object of this set stands in the file that the set was read from."""
+        alike = [each for each in self.all_of(type(thing)) if same_name(each.metadata, thing.metadata)]
+        nth = next(number for number, each in enumerate(alike) if each is thing)
+        return position_of(type(thing).__name__, thing.metadata, nth, file, field)
+
+    @property
+    def ignored_kinds(self) -> Counter[str]:
+        """How many objects there are of each kind that decisions are not made from."""
+        return Counter(each.shown for each in self.others)
+
+    def file_of(self, other: OtherObject) -> Path | None:
+        """The file that an object of another kind came from."""
+        return next((file for file, part in self.files if any(each is other for each in part.others)), None)
+
+    def all_of(self, kind: type[WireObject]) -> list[WireObject]:
+        """The objects of one kind."""
+        groups = (self.nodes, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
+        others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads)
+        return [each for group in (*groups, *others) if group for each in group if isinstance(each, kind)]
+
+    def __len__(self) -> int:
+        return len(self.nodes) + len(self.pods) + len(self.topologies) + len(self.numatopologies)
+
+
+def _unread(api_version: str, kind: str) -> str:
+    """The kind of an object that is left out; with versions if another version of it would be read."""
+    group = api_version.rpartition("/")[0]
+    of_group = [known for known, of_kind in OTHER_KINDS if of_kind == kind and known.rpartition("/")[0] == group]
+    if not group or not of_group:
+        return kind
+    versions = [known.rpartition("/")[2] for known in of_group]
+    return f"{kind} of {api_version}, of which bayplan reads {', '.join(versions)}"
