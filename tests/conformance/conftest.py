@@ -34,6 +34,8 @@ CHUNKS = 8
 FAILURES_FILE = Path(".pytest_cache") / "conformance-failures.txt"
 MARKS_OF_DOUBT = ("quirk", "upstream_limitation")
 PROPERTY = "conformance"
+SUFFIXES = (".json", ".json.gz", ".jsonl.gz")
+ABSENT = pytest.StashKey[list[str]]()
 
 
 class NotBuiltYet(Exception):
@@ -102,11 +104,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fixtures",
         dest="recordings",
         default=None,
-        help="folder of recorded behaviour (default: ../shared/fixtures if it exists, else the excerpt in the repository)",
+        help="folder of recorded behaviour (default: ../shared/fixtures if it exists, else those in the repository)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[ABSENT] = []
     config.addinivalue_line(
         "markers", "fixture_files(*names): fixture files (family/name or patterns) this test checks"
     )
@@ -117,7 +120,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     root = fixtures_root(metafunc.config)
     marker = metafunc.definition.get_closest_marker("fixture_files")
-    names = [name for pattern in (marker.args if marker else ()) for name in _matching(root, pattern)]
+    asked = [name for pattern in (marker.args if marker else ()) for name in _matching(root, pattern)]
+    names = [name for name in asked if _file_of(root, name) is not None]
+    metafunc.config.stash[ABSENT] += [name for name in asked if name not in names]
     chunks = marker.kwargs.get("chunks", CHUNKS) if marker else CHUNKS
     label = marker.kwargs.get("label", "") if marker else ""
     parameters = [(name, index, chunks, label) for name in names for index in range(chunks)]
@@ -126,8 +131,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Checks without any recording are left out; `test_recordings.py` names all of those in one line."""
+    answered = [item for item in items if "conformance" not in getattr(item, "fixturenames", ()) or _has_file(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in answered])
+    items[:] = answered
+
+
+def _has_file(item: pytest.Item) -> bool:
+    parameters = getattr(item, "callspec", None)
+    return parameters is not None and isinstance(parameters.params.get("conformance"), tuple)
+
+
 def fixtures_root(config: pytest.Config) -> Path:
-    """The folder given with --fixtures, else a collection beside the checkout, else the excerpt that comes with it."""
+    """The folder given with --fixtures, else a collection beside the checkout, else the recordings that come with it."""
     given = config.getoption("recordings")
     if given:
         return Path(given)
@@ -136,10 +153,10 @@ def fixtures_root(config: pytest.Config) -> Path:
 
 
 def _matching(root: Path, pattern: str) -> list[str]:
-    """Fixture names for a pattern; a plain name stays even if its file is absent, so that the skip can say so."""
+    """Fixture names for a pattern; a plain name stays even if its file is absent, so that it can be named."""
     if "*" not in pattern:
         return [pattern]
-    found = [path for suffix in (".json", ".jsonl.gz") for path in root.glob(pattern + suffix)]
+    found = [path for suffix in SUFFIXES for path in root.glob(pattern + suffix)]
     return sorted(f"{path.parent.name}/{path.name.partition('.')[0]}" for path in found)
 
 
@@ -147,8 +164,6 @@ def _matching(root: Path, pattern: str) -> list[str]:
 def conformance(request: pytest.FixtureRequest) -> Conformance:
     name, index, chunks, label = request.param
     root = fixtures_root(request.config)
-    if _file_of(root, name) is None:
-        pytest.skip(f"no fixture {name} in {root}")
     document, cases = _read(root, name)
     run = Conformance(name, cases[index::chunks], document, label)
     request.node.user_properties.append((PROPERTY, run.outcome))
@@ -156,17 +171,17 @@ def conformance(request: pytest.FixtureRequest) -> Conformance:
 
 
 def _file_of(root: Path, name: str) -> Path | None:
-    return next((path for path in (root / f"{name}.json", root / f"{name}.jsonl.gz") if path.exists()), None)
+    return next((path for path in (root / f"{name}{suffix}" for suffix in SUFFIXES) if path.exists()), None)
 
 
 @lru_cache(maxsize=2)  # chunks of one file follow each other; two files at most are held at once
 def _read(root: Path, name: str) -> tuple[dict[str, Any], list[Case]]:
     path = _file_of(root, name)
     assert path is not None
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt") as lines:
-            return {}, [json.loads(line) for line in lines]
-    document = json.loads(path.read_text())
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if path.name.endswith(".jsonl.gz"):
+        return {}, [json.loads(line) for line in content.splitlines()]
+    document = json.loads(content)
     return document, document.pop("cases")
 
 
