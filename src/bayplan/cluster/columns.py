@@ -9,12 +9,13 @@ Layout measured at 5,000 nodes x 8 zones x 6 resources: 51 us for one feasibilit
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cluster.limits import MOST_CELLS, MOST_NAMES_IN_ALL
 from bayplan.cluster.pod_request import CPU, MEMORY, PODS
 
 FloatColumn = NDArray[np.float64]
@@ -57,6 +58,11 @@ class Columns:
         self.size = 0
         self.resource_names: list[str] = []
         self.resource_index: dict[str, int] = {}
+        # Columns without a name, and a number that changes whenever a name gets or loses its column.
+        self._free_indexes: list[int] = []
+        self.names_version = 0
+        # Which columns somebody refers to by number, beside the nodes that have the resource.
+        self.referred: Callable[[], Collection[int]] = tuple
         self._indexes: dict[tuple[str, ...], NDArray[np.intp]] = {}
         # By resource that no node has, what pods that were bound all the same take of it, by row.
         self._taken_of_nothing: dict[str, dict[int, float]] = {}
@@ -100,11 +106,64 @@ class Columns:
         # Pods may ask for anything. What no node has needs no column of its own: one of zeros answers for all of that.
         self.of_no_node = self._new_column("")
 
+    def without_room(self, names: Collection[str]) -> list[str]:
+        """Those of some names that have no column and may get none. Columns of names that no node has any more are given up for new ones."""
+        new = [name for name in names if name not in self.resource_index]
+        if len(new) > self._spare():
+            self.free_unused()
+            new = [name for name in names if name not in self.resource_index]
+        return new[self._spare() :]
+
+    def _spare(self) -> int:
+        zones: int = self.zone_available.shape[1]
+        most = min(MOST_NAMES_IN_ALL, MOST_CELLS // zones)
+        return max(most - len(self.resource_index), 0)
+
+    def has_room_for_zones(self, count: int) -> bool:
+        """Whether a node may have so many zones."""
+        return count <= self.zone_available.shape[1] or count * len(self.resource_index) <= MOST_CELLS
+
+    def free_unused(self) -> None:
+        """Give up the columns of names that no node has any more."""
+        offered, reported = self.offered[:, : self.size], self.zone_reported[:, : self.size]
+        used: NDArray[np.bool_] = np.logical_or(offered.any(axis=1), reported.any(axis=1))
+        unused = [
+            name for name, index in self.resource_index.items() if not used[index] and name not in FIRST_RESOURCES
+        ]
+        if not unused:
+            return
+        referred = set(self.referred())
+        for name in unused:
+            index = self.resource_index[name]
+            if index in referred:
+                continue
+            # What pods take of it all the same is kept by name.
+            taken = {int(row): -float(self.free[index, row]) for row in np.flatnonzero(self.free[index])}
+            if taken:
+                self._taken_of_nothing[name] = taken
+            del self.resource_index[name]
+            self.resource_names[index] = ""
+            self._rows_aligning[index] = 0
+            for column in (self.allocatable, self.free, self.zone_available_sum, self.zone_total_largest):
+                column[index] = 0
+            self.zone_available[index] = 0
+            self.zone_total[index] = 0
+            self.zone_aligned[index] = False
+            self._free_indexes.append(index)
+        self._names_changed()
+
+    def _names_changed(self) -> None:
+        self.names_version += 1
+        self._indexes.clear()
+        self.layout_cache.clear()
+        self.totals_changed()
+
     def resource(self, name: str) -> int:
-        """The index of a resource that a node has, added if it is new."""
+        """The index of a resource that a node has, added if it is new. Whether it may be, `without_room` says."""
         index = self.resource_index.get(name)
         if index is None:
             index = self.resource_index[name] = self._new_column(name)
+            self.names_version += 1
             self._indexes.clear()
             self.layout_cache.clear()
             for row, amount in self._taken_of_nothing.pop(name, {}).items():
@@ -112,9 +171,13 @@ class Columns:
         return index
 
     def _new_column(self, name: str) -> int:
+        if self._free_indexes:
+            index = self._free_indexes.pop()
+            self.resource_names[index] = name
+            return index
         index = len(self.resource_names)
         if index == self.allocatable.shape[0]:
-            self._grow(resources=2 * index)
+            self._grow(resources=max(min(2 * index, MOST_NAMES_IN_ALL + 1), index + 1))
         self.resource_names.append(name)
         self._rows_aligning.append(0)
         return index

@@ -26,6 +26,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from bayplan.cluster.limits import MOST_DEVICES, MOST_NAMES, MOST_PODS
 from bayplan.cluster.pod_request import LARGEST_AMOUNT
 from bayplan.kube.json_text import decode
 
@@ -48,6 +49,8 @@ OFFLINE = -1
 # The kubelet keeps zones as bits of a 64-bit mask.
 LARGEST_ZONE = 63
 LONGEST_SHOWN = 60
+# Characters of an attribute that are worth keeping beside what they mean.
+LONGEST_KEPT = 64 << 10
 
 FREE, USED, UNHEALTHY = "free", "used", "unhealthy"
 
@@ -186,7 +189,7 @@ def read_inventory(attributes: Mapping[str, str]) -> Inventory | None:
     free, reserved = (
         _read(attributes, name, lambda text: _cpus_among(layout, text)) for name in (FREE_CPUS, RESERVED_CPUS)
     )
-    devices = _read(attributes, DEVICES, _devices) if DEVICES in attributes else {}
+    devices = _read(attributes, DEVICES, _devices_in) if DEVICES in attributes else {}
     return Inventory(layout, free, reserved, devices)
 
 
@@ -251,9 +254,13 @@ class _Columns(msgspec.Struct, frozen=True):
     cache: list[int]
 
 
-# Nodes of one kind write the same text, so its groups of CPUs are worked out once for all of them.
-@lru_cache(maxsize=256)
 def _layout(text: str) -> CpuLayout:
+    """Nodes of one kind write the same text, so its groups of CPUs are worked out once for all of them. Very long texts are not kept."""
+    return _kept_layout(text) if len(text) <= LONGEST_KEPT else _kept_layout.__wrapped__(text)
+
+
+@lru_cache(maxsize=256)
+def _kept_layout(text: str) -> CpuLayout:
     try:
         columns = decode(text, _Columns)
     except msgspec.DecodeError:
@@ -281,6 +288,13 @@ def _cpus_among(layout: CpuLayout, text: str) -> CpuSet:
     return cpus
 
 
+def _devices_in(text: str) -> dict[str, tuple[ListedDevice, ...]]:
+    devices = _devices(text) if len(text) <= LONGEST_KEPT else _devices.__wrapped__(text)
+    if sum(map(len, devices.values())) > MOST_DEVICES:
+        raise NotUnderstood(f"at most {MOST_DEVICES} devices")
+    return devices
+
+
 @lru_cache(maxsize=4096)
 def _devices(text: str) -> dict[str, tuple[ListedDevice, ...]]:
     try:
@@ -298,12 +312,15 @@ def _devices(text: str) -> dict[str, tuple[ListedDevice, ...]]:
 
 def _pods(text: str) -> PodHoldings:
     try:
-        return decode(text, _Pods)
+        pods = decode(text, _Pods)
     except msgspec.DecodeError:
         example = '{"telco/upf-0": {"cpu": {"0": 4000}}}'
         raise NotUnderstood(
             f"JSON such as {example} with zones from 0 to {LARGEST_ZONE} and amounts from 0 on"
         ) from None
+    if len(pods) > MOST_PODS or any(len(held) > MOST_NAMES for held in pods.values()):
+        raise NotUnderstood(f"at most {MOST_PODS} pods with at most {MOST_NAMES} resources each")
+    return pods
 
 
 def _grouped(unit_of_cpu: Sequence[int]) -> dict[int, CpuSet]:

@@ -29,6 +29,7 @@ from bayplan.cluster.inventory import (
     cpu_set,
 )
 from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, Assumptions, KubeletSettings
+from bayplan.cluster.limits import MOST_PODS
 from bayplan.cluster.pod_request import CPU, AmountError, amount_of
 from bayplan.cluster.reported_settings import folded, policy_and_scope
 from bayplan.cluster.topology_report import Problem, TopologyReport, ZoneAmounts, ZoneReport
@@ -211,7 +212,10 @@ class _Reading:
             return None, 0
         holdings: dict[str, dict[str, dict[int, int]]] = {}
         of_all = 0
-        for index, pod in enumerate(allocations):
+        if len(allocations) > MOST_PODS:
+            text = f"{len(allocations) - MOST_PODS} pods left out: at most {MOST_PODS} are read"
+            self.problems.append(Problem(self.spec.child("podAllocations"), text))
+        for index, pod in enumerate(allocations[:MOST_PODS]):
             at = self.spec.child("podAllocations").item(index).child("containerAllocations")
             owned = 0
             for position, container in enumerate(pod.container_allocations or ()):

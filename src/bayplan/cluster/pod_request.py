@@ -25,6 +25,8 @@ PODS = "pods"
 
 # Above this a float64 column no longer holds every integer, so larger amounts are refused where they enter.
 LARGEST_AMOUNT = 2**53 - 1
+# Characters of a name or an amount that are worth keeping.
+LONGEST_KEPT = 320
 
 
 class QoS(Enum):
@@ -148,12 +150,15 @@ class AmountError(ValueError):
     """A text that cannot be an amount of a resource; says what is allowed, not where it stands."""
 
 
-@lru_cache(maxsize=65_536, typed=True)
 def amount_of(resource: str, text: str | int | float) -> int:
-    """An amount in the unit of its column: milli-CPUs for cpu, whole units for everything else, rounded up.
+    """An amount in the unit of its column: milli-CPUs for cpu, whole units for everything else, rounded up."""
+    is_long = len(resource) > LONGEST_KEPT or (isinstance(text, str) and len(text) > LONGEST_KEPT)
+    return _amount_of.__wrapped__(resource, text) if is_long else _amount_of(resource, text)
 
-    Kept, because a cluster writes the same few texts a million times: 0.1 us instead of 3.
-    """
+
+@lru_cache(maxsize=65_536, typed=True)
+def _amount_of(resource: str, text: str | int | float) -> int:
+    """Kept, because a cluster writes the same few texts a million times: 0.1 us instead of 3."""
     try:
         quantity = parse(text.strip() if isinstance(text, str) else text)
     except QuantityError as error:

@@ -6,9 +6,11 @@ where a node has both; a report without its node is kept until the node is known
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bayplan.cluster.left_aside import LeftAside
+from bayplan.cluster.limits import IN_ALL, left_out
 from bayplan.cluster.numatopology import read_numatopology
 from bayplan.cluster.topology_report import Problem, TopologyReport, read_report, unreadable
 from bayplan.cluster.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
@@ -70,12 +72,30 @@ class ReportDesk:
             self.numatopology_came(*listed)
 
     def _came(self, kind: str, report: TopologyReport, where: ObjectPath, at: float | None) -> None:
+        report = self._within_columns(report, where)
         for problem in report.problems:
             self._state.note(problem)
         if report.node not in self._state.rows:
             text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
             self._state.note(Problem(where, text))
         self._hear(kind, report, at)
+
+    def _within_columns(self, report: TopologyReport, where: ObjectPath) -> TopologyReport:
+        """The report without resources that there is no column left for; unusable if there is no room for its zones."""
+        columns = self._state.columns
+        if not columns.has_room_for_zones(len(report.zones)):
+            text = f"{len(report.zones)} zones cannot be used: {len(columns.resource_index)} resource names of all nodes leave no room for them"
+            return replace(unreadable(report.node), problems=[*report.problems, Problem(where.child("zones"), text)])
+        named = dict.fromkeys(name for zone in report.zones for name in zone.resources)
+        beyond = columns.without_room(named)
+        if not beyond:
+            return report
+        zones = tuple(
+            replace(zone, resources={name: each for name, each in zone.resources.items() if name not in beyond})
+            for zone in report.zones
+        )
+        problem = Problem(where.child("zones"), left_out(beyond, IN_ALL))
+        return replace(report, zones=zones, problems=[*report.problems, problem])
 
     def _hear(self, kind: str, report: TopologyReport, at: float | None) -> None:
         counts = self._two_reports.heard(kind, report, at)

@@ -23,6 +23,7 @@ from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.labels import LabelColumns
 from bayplan.cluster.ledger import PlacedPod, ZoneCharge
 from bayplan.cluster.left_aside import LeftAside
+from bayplan.cluster.limits import IN_ALL, OF_ONE_OBJECT, left_out, within_names
 from bayplan.cluster.neighbours import Neighbours
 from bayplan.cluster.numa_policy import policy_problems
 from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
@@ -84,6 +85,7 @@ class ClusterState:
         self.promises = Promises(self)
         self._noted: set[Problem] = set()
         self._free_rows: list[int] = []
+        self.columns.referred = self._columns_of_charges
 
     def copy(self) -> ClusterState:
         """A state of its own to try things out on; objects that never change are shared."""
@@ -117,7 +119,7 @@ class ClusterState:
     def set_node(self, node: Node, at: float | None = None) -> int:
         """Add a node or take over its new labels, taints and amounts. If the moment is known, a new node's first report is waited for."""
         name = node.metadata.name
-        allocatable = amounts_of(node.status.allocatable, ObjectPath.of(node).child("status").child("allocatable"))
+        allocatable = self._allocatable_of(node)
         row = self.rows.get(name)
         columns = self.columns
         if row is None:
@@ -135,6 +137,24 @@ class ClusterState:
         for pod in self._aside.pods_for(name):
             self.set_pod(pod)
         return row
+
+    def _allocatable_of(self, node: Node) -> dict[str, int]:
+        """The amounts of a node, as many as are read."""
+        at = ObjectPath.of(node).child("status").child("allocatable")
+        named, beyond = within_names(node.status.allocatable or {})
+        if beyond:
+            self.note(Problem(at, left_out(beyond, OF_ONE_OBJECT)))
+        amounts = amounts_of(named, at)
+        without_column = self.columns.without_room(amounts)
+        for name in without_column:
+            del amounts[name]
+        if without_column:
+            self.note(Problem(at, left_out(without_column, IN_ALL)))
+        return amounts
+
+    def _columns_of_charges(self) -> set[int]:
+        """The columns that amounts held by pods refer to."""
+        return {charge.resource for placed in self.pods.values() for charge in (*placed.charges, *placed.promised)}
 
     def remove_node(self, name: str) -> None:
         """A node is gone; its row is used again later. Its report and the pods bound to it are kept in case it returns."""

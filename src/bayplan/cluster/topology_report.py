@@ -37,6 +37,15 @@ from bayplan.cluster.inventory import (
     stale_mark,
 )
 from bayplan.cluster.kubelet_settings import REFUSING_POLICIES, Assumptions, KubeletSettings
+from bayplan.cluster.limits import (
+    LONGEST_NAME,
+    MOST_ATTRIBUTES,
+    MOST_NAMES,
+    MOST_TOLD,
+    MOST_ZONES,
+    OF_ONE_OBJECT,
+    left_out,
+)
 from bayplan.cluster.pod_request import AmountError, amount_of, is_memory
 from bayplan.cluster.reported_settings import settings_of, upstream_settings_of
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -53,6 +62,10 @@ from bayplan.kube.topology_v1alpha2 import (
 
 # The kubelet keeps NUMA ids as bits of a 64-bit mask, so no id above 63 can ever be aligned to.
 LARGEST_ZONE_ID = 63
+# `node-` and four digits; a name that is longer is not kept.
+LONGEST_ZONE_NAME = 9
+# Resources that a sentence names.
+MOST_NAMED = 8
 UNKNOWN_DISTANCE = 255
 LARGEST_DISTANCE = 65_535
 
@@ -148,12 +161,16 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
     at = ObjectPath.of(topology)
     problems: list[Problem] = []
     zones: list[ZoneReport] = []
+    names = _Names()
     shows_use = True
     keyed = isinstance(topology.zones, dict)
     for index, zone in enumerate(zones_of(topology)):
         where = at.child("zones").entry(zone.name) if keyed else at.child("zones").item(index)
         if zone.type != "Node":
             continue  # sockets, dies and the like carry no amounts that the kubelet aligns to
+        if len(zones) == MOST_ZONES or len(problems) > MOST_ZONES:
+            problems.append(Problem(at.child("zones"), f"zones from here on left out: at most {MOST_ZONES} are read"))
+            break
         zone_id = zone_id_of(zone.name)
         if zone_id is None:
             text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone left aside'
@@ -164,16 +181,22 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
             problems.append(Problem(where.child("name"), text))
         if not zone.resources:
             problems.append(Problem(where.child("resources"), "is empty: no pod can be aligned to this zone"))
-        zones.append(_zone_report(zone, zone_id, where, problems))
+        zones.append(_zone_report(zone, zone_id, where, names, problems))
         shows_use = shows_use and all(shows_what_is_left(resource) for _, resource in resources_of(zone))
     _note_mixed_forms(topology, at, problems)
+    if names.beyond:
+        problems.append(Problem(at.child("zones"), left_out(names.beyond, OF_ONE_OBJECT)))
     if not zones:
         problems.append(
             Problem(at.child("zones"), "holds no NUMA zone (type Node, name node-0): nothing can be aligned")
         )
     settings = settings_of(topology, assumptions, lambda where, text: problems.append(Problem(where, text)))
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
-    attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
+    listed = topology.attributes or []
+    if len(listed) > MOST_ATTRIBUTES:
+        text = f"{len(listed) - MOST_ATTRIBUTES} left out: at most {MOST_ATTRIBUTES} are read"
+        problems.append(Problem(at.child("attributes"), text))
+    attributes = {attribute.name: attribute.value for attribute in listed[:MOST_ATTRIBUTES]}
     annotations = topology.metadata.annotations or {}
     # In v1alpha1, which has no attributes, the moment is among the annotations.
     made_at = _understood(lambda: read_moment({**annotations, **attributes}), at.key(MADE_AT), problems)
@@ -187,7 +210,7 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
         topology.metadata.name,
         settings,
         in_order,
-        problems,
+        _few(problems, at),
         shows_use,
         inventory=_understood(lambda: read_inventory(attributes), at.key(CPUS), problems),
         pods=_understood(lambda: read_pods(attributes), at.key(PODS), problems),
@@ -201,13 +224,42 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
     )
 
 
+class _Names:
+    """The resource names of a report: those that are read, and those that are too many or too long."""
+
+    def __init__(self) -> None:
+        self._read: set[str] = set()
+        self.beyond: dict[str, None] = {}
+
+    def takes(self, name: str) -> bool:
+        if name in self._read:
+            return True
+        if len(self._read) >= MOST_NAMES or len(name) > LONGEST_NAME:
+            self.beyond[name] = None
+            return False
+        self._read.add(name)
+        return True
+
+
+def _few(problems: list[Problem], at: ObjectPath) -> list[Problem]:
+    """The first problems of very many."""
+    if len(problems) <= MOST_TOLD:
+        return problems
+    more = Problem(at, f"{len(problems) - MOST_TOLD + 1} more problems are not told")
+    return [*problems[: MOST_TOLD - 1], more]
+
+
 def _note_mixed_forms(topology: NodeResourceTopology, at: ObjectPath, problems: list[Problem]) -> None:
     """Some resources have `available` and some do not: no agent writes that."""
     named = [(name, each) for zone in zones_of(topology) for name, each in resources_of(zone)]
     without = [name for name, each in named if each.available is None and each.allocatable is not None]
     if without and any(each.available is not None for _, each in named):
-        names = ", ".join(dict.fromkeys(without))
-        text = f"{names} has no available, other resources have: allocatable counts as what is left"
+        names = list(dict.fromkeys(without))
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        text = (
+            f"{', '.join(names[:MOST_NAMED])}{more} has no available, other resources have: "
+            "allocatable counts as what is left"
+        )
         problems.append(Problem(at.child("zones"), text))
 
 
@@ -245,9 +297,13 @@ def differ_in_use_only(before: TopologyReport, after: TopologyReport) -> bool:
     )
 
 
-@lru_cache(maxsize=1024)
 def zone_id_of(name: str) -> int | None:
     """The NUMA id in a zone name `node-<N>`, or None."""
+    return _zone_id_of(name) if len(name) <= LONGEST_ZONE_NAME else None
+
+
+@lru_cache(maxsize=1024)
+def _zone_id_of(name: str) -> int | None:
     match = _ZONE_NAME.fullmatch(name)
     if not match or len(match[1]) > 4:
         return None
@@ -255,13 +311,15 @@ def zone_id_of(name: str) -> int | None:
     return zone_id if zone_id <= LARGEST_ZONE_ID else None
 
 
-def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, problems: list[Problem]) -> ZoneReport:
+def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, names: _Names, problems: list[Problem]) -> ZoneReport:
     resources: dict[str, ZoneAmounts] = {}
     listed = at.child("resources")
     for index, (name, resource) in enumerate(resources_of(zone)):
         where = listed.key(name) if isinstance(zone.resources, dict) else listed.item(index)
         if not name:
             problems.append(Problem(where.child("name"), "is missing: resource left aside"))
+            continue
+        if not names.takes(name):
             continue
         if name in resources:
             problems.append(Problem(where.child("name"), f'"{name}" appears twice in the zone: the first one counts'))

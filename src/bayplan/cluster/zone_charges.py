@@ -38,8 +38,13 @@ def give(columns: Columns, row: int, charges: Charges) -> None:
 
 
 def charges_of(columns: Columns, holdings: Iterable[Holding]) -> Charges:
-    """Holdings by name as charges by number."""
-    return tuple(ZoneCharge(columns.resource(name), zone, float(amount)) for name, zone, amount in holdings)
+    """Holdings by name as charges by number. A report that cannot be used may name zones and resources that have no column: nothing is held there."""
+    zones = columns.zone_available.shape[1]
+    return tuple(
+        ZoneCharge(columns.resource_index[name], zone, float(amount))
+        for name, zone, amount in holdings
+        if zone < zones and name in columns.resource_index
+    )
 
 
 def held_of(columns: Columns, report: TopologyReport, entry: ZoneHoldings) -> Charges:

@@ -29,9 +29,9 @@ class ParkedClasses(Generic[_Class]):
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        # Those who ask for something that no node has, with all that they ask for; and how many resources there were then.
-        self._in_vain: dict[_Class, tuple[tuple[str, int], ...]] = {}
-        self._resources = 0
+        # What each of them asks for by name, and with which names of columns the table was made.
+        self._asked_by_name: dict[_Class, tuple[tuple[str, int], ...]] = {}
+        self._names_version = state.columns.names_version
         self._asked: FloatColumn = np.full((0, 0), NOBODY)
         self._classes: list[_Class | None] = []
         self._line_of: dict[_Class, int] = {}
@@ -42,7 +42,7 @@ class ParkedClasses(Generic[_Class]):
         if parked in self._line_of:
             return
         columns = self._state.columns
-        asked = tuple(asked)
+        asked = self._asked_by_name[parked] = tuple(asked)
         amounts = [(columns.index_of(name), amount) for name, amount in asked]
         if not self._free_lines:
             self._free_lines.append(len(self._classes))
@@ -53,13 +53,11 @@ class ParkedClasses(Generic[_Class]):
         self._line_of[parked] = line
         self._asked[line] = NOT_ASKED
         for index, amount in amounts:
-            self._asked[line, index] = amount
-            if index == columns.of_no_node:
-                self._in_vain[parked] = asked
+            self._asked[line, index] = max(self._asked[line, index], amount)
 
     def remove(self, parked: _Class) -> None:
         """A class is parked no more."""
-        self._in_vain.pop(parked, None)
+        del self._asked_by_name[parked]
         line = self._line_of.pop(parked)
         self._classes[line] = None
         self._asked[line] = NOBODY
@@ -68,10 +66,10 @@ class ParkedClasses(Generic[_Class]):
     def that_may_fit(self, rows: Rows) -> list[_Class]:
         """The classes for which one of the rows has enough of everything in sum."""
         columns = self._state.columns
-        if self._resources != len(columns.resource_names):
-            # Nodes have something that no node had: it may be what these ask for.
-            self._resources = len(columns.resource_names)
-            for parked, asked in list(self._in_vain.items()):
+        if self._names_version != columns.names_version:
+            # Nodes have something that no node had, which may be what some ask for, or have something no longer.
+            self._names_version = columns.names_version
+            for parked, asked in list(self._asked_by_name.items()):
                 self.remove(parked)
                 self.add(parked, asked)
         free = columns.free[: self._asked.shape[1]][:, rows]

@@ -38,7 +38,7 @@ from bayplan.services.scheduler.words import Sentences
 logger = logging.getLogger(__name__)
 
 # A node's reports, as problems with objects name them and as problems with fields do.
-NODE_REPORTS = {name for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES) for name in (str(each), each.kind)}
+NODE_REPORTS = {name for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, NODES) for name in (str(each), each.kind)}
 # So long a refusal stands before it is told, and one of a gang that nobody has looked for a place for.
 STANDS_FOR = 0.3
 ARRIVES_FOR = 2.0
