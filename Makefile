@@ -36,7 +36,8 @@ $(STAMP): requirements/dev.txt pyproject.toml src/bayplan/__init__.py
 	@touch $@
 
 demo: setup ## see bayplan at work, without a cluster
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+	@mkdir -p build
+	@$(BIN)/bayplan demo --report build/simulation.html --picture build/numa-telco-1.svg
 
 test: setup lint types unit conformance properties kubernetes ## check everything: lint, types, contracts, all tests
 

@@ -34,6 +34,7 @@ DEBUG = "BAYPLAN_DEBUG"
 # Command -> the line `--help` shows for it. `bayplan.cli.<command>` holds a click command of the same name,
 # with an underscore for a dash.
 COMMANDS = {
+    "demo": "See bayplan at work, without a cluster.",
     "place": "Where would these pods and gangs go? A dry run.",
     "why": "Why does a pod or a gang wait, or why is it where it is?",
     "nodes": "List every node's NUMA zones: what is free, the largest aligned pod, fragmentation.",

@@ -20,6 +20,7 @@ from bayplan.cli.flags import file_size_option, output_option, theme_for, theme_
 from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.output import print_answer, print_document, show_progress, warn, working
+from bayplan.cli.packaged import scenario_file
 from bayplan.cli.reserved_file import ReservedFile
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ BAR_WIDTH = 24
     cls=ExampleCommand,
     examples=(
         "simulate scenario.yaml",
+        "simulate demo                                          # a scenario that comes with bayplan: demo, gangs, two-nodes, ...",
         "simulate scenario.yaml --compare upstream,bayplan --report-delay 5s",
         "simulate scenario.yaml --report out.html               # one page with pictures",
     ),
@@ -161,8 +163,9 @@ def _scenario(path: Path, seed: int | None, report_delay: Seconds | None) -> Sce
 
     if seed is not None and seed > LARGEST_SEED:
         raise click.UsageError(f"--seed: {seed} is not allowed: must be 0 to {LARGEST_SEED}")
+    packaged = None if path.exists() or path.suffix else scenario_file(path.name)
     with working("reading the scenario"):
-        scenario = read_scenario(STDIN if path == STANDARD_INPUT else path, seed)
+        scenario = read_scenario(STDIN if path == STANDARD_INPUT else packaged or path, seed)
     return scenario if report_delay is None else replace(scenario, report_delay=report_delay)
 
 

@@ -1,0 +1,19 @@
+"""Examples that come with bayplan: in a wheel they are part of the package, in a checkout they lie beside `src/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bayplan
+
+
+def examples_folder() -> Path:
+    """The folder of the examples."""
+    inside = Path(bayplan.__file__).parent / "examples"
+    return inside if inside.is_dir() else Path(bayplan.__file__).parents[2] / "examples"
+
+
+def scenario_file(name: str) -> Path | None:
+    """The scenario that comes with bayplan under a name such as `demo`; None if there is none."""
+    found = {file.stem: file for file in sorted((examples_folder() / "scenarios").glob("*.yaml"))}
+    return found.get(name)
