@@ -11,6 +11,7 @@ from bayplan import __version__
 from bayplan.cli.agent import duration_of
 from bayplan.cli.flags import AGENT_GC_PORT, health_option, log_format_option
 from bayplan.cli.go_flags import GoFlagsCommand
+from bayplan.kube.visible import visible
 
 if TYPE_CHECKING:
     from bayplan.kube.access import Access
@@ -103,7 +104,7 @@ async def _once(access: Access, stale_after: float, page: int) -> None:
     told = {"deleted": done.deleted, "marked as stale": done.marked, "fresh again": done.unmarked}
     for what, names in told.items():
         for name in names:
-            click.echo(f"{name}: {what}")
+            click.echo(visible(f"{name}: {what}"))
     if done.failures:
         raise click.ClickException("; ".join(done.failures))
 

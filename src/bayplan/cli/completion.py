@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 
 from bayplan.cli.flags import COMPLETE_VARIABLE
 from bayplan.cli.options import ExampleCommand, asked_live
+from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
     from bayplan.kube.access import Access
@@ -59,7 +60,7 @@ def main() -> None:
     from bayplan.cli.program import prepare
 
     prepare()
-    click.echo("\n".join(for_kubectl(sys.argv[1:])))
+    click.echo(visible_lines(for_kubectl(sys.argv[1:])))
 
 
 def for_kubectl(words: Sequence[str]) -> list[str]:
@@ -90,7 +91,7 @@ def _completing(names: Callable[[ObjectSet, click.Context], Iterable[str]]) -> C
             if os.environ.get("BAYPLAN_DEBUG"):
                 raise
             return []
-        return sorted(name for name in found if name.startswith(incomplete))
+        return sorted(name for name in found if name.startswith(incomplete) and name.isprintable())
 
     return complete
 

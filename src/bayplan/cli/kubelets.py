@@ -15,6 +15,7 @@ import click
 from bayplan.cli.flags import output_option
 from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.output import show_progress, warn
+from bayplan.kube.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from bayplan.kube.access import Access
@@ -270,11 +271,11 @@ def _tell(news: News, output: str) -> None:
 
     show_progress("")
     if output == "json":
-        click.echo(json.dumps(news_document(news), ensure_ascii=False))
+        click.echo(visible_json(json.dumps(news_document(news), ensure_ascii=False)))
     elif isinstance(news, Trouble):
         warn([news_line(news)])
     else:
-        click.echo(news_line(news))
+        click.echo(visible(news_line(news)))
 
 
 class _Progress:

@@ -14,6 +14,7 @@ from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import no_resources, print_answer, print_document
 from bayplan.cli.selecting import NODE_FIELDS, selected, selector_options
 from bayplan.cli.watching import answered, watch_option
+from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
     from bayplan.explain.overview.nodes import NodeList
@@ -72,7 +73,7 @@ def _show(listed: NodeList, output: str) -> int:
     if not listed.nodes:
         return no_resources()
     if output == "name":
-        click.echo("\n".join(f"node/{node.node}" for node in listed.nodes))
+        click.echo(visible_lines(f"node/{node.node}" for node in listed.nodes))
     elif output in ("text", "wide"):
         from bayplan.explain.overview.nodes_text import nodes_text
 

@@ -5,6 +5,7 @@ Colour carries no meaning that the text does not. NO_COLOR turns it off, FORCE_C
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -13,6 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from bayplan.kube.visible import visible, visible_json, visible_text
 
 if TYPE_CHECKING:
     from bayplan.explain.styled import StyledLine
@@ -53,7 +56,8 @@ def _is_dumb() -> bool:
 
 
 def print_answer(text: str, *, good: bool) -> None:
-    """Text whose first line is the answer."""
+    """Text whose first line is the answer; its line breaks are ours."""
+    text = visible_text(text)
     show_progress("")
     width = screen_width()
     if width is not None:
@@ -73,11 +77,25 @@ def print_document(document: Mapping[str, Any], output: str) -> None:
     if output == "yaml":
         import yaml
 
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+        written = yaml.dump(document, Dumper=_yaml_dumper(), sort_keys=False, allow_unicode=True)
+        click.echo(visible_text(written), nl=False)
     else:
         import json
 
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        click.echo(visible_json(json.dumps(document, indent=2, ensure_ascii=False)))
+
+
+@functools.cache
+def _yaml_dumper() -> Any:
+    """A dumper that quotes whatever cannot be seen, so that it can be escaped."""
+    import yaml
+
+    def text(dumper: Any, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if value.isprintable() else '"')
+
+    dumper: Any = type("VisibleDumper", (yaml.SafeDumper,), {})
+    dumper.add_representer(str, text)
+    return dumper
 
 
 def print_styled(lines: Sequence[StyledLine]) -> None:
@@ -101,7 +119,8 @@ def print_styled(lines: Sequence[StyledLine]) -> None:
 def no_resources(namespace: str | None = None) -> int:
     """What kubectl says where there is nothing to list, and its exit code."""
     show_progress("")
-    click.echo(f"No resources found in {namespace} namespace." if namespace else "No resources found.", err=True)
+    found = f"No resources found in {visible(namespace)} namespace." if namespace else "No resources found."
+    click.echo(found, err=True)
     return 0
 
 
@@ -143,7 +162,7 @@ def warn(messages: Sequence[str]) -> None:
     lines = _grouped(messages)
     show_progress("")
     for line, _ in lines[:MOST_WARNINGS]:
-        click.echo(f"warning: {line}", err=True)
+        click.echo(f"warning: {visible(line)}", err=True)
     if len(lines) > MOST_WARNINGS:
         click.echo(f"warning: and {sum(number for _, number in lines[MOST_WARNINGS:])} more", err=True)
 
@@ -154,7 +173,7 @@ def show_progress(text: str) -> None:
     Only on a terminal: nobody reads a log for this.
     """
     if sys.stderr.isatty() and not _is_dumb() and (text or _on_screen["progress"]):
-        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+        click.echo(f"\r\x1b[K{visible(text)}", err=True, nl=False)
         _on_screen["progress"] = text
 
 

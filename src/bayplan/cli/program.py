@@ -24,6 +24,7 @@ from click.shell_completion import CompletionItem, shell_complete
 from bayplan import __version__
 from bayplan.cli.flags import COMPLETE_VARIABLE
 from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
+from bayplan.kube.visible import visible_text
 
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
 
@@ -207,5 +208,5 @@ def _messages(error: Exception) -> list[str]:
 
 def _fail(*messages: str) -> int:
     for message in messages:
-        click.echo(f"error: {message}", err=True)
+        click.echo(f"error: {visible_text(message)}", err=True)
     return EXIT_ERROR

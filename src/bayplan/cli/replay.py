@@ -11,6 +11,7 @@ from bayplan.cli.configuration_file import ConfigurationFile
 from bayplan.cli.flags import file_size_option, output_option
 from bayplan.cli.options import ExampleCommand, Session, profiles_in
 from bayplan.cli.output import print_answer, print_document, working
+from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
     from bayplan.cli.deciding import Work
@@ -47,7 +48,7 @@ def replay(*, snapshot: Path, output: str) -> int:
         f"(recorded by bayplan {recorded.version})"
     )
     if output == "text":
-        print_answer("\n".join([first, *(f"  {line}" for line in differing)]), good=not differing)
+        print_answer(visible_lines([first, *(f"  {line}" for line in differing)]), good=not differing)
     else:
         document = {
             "apiVersion": API_VERSION,

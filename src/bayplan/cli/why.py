@@ -15,6 +15,7 @@ from bayplan.cli.options import ExampleCommand, Session, cluster_options
 from bayplan.cli.output import no_resources, print_answer, print_document
 from bayplan.cli.selecting import POD_FIELDS, selected, selector_options
 from bayplan.cli.watching import answered, watch_option
+from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
     from bayplan.explain.gang_outcome import GangOutcome
@@ -176,7 +177,7 @@ def _overview(
     overview = overview_of(findings(session, in_view, moment), namespace)
     if output == "name":
         pods = [pod for cause in overview.causes for pod in cause.pods]
-        click.echo("\n".join(f"pod/{pod.removeprefix(f'{namespace}/')}" for pod in pods), nl=bool(pods))
+        click.echo(visible_lines(f"pod/{pod.removeprefix(f'{namespace}/')}" for pod in pods), nl=bool(pods))
     elif output in ("text", "wide"):
         print_answer(overview_text(overview, wide=output == "wide"), good=overview.good)
     else:

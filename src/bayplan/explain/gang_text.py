@@ -28,6 +28,7 @@ from bayplan.explain.table import table
 from bayplan.explain.why import WIDTH, change_lines, neighbour_lines, stage_lines
 from bayplan.explain.zones import zone_column
 from bayplan.kube.topology_levels import HOSTNAME, level_meant
+from bayplan.kube.visible import visible, visible_lines
 from bayplan.scheduling.closeness import Closeness
 from bayplan.scheduling.gang import LevelRoom, Seat
 from bayplan.scheduling.rooms import NODE
@@ -52,16 +53,16 @@ def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[Outcome], *, wide: b
 def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> str:
     """One gang. `status` says how it stands: `is Pending for 4m`."""
     if outcome.running and not outcome.seats:
-        return "\n".join(_running_lines(outcome, wide=wide))
+        return visible_lines(_running_lines(outcome, wide=wide))
     if outcome.decision.problem:
-        return f"{outcome.name} is not placed: {outcome.decision.problem}."
+        return visible(f"{outcome.name} is not placed: {outcome.decision.problem}.")
     if not outcome.seats:
-        return "\n".join([_refused_line(outcome, status), *_why_lines(outcome)])
+        return visible_lines([_refused_line(outcome, status), *_why_lines(outcome)])
     lines = [fitting_line(outcome, status), ""]
     lines += _every_seat(outcome, outcome.seats) if wide else _seat_lines(outcome, outcome.seats)
     lines += ["", *_room_lines(outcome)] if outcome.decision.placed else []
     lines += ["", *_remarks(outcome)]
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def _running_lines(outcome: GangOutcome, *, wide: bool) -> list[str]:

@@ -9,6 +9,7 @@ from bayplan.explain.documents import containers_document, miss_document
 from bayplan.explain.refusal import Miss, holder_of
 from bayplan.explain.why import miss_phrase
 from bayplan.explain.zones import zone_phrase
+from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.node_verdict import NodeVerdict
 
 
@@ -22,7 +23,7 @@ def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> st
     lines += [f"  {detail}" for detail in verdict.details]
     if verdict.miss is not None:
         lines.append(f"  {miss_phrase(Miss(verdict.miss, holder_of(state, verdict.miss)))}")
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def node_verdict_document(state: ClusterState, pod: str, verdict: NodeVerdict) -> dict[str, Any]:

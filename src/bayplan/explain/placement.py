@@ -16,6 +16,7 @@ from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table
 from bayplan.explain.why import WIDTH, fitting_text, held_back_text, refusal_text
 from bayplan.explain.zones import zone_column
+from bayplan.kube.visible import visible, visible_lines
 from bayplan.scheduling.decision import Decision
 
 _WORD = re.compile(r"NUMA|[A-Z][a-z]*(?: x[0-9]+)?|.")
@@ -48,8 +49,8 @@ def outcomes_text(outcomes: Sequence[Outcome], *, wide: bool = False) -> str:
     lines += table(("pod", "node", "NUMA zones", "score"), rows, indent="  ", numbers=("score",))
     for outcome in outcomes:
         if wide or not outcome.decision.placed:
-            lines += ["", outcome_text(outcome, wide=wide)]
-    return "\n".join(lines)
+            lines += ["", *outcome_text(outcome, wide=wide).split("\n")]
+    return visible_lines(lines)
 
 
 def outcome_text(outcome: Outcome, *, wide: bool = False) -> str:
@@ -57,11 +58,11 @@ def outcome_text(outcome: Outcome, *, wide: bool = False) -> str:
     if outcome.refusal is not None:
         return refusal_text(outcome.refusal)
     if not outcome.decision.placed:
-        return held_back_text(outcome.decision)
+        return visible(held_back_text(outcome.decision))
     lines = [fitting_text(outcome.decision)]
     if outcome.ranking is not None:
         lines += ["", *ranking_lines(outcome.ranking, wide=wide)]
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:

@@ -24,6 +24,7 @@ from bayplan.explain.stages import Stage
 from bayplan.explain.table import table
 from bayplan.explain.why import stage_lines
 from bayplan.kube.topology_levels import HOSTNAME, NUMA
+from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.gang import LevelRoom
 
 MOST_LINES = 40
@@ -107,7 +108,7 @@ def slots_text(counted_slots: SlotCount) -> str:
     lines += ["", *_domain_lines(counted_slots.domains, levels[counted_slots.level])]
     if not counted_slots.fit:
         lines += ["", *stage_lines(counted_slots.nodes, counted_slots.stages)]
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def _domain_lines(domains: Sequence[DomainSlots], level: str) -> list[str]:

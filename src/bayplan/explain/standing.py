@@ -18,6 +18,7 @@ from bayplan.explain.gang_text import gang_text
 from bayplan.explain.placement import Outcome, ranking_lines
 from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, refusal_text
 from bayplan.explain.zones import zone_phrase
+from bayplan.kube.visible import visible_lines
 
 PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded"
 
@@ -53,20 +54,19 @@ def standing_text(standing: Standing) -> str:
     """The answer first, then what the pod asks for and what there is to say about it."""
     outcome = standing.outcome
     if standing.gang is not None and standing.phase == PENDING:
-        return "\n".join(
-            [f"{standing.pod} {_status(standing)}: its gang {gang_text(standing.gang)}", *_own_seat(standing)]
-        )
+        answer, *rest = gang_text(standing.gang).split("\n")
+        return visible_lines([f"{standing.pod} {_status(standing)}: its gang {answer}", *rest, *_own_seat(standing)])
     if outcome is None:
-        return "\n".join([_settled(standing), *_asks_for(standing), *_in_its_gang(standing)])
+        return visible_lines([_settled(standing), *_asks_for(standing), *_in_its_gang(standing)])
     status = _status(standing)
     if outcome.refusal is not None:
         return refusal_text(outcome.refusal, status)
     if not outcome.decision.placed:
-        return "\n".join([held_back_text(outcome.decision), *_asks_for(standing)])
+        return visible_lines([held_back_text(outcome.decision), *_asks_for(standing)])
     lines = [fitting_text(outcome.decision, status), *_asks_for(standing)]
     if outcome.ranking is not None:
         lines += ranking_lines(outcome.ranking)
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def standing_document(standing: Standing) -> Document:
@@ -119,7 +119,7 @@ def _in_its_gang(standing: Standing) -> list[str]:
     words += [] if own is None or not own.group else [f"group {own.group}"]
     numbers = f"  in gang   {', '.join(words)}" if words else ""
     path = f"  path      {standing.path}" if standing.path else ""
-    return [*filter(None, (path, numbers)), "", gang_text(standing.gang)]
+    return [*filter(None, (path, numbers)), "", *gang_text(standing.gang).split("\n")]
 
 
 def _settled(standing: Standing) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bayplan.kube.visible import visible
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -14,6 +16,9 @@ class Span:
 
     text: str
     style: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", visible(self.text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from html import escape
 from textwrap import wrap
 
 from bayplan.explain.theme import Theme
+from bayplan.kube.visible import visible
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 FONT_SIZE = 12
@@ -44,7 +45,7 @@ class Canvas:
         attributes += f' font-size="{size}"' if size != FONT_SIZE else ""
         attributes += ' font-weight="600"' if bold else ""
         attributes += f' text-anchor="{anchor}"' if anchor else ""
-        self._elements.append(f"<text {attributes}>{escape(content)}</text>")
+        self._elements.append(f"<text {attributes}>{shown(content)}</text>")
 
     def box(
         self,
@@ -62,7 +63,7 @@ class Canvas:
         attributes += f' fill="{fill}"'
         attributes += f' stroke="{stroke}" stroke-width="{line:g}"' if stroke else ""
         self._elements.append(
-            f"<rect {attributes}><title>{escape(hint)}</title></rect>" if hint else f"<rect {attributes}/>"
+            f"<rect {attributes}><title>{shown(hint)}</title></rect>" if hint else f"<rect {attributes}/>"
         )
 
     def document(self, title: str, width: float, height: float) -> str:
@@ -73,7 +74,12 @@ class Canvas:
             f'fill="{self.theme.ink}">'
         )
         paper = f'<rect width="{width:g}" height="{height:g}" fill="{self.theme.paper}"/>'
-        return "\n".join((opening, f"<title>{escape(title)}</title>", paper, *self._elements, "</svg>"))
+        return "\n".join((opening, f"<title>{shown(title)}</title>", paper, *self._elements, "</svg>"))
+
+
+def shown(text: str) -> str:
+    """Text from objects as content of an element."""
+    return escape(visible(text))
 
 
 def width_of(text: str, size: int = FONT_SIZE, *, bold: bool = False) -> float:

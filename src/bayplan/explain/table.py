@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from bayplan.explain.hostlist import shortened
+from bayplan.kube.visible import visible
 
 BETWEEN = "  "
 SHORTEST_TEXT = 12
@@ -32,6 +33,7 @@ def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "", numbers: Sequence[str] = ()
 ) -> list[str]:
     """Lines of a table; the columns whose headings are in `numbers` are set to the right."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     width = _width.get()
     shown = len(header)

@@ -22,6 +22,7 @@ from bayplan.explain.levels import counted, domain_name, in_one, short_levels
 from bayplan.explain.numa_labels import short_labels
 from bayplan.explain.table import table
 from bayplan.explain.topology_map import Domain, TopologyMap, stranded
+from bayplan.kube.visible import visible_lines
 
 LONGEST_HOSTLIST = 40
 WIDE = 10**9
@@ -40,7 +41,7 @@ def topology_text(drawn: TopologyMap, depth: int, *, wide: bool = False) -> str:
         lines += ["", *_largest_lines(drawn)]
     if drawn.outside:
         lines += ["", *_outside_lines(drawn)]
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def _largest_lines(drawn: TopologyMap) -> list[str]:

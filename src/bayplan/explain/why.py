@@ -24,6 +24,7 @@ from bayplan.explain.hostlist import common_domain, domain_lines
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
 from bayplan.explain.zones import zone_phrase
+from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.decision import CauseCount, Decision
 
 WOULD_FIT = "Would schedule now if:  "
@@ -41,7 +42,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     lines += _nearest_lines(refusal.misses)
     if refusal.shortfall.nodes:
         lines += change_lines(refusal.changes)
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def asks_for_lines(asks_for: dict[str, int], described: str, containers: Sequence[ContainerRequest]) -> list[str]:

@@ -24,6 +24,7 @@ from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
 from bayplan.explain.standing import pending_for
 from bayplan.explain.table import table
 from bayplan.explain.zones import zone_column
+from bayplan.kube.visible import visible, visible_lines
 
 LONGEST_HOSTLIST = 60
 
@@ -78,13 +79,13 @@ def workload_text(outcome: WorkloadOutcome, *, wide: bool = False) -> str:
     lines += standing_lines(outcome.standing, wide=wide) if outcome.standing is not None else []
     placed = [each for each in outcome.outcomes if each.decision.placed]
     if wide and placed:
-        lines += ["", outcomes_text(placed, wide=True)]
+        lines += ["", *outcomes_text(placed, wide=True).split("\n")]
     elif placed:
         lines += ["", *_by_node(outcome, placed)]
     for refused, number in _refused_alike(outcome):
-        lines += ["", outcome_text(refused)]
+        lines += ["", *outcome_text(refused).split("\n")]
         lines += [f"The same is true of {count(number - 1, 'more pod')}."] if number > 1 else []
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def answer(outcome: WorkloadOutcome) -> str:
@@ -133,7 +134,7 @@ def explanation_text(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) ->
     good = sum(gang.good for gang in gangs)
     return "\n\n".join(
         [
-            f"{workload.name}: {good} of {count(len(gangs), 'gang')} {'runs or fits' if good == 1 else 'run or fit'}",
+            f"{visible(workload.name)}: {good} of {count(len(gangs), 'gang')} {'runs or fits' if good == 1 else 'run or fit'}",
             *told,
         ]
     )

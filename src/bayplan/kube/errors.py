@@ -18,6 +18,8 @@ from typing import Any, Protocol, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
+from bayplan.kube.visible import visible
+
 
 class _Metadata(Protocol):
     @property
@@ -103,7 +105,7 @@ class InvalidObject(ValueError):
     """An object from a file or the API server that cannot mean what it says."""
 
     def __init__(self, at: ObjectPath, problem: str) -> None:
-        super().__init__(f"{at}: {problem}")
+        super().__init__(visible(f"{at}: {problem}"))
         self.at = at
         self.problem = problem
 

@@ -19,6 +19,7 @@ from textwrap import wrap
 from bayplan.explain.hostlist import hostlist, shortened
 from bayplan.explain.table import table
 from bayplan.explain.why import WIDTH
+from bayplan.kube.visible import visible_lines
 from bayplan.simulate.comparison import Comparison, answer, figures, troubled
 from bayplan.simulate.numbers import clock, counted, number
 from bayplan.simulate.run import GangOutcome, Run, Waiting, WorkloadOutcome
@@ -43,7 +44,7 @@ def comparison_text(comparison: Comparison) -> str:
     lines += ["", *_figures(comparison.runs), *_gangs(comparison.judged)]
     for run in comparison.runs:
         lines += _trouble(run)
-    return "\n".join(lines)
+    return visible_lines(lines)
 
 
 def facts(comparison: Comparison) -> str:

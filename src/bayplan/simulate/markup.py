@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
+from bayplan.kube.visible import visible
+
 
 class Markup(str):
     """Text that is markup already."""
@@ -29,9 +31,9 @@ def element(tag: str, *content: str, **attributes: str | float) -> Markup:
 
 def joined(*content: str, between: str = "") -> Markup:
     """Pieces one after another; texts among them are escaped."""
-    return Markup(between.join(piece if isinstance(piece, Markup) else escape(piece) for piece in content))
+    return Markup(between.join(piece if isinstance(piece, Markup) else escape(visible(piece)) for piece in content))
 
 
 def _attribute(value: str | float) -> str:
     """Coordinates need no more than a tenth of a pixel."""
-    return escape(value) if isinstance(value, str) else f"{round(value, 1):g}"
+    return escape(visible(value)) if isinstance(value, str) else f"{round(value, 1):g}"

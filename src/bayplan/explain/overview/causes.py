@@ -13,6 +13,7 @@ from bayplan.explain.documents import API_VERSION, Document
 from bayplan.explain.hostlist import hostlist
 from bayplan.explain.levels import counted
 from bayplan.explain.table import table
+from bayplan.kube.visible import visible_lines
 
 LONGEST_EXAMPLES = 48
 ONE_POD = "'bayplan why NAMESPACE/NAME' explains one of them."
@@ -128,7 +129,7 @@ def overview_text(overview: Overview, *, wide: bool = False) -> str:
     header = ["pods", "gangs", "cause", "which"]
     if not any(each.gangs for each in overview.causes):
         header, rows = [header[0], *header[2:]], [[row[0], *row[2:]] for row in rows]
-    return "\n".join([overview.answer, "", *table(header, rows, indent="  ", numbers=header[:-2]), "", ONE_POD])
+    return visible_lines([overview.answer, "", *table(header, rows, indent="  ", numbers=header[:-2]), "", ONE_POD])
 
 
 def overview_document(overview: Overview) -> Document:

@@ -16,6 +16,7 @@ from bayplan.explain.numa_labels import short_labels, short_listing
 from bayplan.explain.overview.nodes import FRESH, NodeList, NodeSummary
 from bayplan.explain.standing import duration
 from bayplan.explain.table import table
+from bayplan.kube.visible import visible_lines
 
 NOTHING = "-"
 
@@ -42,7 +43,7 @@ def nodes_text(listed: NodeList, *, wide: bool = False) -> str:
     ]
     numbers = ["zones", *free, *([] if wide else ["refused"])]
     lines = [listed.answer, "", *table(header, rows, indent="  ", numbers=numbers)]
-    return "\n".join([*lines, *domain_lines(domain)])
+    return visible_lines([*lines, *domain_lines(domain)])
 
 
 def _report(node: NodeSummary) -> str:

@@ -18,6 +18,7 @@ from typing import Literal, Self
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import PODS
+from bayplan.kube.visible import visible
 from bayplan.services.edges.outbox import Outbox
 
 Reason = Literal["Unschedulable", "SchedulerError"]
@@ -56,7 +57,7 @@ class ConditionWriter:
 
     def unschedulable(self, pod: Pod, message: str, reason: Reason = "Unschedulable") -> None:
         """The pod has no place now; `reason` is SchedulerError where the trouble is not the pod's."""
-        uid = pod.metadata.uid
+        uid, message = pod.metadata.uid, visible(message)
         if (self._told.get(uid) or _condition_of(pod)) == (reason, message):
             return
         if self.outbox.put(uid, _Wanted(pod, reason, message, self._clock()), urgent=True):

@@ -20,6 +20,7 @@ from typing import Literal, Self
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.resources import EVENTS
+from bayplan.kube.visible import visible
 from bayplan.services.edges.outbox import Outbox
 
 EventType = Literal["Normal", "Warning"]
@@ -117,7 +118,7 @@ class EventRecorder:
     def record(self, subject: Subject, type_: EventType, reason: str, action: str, note: str) -> None:
         """Say a sentence about an object. Warnings go before what is normal, and only they are counted as repetitions."""
         now = self._clock()
-        note = shortened(note)
+        note = shortened(visible(note))
         key = (subject, reason, note)
         known = self._series.get(key)
         if known is not None and now - known.last < SERIES_ENDS_AFTER:

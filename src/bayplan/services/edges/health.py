@@ -21,6 +21,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from bayplan.kube.visible import visible_lines
+
 Check = Callable[[], str | None]
 
 EXAMPLE_ADDRESS = "127.0.0.1:10361"
@@ -113,7 +115,7 @@ def answer(name: str, checks: Mapping[str, Check], request: web.Request) -> web.
         f"[+]{check} ok" if problem is None else f"[-]{check} failed: {problem}" for check, problem in problems.items()
     ]
     lines.append(f"{name} check {'failed' if failed else 'passed'}")
-    return web.Response(text="\n".join(lines) + "\n", status=503 if failed else 200)
+    return web.Response(text=visible_lines(lines) + "\n", status=503 if failed else 200)
 
 
 def host_and_port(address: str) -> tuple[str | None, int]:

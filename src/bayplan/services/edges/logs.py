@@ -19,6 +19,8 @@ from typing import Literal, TextIO
 
 import msgspec
 
+from bayplan.kube.visible import visible, visible_json, visible_text
+
 LogFormat = Literal["text", "json"]
 
 # What every record has by itself; anything else came as `extra`.
@@ -43,8 +45,8 @@ class TextFormatter(logging.Formatter):
         """One line; a traceback follows on lines of its own."""
         facts = "".join(f" {key}={_plain(value)}" for key, value in facts_of(record).items())
         where = record.name.removeprefix(f"{_ROOT}.").removeprefix("services.")
-        line = f"{timestamp(record)} {record.levelname} {where} {_one_line(record.getMessage())}{facts}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{timestamp(record)} {record.levelname} {where} {visible(record.getMessage())}{facts}"
+        return f"{line}\n{_indented(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class JsonFormatter(logging.Formatter):
@@ -61,7 +63,7 @@ class JsonFormatter(logging.Formatter):
         said |= {key: value for key, value in facts_of(record).items() if key not in said}
         if record.exc_info:
             said["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(said, enc_hook=str).decode()
+        return visible_json(msgspec.json.encode(said, enc_hook=str).decode())
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, object]:
@@ -78,9 +80,11 @@ def timestamp(record: logging.LogRecord) -> str:
 def _plain(value: object) -> str:
     """A value as it is if it is one word, else in quotes."""
     text = str(value)
-    return text if text and text.isprintable() and not set(text) & set(' "=') else msgspec.json.encode(text).decode()
+    if text and text.isprintable() and not set(text) & set(' "='):
+        return text
+    return visible_json(msgspec.json.encode(text).decode())
 
 
-def _one_line(text: str) -> str:
-    """Line breaks written out: what an object in the cluster says must not look like a line of the log."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+def _indented(traceback: str) -> str:
+    """A traceback of which no line looks like one of the log, whatever the error says."""
+    return visible_text(traceback).replace("\n", "\n    ").join(("    ", ""))

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.visible import visible
 from bayplan.scheduling.dialects.table import AnyPodGroup
 from bayplan.scheduling.grouping.podgroup import manifest_of
 from bayplan.scheduling.grouping.raw import RawObject
@@ -139,6 +140,6 @@ def condition(message: str, since: str, *, holds: bool) -> RawObject:
         "type": GROUPED,
         "status": "True" if holds else "False",
         "reason": "AsItsOwnerSays" if holds else "OwnerInvalid",
-        "message": message,
+        "message": visible(message),
         "lastTransitionTime": since,
     }

@@ -24,6 +24,7 @@ from bayplan.kube import (
     scheduling_v1alpha2,
     volcano_scheduling_v1beta1,
 )
+from bayplan.kube.visible import visible
 from bayplan.scheduling.gang_roster import NOBODY, Tally
 
 Document = dict[str, Any]
@@ -95,7 +96,7 @@ class Progress:
             "type": kind,
             "status": "True" if holds else "False",
             "reason": self.reason,
-            "message": self.message,
+            "message": visible(self.message),
         }
 
 
@@ -113,7 +114,7 @@ def _own(progress: Progress) -> Document:
         conditions.append({"type": podgroup_v1alpha1.STARTED, "status": "True", **said})
     tally = progress.tally
     counts = {"members": tally.members, "scheduled": tally.scheduled, "running": tally.running}
-    return {"phase": phase, "message": progress.message, **counts, "conditions": conditions}
+    return {"phase": phase, "message": visible(progress.message), **counts, "conditions": conditions}
 
 
 def _kubernetes(progress: Progress) -> Document:

@@ -18,6 +18,7 @@ import yaml
 
 from bayplan.kube.documents import not_utf_8, read_bytes
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.visible import visible_lines
 from bayplan.kube.yaml_text import YamlLimit, composed, yaml_words
 
 MOST_FAULTS = 10
@@ -79,7 +80,7 @@ class Faults:
         lines = [f"{place}: {problem}" for place, problem in ordered[:MOST_FAULTS]]
         if len(ordered) > MOST_FAULTS:
             lines.append(f"and {len(ordered) - MOST_FAULTS} more")
-        raise ScenarioError("\n".join(lines))
+        raise ScenarioError(visible_lines(lines))
 
 
 @dataclass(frozen=True, slots=True)
