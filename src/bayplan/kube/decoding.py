@@ -154,11 +154,8 @@ class ResourceDecoder(Generic[T]):
             change = self._change.decode(line)
             if self._is_group:
                 change.object = remarked(change.object, _watch_line.decode(line).object)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, RecursionError) as error:
             _line_of_another_shape(line, error, said, self._type)
-            return
-        except RecursionError:
-            _line_of_another_shape(pruned(line), msgspec.ValidationError(TOO_DEEP), said, self._type)
             return
         metadata = change.object.metadata
         said.broken.pop((metadata.namespace or "", metadata.name), None)
@@ -166,9 +163,14 @@ class ResourceDecoder(Generic[T]):
         said.resource_version = metadata.resource_version
 
 
-def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: WatchLines[T], kind: type[T]) -> None:
+def _line_of_another_shape(
+    line: bytes, error: msgspec.ValidationError | RecursionError, said: WatchLines[T], kind: type[T]
+) -> None:
     """A bookmark, the server's refusal to go on, or a change of an object that is broken."""
-    watch_line = _watch_line.decode(line)
+    try:
+        watch_line = _watch_line.decode(line)
+    except RecursionError as too_deep:
+        watch_line, error = _watch_line.decode(pruned(line)), too_deep
     if watch_line.type == "ERROR":
         said.refusal = status_of(bytes(watch_line.object))
         return
@@ -178,14 +180,23 @@ def _line_of_another_shape(line: bytes, error: msgspec.ValidationError, said: Wa
         said.broken[broken.namespace, broken.name] = broken
 
 
-def _broken(raw: Raw, error: msgspec.ValidationError, kind: type[T], *, deleted: bool = False) -> Broken:
+def _broken(
+    raw: Raw, error: msgspec.ValidationError | RecursionError, kind: type[T], *, deleted: bool = False
+) -> Broken:
     head = _head_of(raw)
+    return Broken(head.namespace, head.name, _what_is_wrong(raw, error, kind), deleted)
+
+
+def _what_is_wrong(raw: Raw, error: msgspec.ValidationError | RecursionError, kind: type[T]) -> str:
+    if isinstance(error, RecursionError) or str(error) == TOO_DEEP:
+        return TOO_DEEP
     path, problem = field_and_problem(error)
     path = path.removeprefix("object.")  # the line of a watch holds the object
-    too_deep = str(error) == TOO_DEEP
-    told = "" if too_deep else unknown_field(raw, kind)
-    told = told or (f"{path}: {problem}" if path else problem)
-    return Broken(head.namespace, head.name, told, deleted)
+    try:
+        told = unknown_field(raw, kind)
+    except RecursionError:
+        return TOO_DEEP
+    return told or (f"{path}: {problem}" if path else problem)
 
 
 def _head_of(raw: Raw) -> _Head:

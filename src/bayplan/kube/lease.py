@@ -24,6 +24,7 @@ import msgspec
 
 from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.coordination_v1 import API_VERSION, LeaseSpec
+from bayplan.kube.json_text import decode
 from bayplan.kube.resources import LEASES
 
 JITTER = 1.2  # of the retry period at most, while waiting for the lease; and what the deadline must leave room for
@@ -242,7 +243,7 @@ class LeaderElection:
 
     def _see(self, data: bytes) -> None:
         try:
-            self._object = msgspec.json.decode(data, type=dict[str, Any])
+            self._object = decode(data, dict[str, Any])
             seen = msgspec.convert(self._object.get("spec") or {}, LeaseSpec)
         except msgspec.DecodeError as error:
             raise Unreachable(f"the answer is not a Lease: {error}") from None

@@ -9,7 +9,7 @@ both answer with KAI's own sentences, and neither raises. `engine/gangs/kai` pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bayplan.kube.core_v1 import GroupObject, Metadata, PodCondition, WireStruct
@@ -133,6 +133,8 @@ def sub_group_tree(spec: PodGroupSpec) -> SubGroupSet | str:
     sub_groups = spec.sub_groups or []
     names: set[str] = set()
     for sub_group in sub_groups:
+        if not sub_group.name:
+            return "a subgroup has no name"
         if sub_group.name in names:
             return f"subgroup <{sub_group.name}> already exists"
         names.add(sub_group.name)
@@ -148,7 +150,10 @@ def sub_group_tree(spec: PodGroupSpec) -> SubGroupSet | str:
         return f"subgroup <{too_deep[0]}> is nested more than {DEEPEST} deep"
     constraint = spec.topology_constraint
     own = _constraint_of(constraint if constraint.topology else None)
-    return _sub_group_set(ROOT, own, sub_groups, spec.min_sub_group if sub_groups else None)
+    children: dict[str, list[SubGroup]] = {}
+    for sub_group in sub_groups:
+        children.setdefault(_parent_of(sub_group), []).append(sub_group)
+    return _sub_group_set(ROOT, own, children, spec.min_sub_group if sub_groups else None)
 
 
 def gang_tree(spec: PodGroupSpec) -> SubGroupSet | str:
@@ -160,22 +165,21 @@ def gang_tree(spec: PodGroupSpec) -> SubGroupSet | str:
 
 
 def _sub_group_set(
-    name: str, constraint: TopologyConstraint | None, sub_groups: Sequence[SubGroup], least: int | None
+    name: str, constraint: TopologyConstraint | None, children: Mapping[str, list[SubGroup]], least: int | None
 ) -> SubGroupSet:
-    inner = {_parent_of(sub_group) for sub_group in sub_groups}
-    children = [sub_group for sub_group in sub_groups if _parent_of(sub_group) == name]
+    here = children.get(name, [])
     return SubGroupSet(
         name,
         constraint,
         tuple(
-            _sub_group_set(child.name, _constraint_of(child.topology_constraint), sub_groups, child.min_sub_group)
-            for child in children
-            if child.name in inner
+            _sub_group_set(child.name, _constraint_of(child.topology_constraint), children, child.min_sub_group)
+            for child in here
+            if child.name in children
         ),
         tuple(
             PodSet(child.name, max(child.min_member, 1), _constraint_of(child.topology_constraint))
-            for child in children
-            if child.name not in inner
+            for child in here
+            if child.name not in children
         ),
         least,
     )

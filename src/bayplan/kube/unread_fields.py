@@ -10,6 +10,7 @@ field in neither is unknown and gets a suggestion; a field that would change pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -81,6 +82,9 @@ _BEYOND: dict[type[Struct], Known] = {
 # Pod specs are checked by other rules.
 _NOT_LOOKED_INTO = (PodSpec,)
 
+# Sentences about one object.
+MOST_TOLD = 32
+
 G = TypeVar("G")
 
 
@@ -88,7 +92,7 @@ def remarked(decoded: G, document: bytes | Raw) -> G:
     """The same object, with a sentence for every field of its document that has no effect; other kinds come back as they are."""
     if not isinstance(decoded, GroupObject):
         return decoded
-    found = tuple(unread(msgspec.json.decode(document), type(decoded)))
+    found = tuple(islice(unread(msgspec.json.decode(document), type(decoded)), MOST_TOLD))
     return msgspec.structs.replace(decoded, unread=found) if found else decoded
 
 

@@ -78,9 +78,11 @@ async def follow(
     label_selector: str = "",
     settings: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
     on_trouble: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[], None] = lambda: None,
     forbidden_is_absent: bool = False,
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
-    """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again.
+    """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again, `on_progress` that a list or
+    lines of a watch came, or that a watch ended as watches do: on a quiet resource at least every `silence` seconds.
 
     With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for what the caller can do without. A resource
     that is forbidden and not installed is absent in any case.
@@ -101,6 +103,7 @@ async def follow(
                     page=settings.page,
                 )
                 version, reading.told = listed.resource_version, None
+                on_progress()
                 yield listed
             path = reading.served.path(namespace)
             async with aclosing(_watch(client, reading.served, path, query, version, settings)) as watch:
@@ -110,12 +113,15 @@ async def follow(
                         yield Changes(said.changes, list(said.broken.values()))
                     _check(said)
                     backoff.reset()
+                    on_progress()
+            on_progress()
             version = await reading.resumes_from(version)
             continue  # ended as watches do
         except ApiError as error:
             if version is None and await reading.may_be_absent(error, forbidden_is_absent=forbidden_is_absent):
                 absent = await reading.missing(error)
                 if absent is not None:
+                    on_progress()
                     if reading.is_news(absent):
                         yield absent
                     await asyncio.sleep(settings.absent_retry)

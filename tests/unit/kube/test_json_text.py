@@ -11,7 +11,22 @@ import pytest
 
 from bayplan.kube.decoding import decoder_of
 from bayplan.kube.json_text import decode, items_of, pruned
-from bayplan.kube.resources import POD_GROUPS, PODS
+from bayplan.kube.resources import (
+    ALL_POD_GROUPS,
+    HYPER_NODES,
+    KAI_TOPOLOGIES,
+    KUBERNETES_WORKLOADS,
+    KUEUE_TOPOLOGIES,
+    LEASES,
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    NUMATOPOLOGIES,
+    POD_GROUPS,
+    PODS,
+    VOLCANO_JOBS,
+    Resource,
+)
 
 DEEP = '{"f":' * 100_000 + "{}" + "}" * 100_000
 
@@ -50,6 +65,44 @@ def test_one_pod_nested_too_deeply_does_not_end_a_watch() -> None:
     assert [change.object.metadata.name for change in said.changes] == ["a", "c"]
     assert list(said.broken) == [("ml", "b")]
     assert (said.garbage, said.resource_version) == ("", "8")
+
+
+EVERY_RESOURCE: tuple[Resource[Any], ...] = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NUMATOPOLOGIES,
+    *ALL_POD_GROUPS.values(),
+    KUBERNETES_WORKLOADS,
+    VOLCANO_JOBS,
+    KUEUE_TOPOLOGIES,
+    KAI_TOPOLOGIES,
+    HYPER_NODES,
+    LEASES,
+)
+
+
+@pytest.mark.parametrize("resource", EVERY_RESOURCE, ids=str)
+@pytest.mark.parametrize(
+    "wrong", ["", '"spec":7,', '"status":7,', '"zones":9,'], ids=["well-formed", "spec", "status", "zones"]
+)
+def test_no_depth_and_no_other_mistake_beside_it_makes_more_than_one_object_unreadable(
+    resource: Resource[Any], wrong: str
+) -> None:
+    """Around the depth at which decoding fails, each of its steps fails at another one."""
+    plain = plain_pod("plain") if resource is PODS else '{"metadata":{"name":"plain","resourceVersion":"8"}}'
+    for depth in (50, 300, *range(900, 1000, 7), 1500):
+        nested = '{"a":' * depth + "1" + "}" * depth
+        metadata = f'{{"name":"x","namespace":"n","resourceVersion":"7","managedFields":[{{"fieldsV1":{nested}}}]}}'
+        deep = f'{{"metadata":{metadata},{wrong}"status":{{"conditions":{nested}}}}}'
+        items, broken, _ = decoder_of(resource).page(f'{{"items":[{deep},{plain}]}}'.encode())
+        assert len(items) + len(broken) == 2
+        lines = f'{{"type":"ADDED","object":{plain}}}\n{{"type":"MODIFIED","object":{deep}}}\n'
+        said = decoder_of(resource).lines(lines.encode())
+        assert not said.garbage
+        assert len(said.changes) + len(said.broken) == 2
+        assert said.resource_version == "7"
 
 
 def test_so_is_a_pod_group_in_a_field_that_is_kept_as_it_is() -> None:

@@ -64,6 +64,7 @@ def test_at_least_one_pod_of_a_pod_set_has_to_start() -> None:
         ((("a", None), ("a", "a")), "duplicate subgroup name a", "subgroup <a> already exists"),
         ((("a", "lost"),), "parent lost of a was not found", "parent subgroup <lost> of <a> not found"),
         ((("A", None), ("b", "A")), None, "parent subgroup <a> of <b> not found"),
+        ((("", None), ("a", "")), None, "a subgroup has no name"),
         ((("a", "a"),), "cycle detected in subgroups", "cycle detected in subgroups"),
         ((("a", "b"), ("b", "a"), ("c", None)), "cycle detected in subgroups", "cycle detected in subgroups"),
         (

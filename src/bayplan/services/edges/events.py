@@ -3,7 +3,7 @@
 `record` takes a sentence about an object and returns at once; an `Outbox` sends it. The same sentence about the same object again, within six minutes,
 is no new event: the first one becomes a series whose count and last time are patched, at most once a minute. An object about which ever new sentences
 are said gets 25 of them at once and then one in five minutes, as kube-scheduler has it. Events are kindness, not duty: if too many wait, they are
-dropped and counted, and binding never waits for them.
+dropped and counted, and binding never waits for them. What passes between two sentences is measured by a clock that nobody can set; only the times in the events are the wall clock's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Literal, Self
 
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Pod
+from bayplan.kube.lease import micro_time
 from bayplan.kube.resources import EVENTS
 from bayplan.kube.visible import visible
 from bayplan.services.edges.outbox import Outbox
@@ -70,8 +71,10 @@ class _Series:
     reason: str
     action: str
     note: str
-    first: float
-    last: float
+    first: datetime
+    last: datetime
+    heard_at: float
+    """When it was said last, by the clock that nobody can set."""
     count: int = 1
     told: int = 0
     """The count that is about to be sent, or was."""
@@ -90,7 +93,8 @@ class EventRecorder:
         instance: str,
         rate: float = 50.0,
         most_waiting: int = 10_000,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         workers = min(max(round(rate / SENT_BY_ONE_WORKER), FEWEST_WORKERS), MOST_WORKERS)
         self.outbox = Outbox(self._send, workers=workers, rate=rate, most=most_waiting)
@@ -98,6 +102,7 @@ class EventRecorder:
         self._component = component
         self._instance = instance[:128]
         self._clock = clock
+        self._wall_clock = wall_clock
         self._series: dict[tuple[Subject, str, str], _Series] = {}
         self._sentences: dict[str, _Sentences] = {}
         self._made = 0
@@ -117,18 +122,19 @@ class EventRecorder:
 
     def record(self, subject: Subject, type_: EventType, reason: str, action: str, note: str) -> None:
         """Say a sentence about an object. Warnings go before what is normal, and only they are counted as repetitions."""
-        now = self._clock()
+        now, moment = self._clock(), self._wall_clock()
         note = shortened(visible(note))
         key = (subject, reason, note)
         known = self._series.get(key)
-        if known is not None and now - known.last < SERIES_ENDS_AFTER:
+        if known is not None and now - known.heard_at < SERIES_ENDS_AFTER:
             known.count += 1
-            known.last = now
+            known.last, known.heard_at = moment, now
             if now - known.told_at >= SERIES_PATCHED_EVERY:
                 self._tell(known, now)
             return
         self._made += 1
-        series = _Series(event_name(subject.name, now, self._made), subject, type_, reason, action, note, now, now)
+        name = event_name(subject.name, moment.timestamp(), self._made)
+        series = _Series(name, subject, type_, reason, action, note, moment, moment, now)
         # What is normal happens once and needs no memory: a thousand pods a second may be bound.
         if type_ == "Warning":
             if not self._may_speak(subject, now):
@@ -167,7 +173,7 @@ class EventRecorder:
             self._sentences = {uid: said for uid, said in self._sentences.items() if not said.all_left(now)}
 
     def _sweep(self, key: tuple[Subject, str, str], series: _Series, now: float) -> None:
-        ended = now - series.last >= SERIES_ENDS_AFTER
+        ended = now - series.heard_at >= SERIES_ENDS_AFTER
         if series.count > series.told and (ended or now - series.told_at >= SERIES_PATCHED_EVERY):
             self._tell(series, now)
         if ended and self._series.get(key) is series:
@@ -279,8 +285,3 @@ def shortened(note: str) -> str:
     """At most as many bytes as the API server takes."""
     raw = note.encode()
     return note if len(raw) <= LONGEST_NOTE else raw[: LONGEST_NOTE - 3].decode(errors="ignore") + "..."
-
-
-def micro_time(seconds: float) -> str:
-    """A time as the API server wants it: UTC with microseconds."""
-    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -25,6 +25,10 @@ from bayplan.kube.visible import visible_lines
 
 Check = Callable[[], str | None]
 
+# A list or watch that fails for so many seconds makes a service not ready, and for so many more a restart is worth a try.
+NOT_READY_AFTER = 30.0
+RESTART_AFTER = 300.0
+
 EXAMPLE_ADDRESS = "127.0.0.1:10361"
 # The text format of Prometheus.
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,6 +36,45 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 class AddressError(ValueError):
     """An address to listen on that cannot be used."""
+
+
+class WatchHealth:
+    """Which lists and watches fail without making any progress, and since when."""
+
+    def __init__(self) -> None:
+        self._failing_since: dict[str, float] = {}
+        self._worked_at: dict[str, float] = {}
+
+    def failed(self, resource: str, now: float) -> None:
+        """A list or watch failed and is tried again."""
+        self._failing_since.setdefault(resource, now)
+
+    def worked(self, resource: str, now: float) -> None:
+        """A list or news of a watch came."""
+        self._failing_since.pop(resource, None)
+        self._worked_at[resource] = now
+
+    def failing(self, now: float) -> dict[str, float]:
+        """For every resource the seconds for which it has been failing; 0 while it works."""
+        return dict.fromkeys(self._worked_at, 0.0) | {
+            resource: now - since for resource, since in self._failing_since.items()
+        }
+
+    def why_not_ready(self, now: float) -> str | None:
+        """What fails for so long that what is known may be too old."""
+        return self._told(now, [each for each, age in self.failing(now).items() if age >= NOT_READY_AFTER])
+
+    def why_restart(self, now: float) -> str | None:
+        """What fails for much longer although the API server answers about other resources: it is not the server that is away."""
+        latest = max(self._worked_at.values(), default=float("-inf"))
+        return self._told(
+            now,
+            [each for each, since in self._failing_since.items() if now - since >= RESTART_AFTER and latest > since],
+        )
+
+    def _told(self, now: float, resources: list[str]) -> str | None:
+        seconds = self.failing(now)
+        return ", ".join(f"{each} fails for {seconds[each]:.0f} s" for each in resources) or None
 
 
 @dataclass(frozen=True, slots=True)

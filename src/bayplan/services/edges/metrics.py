@@ -140,6 +140,12 @@ class SchedulerMetrics:
             registry=registry,
         )
 
+        self._failing_watches = Gauge(
+            "bayplan_watch_failing_seconds",
+            "For how long listing or watching a resource has failed without any progress; 0 while it works.",
+            ["resource"],
+            registry=registry,
+        )
         self._longest_turn = Gauge(
             "bayplan_loop_longest_turn_seconds",
             "The longest turn of the event loop in the last five minutes. It delays every watch, bind and probe.",
@@ -218,6 +224,11 @@ class SchedulerMetrics:
         self._unreadable_versions.clear()
         for resource, version in versions:
             self._unreadable_versions.labels(resource, version).set(1)
+
+    def failing_watches(self, seconds: Mapping[str, float]) -> None:
+        """For how long each resource fails."""
+        for resource, each in seconds.items():
+            self._failing_watches.labels(resource).set(each)
 
     def longest_turn(self, seconds: float) -> None:
         """The longest turn of the event loop lately."""

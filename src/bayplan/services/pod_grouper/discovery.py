@@ -15,6 +15,8 @@ from bayplan.kube.versions import resources_of
 
 # Seconds after which a kind that was not there is asked for again.
 ABSENT_FOR = 30.0
+# An owner reference may name any API version. Of those that serve nothing, only the latest are remembered.
+MOST_ABSENT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,15 @@ class Discovery:
         asked_at, places = self._versions.get(api_version, (-ABSENT_FOR, {}))
         if kind not in places and self._clock() - asked_at >= ABSENT_FOR:
             places = await self._ask(api_version)
+            self._versions.pop(api_version, None)
             self._versions[api_version] = (self._clock(), places)
+            self._forget_absent()
         return places.get(kind)
+
+    def _forget_absent(self) -> None:
+        absent = [version for version, (_, places) in self._versions.items() if not places]
+        for version in absent[: max(len(absent) - MOST_ABSENT, 0)]:
+            del self._versions[version]
 
     def forget(self, api_version: str) -> None:
         """An object was not where its kind should be: the kind may have gone."""

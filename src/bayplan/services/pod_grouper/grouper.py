@@ -95,7 +95,8 @@ class PodGrouper:
         metrics: GrouperMetrics,
         hears: Hears | None = None,
         marks_alone: bool = False,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.books = books
         self._events = events
@@ -104,7 +105,7 @@ class PodGrouper:
         self._marks_alone = marks_alone
         self._clock = clock
         self._owners = Owners(client, Discovery(client, clock), clock)
-        self._writer = Writer(client, books, clock)
+        self._writer = Writer(client, books, wall_clock)
         self._looks = Looks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         # Pods that changed while somebody was looking at them.

@@ -130,8 +130,15 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
-                live={"turns": service.why_stuck},
-                ready={"lists": lambda: _not_listed(service), "api-versions": lambda: _not_readable(service)},
+                live={
+                    "turns": service.why_stuck,
+                    "watches": lambda: service.watches.why_restart(service.now),
+                },
+                ready={
+                    "lists": lambda: _not_listed(service),
+                    "watches-work": lambda: service.watches.why_not_ready(service.now),
+                    "api-versions": lambda: _not_readable(service),
+                },
                 metrics=metrics.text,
                 certificate=options.certificate,
             )
@@ -219,6 +226,7 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     broken = Counter(where.partition(" ")[0] for where in service.intake.problems)
     # Pods that wait are looked at when it is their turn.
     broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
+    metrics.failing_watches(service.watches.failing(service.now))
     for entry in service.intake.entries:
         metrics.broken_objects(str(entry.resource), broken[str(entry.resource)])
     metrics.unreadable_versions(

@@ -30,6 +30,7 @@ from bayplan.scheduling.unit import Unit
 from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
@@ -87,6 +88,7 @@ class SchedulerService:
         self.client = client
         self.dispatcher = dispatcher
         self.intake = Intake(dispatcher)
+        self.watches = WatchHealth()
         self.leading = False
         self.announcer = Announcer(dispatcher, events, conditions, gangs)
         self.announcer.unlike_template = self.intake.workloads.unlike_template
@@ -140,6 +142,7 @@ class SchedulerService:
         name = str(entry.resource)
 
         def on_trouble(text: str) -> None:
+            self.watches.failed(name, self.now)
             self._metrics.watch_restarted(name)
             logger.warning("watch in trouble", extra={"resource": name, "problem": text})
 
@@ -149,6 +152,7 @@ class SchedulerService:
             field_selector=entry.field_selector,
             settings=self._watching,
             on_trouble=on_trouble,
+            on_progress=lambda: self.watches.worked(name, self.now),
             forbidden_is_absent=entry.foreign,
         )
         async with aclosing(news):

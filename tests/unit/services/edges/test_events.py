@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.services.edges.events import SENTENCES_AT_ONCE, EventRecorder, Subject, event_name, micro_time, shortened
+from bayplan.services.edges.events import SENTENCES_AT_ONCE, EventRecorder, Subject, event_name, shortened
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, pod_named, refusal
 
 POD = pod_named("train-0")
@@ -16,7 +17,12 @@ NO_ROOM = "0/3 nodes are available: 3 Insufficient cpu."
 
 def record(client: RecordingClient, story: Callable[[EventRecorder], Awaitable[None]]) -> EventRecorder:
     async def tell() -> EventRecorder:
-        async with EventRecorder(client.as_client(), instance="bayplan-0", clock=now) as events:
+        async with EventRecorder(
+            client.as_client(),
+            instance="bayplan-0",
+            clock=now,
+            wall_clock=lambda: datetime.fromtimestamp(now(), tz=UTC),
+        ) as events:
             await story(events)
         return events
 
@@ -175,5 +181,25 @@ def test_names_are_valid_and_differ_for_the_longest_pod_names_too() -> None:
     assert {len(name) for name in names} == {253}
 
 
-def test_times_have_microseconds() -> None:
-    assert micro_time(1767225600.25) == "2026-01-01T00:00:00.250000Z"
+def test_a_clock_that_is_set_back_by_a_day_silences_nobody() -> None:
+    client = RecordingClient()
+    day = 86_400.0
+
+    async def tell() -> None:
+        wall = day
+        async with EventRecorder(
+            client.as_client(), instance="x", clock=now, wall_clock=lambda: datetime.fromtimestamp(wall, tz=UTC)
+        ) as events:
+            events.failed_scheduling(POD, NO_ROOM)
+            await asyncio.sleep(1)
+            wall = 0.0
+            await asyncio.sleep(7 * 60)
+            events.failed_scheduling(POD, NO_ROOM)
+            for number in range(2 * SENTENCES_AT_ONCE):
+                events.failed_scheduling(POD, f"another reason, number {number}")
+                await asyncio.sleep(300)
+
+    in_virtual_time(tell())
+    created = [body for verb, _, body in client.sent if verb == "create"]
+    assert len(created) == 2 + 2 * SENTENCES_AT_ONCE
+    assert created[1]["eventTime"] == "1970-01-01T00:00:00.000000Z"

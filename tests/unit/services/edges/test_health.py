@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from bayplan.services.edges.health import AddressError, Certificate, host_and_port, serve_health
+from bayplan.services.edges.health import AddressError, Certificate, WatchHealth, host_and_port, serve_health
 
 
 def ask(path: str, *, live: str | None = None, lists: str | None = None) -> tuple[int, str, str]:
@@ -90,3 +90,32 @@ def test_a_taken_port_and_a_missing_certificate_are_named() -> None:
                 raise AssertionError
 
     asyncio.run(twice())
+
+
+class TestWatches:
+    def test_one_that_fails_without_progress_fails_readiness_and_later_liveness(self) -> None:
+        watches = WatchHealth()
+        watches.worked("pods", 0.0)
+        watches.worked("nodes", 0.0)
+        watches.failed("pods", 10.0)
+        watches.failed("pods", 20.0)
+        assert watches.why_not_ready(39.0) is None
+        assert watches.why_not_ready(41.0) == "pods fails for 31 s"
+        watches.worked("nodes", 60.0)
+        assert watches.why_restart(300.0) is None
+        assert watches.why_restart(311.0) == "pods fails for 301 s"
+        assert watches.failing(41.0) == {"pods": 31.0, "nodes": 0.0}
+
+    def test_progress_ends_the_trouble(self) -> None:
+        watches = WatchHealth()
+        watches.failed("pods", 10.0)
+        watches.worked("pods", 50.0)
+        assert (watches.why_not_ready(1000.0), watches.failing(1000.0)) == (None, {"pods": 0.0})
+
+    def test_an_api_server_that_is_away_is_no_reason_to_restart(self) -> None:
+        watches = WatchHealth()
+        for resource in ("pods", "nodes"):
+            watches.worked(resource, 0.0)
+            watches.failed(resource, 10.0)
+        assert watches.why_not_ready(1000.0) == "pods fails for 990 s, nodes fails for 990 s"
+        assert watches.why_restart(1000.0) is None

@@ -10,9 +10,10 @@ import pytest
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.scheduling.grouping.questions import Question
 from bayplan.scheduling.grouping.raw import Reference
-from bayplan.services.pod_grouper.discovery import ABSENT_FOR, Discovery
+from bayplan.services.pod_grouper.discovery import ABSENT_FOR, MOST_ABSENT, Discovery
 from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, Owners
 from tests.helpers import Json
+from tests.scripted_api_server import ScriptedServer, asynchronous
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.pod_grouper.small_cluster import SmallCluster, job, pod_of
 
@@ -169,3 +170,12 @@ def test_one_who_gives_up_does_not_take_the_answer_from_others() -> None:
         assert (await second).owners == (job(),)
 
     in_virtual_time(told())
+
+
+@asynchronous
+async def test_api_versions_that_owners_made_up_are_not_remembered_for_ever() -> None:
+    async with ScriptedServer() as server, server.client() as client:
+        discovery = Discovery(client, lambda: 0.0)
+        for number in range(MOST_ABSENT + 100):
+            assert await discovery.place(f"tenant-{number}.example.com/v1", "Thing") is None
+        assert len(discovery._versions) == MOST_ABSENT
