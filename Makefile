@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 PYTEST := $(BIN)/python -m pytest --quiet
 PARALLEL := --numprocesses auto
 LOCK_VENV := .venv-lock
+RELEASE_VENV := .venv-release
 LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
 
@@ -18,7 +19,7 @@ banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint contracts types unit conformance properties kubernetes \
-	control-plane object-fields figures proof bench format lock clean
+	control-plane object-fields figures proof coverage release bench format lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +86,16 @@ figures: setup ## write what the commands print into the README and its pictures
 proof: setup ## simulate 200,000 placements and show that no kubelet refuses one (a quarter of an hour)
 	@$(PYTEST) $(PARALLEL) tests/properties/test_no_pod_is_lost.py --placements 200000
 
+coverage: setup ## how much of src/ the unit tests run
+	@$(PYTEST) $(PARALLEL) tests/unit --cov=bayplan --cov-report=term:skip-covered | grep -v "100%"
+
+release: setup ## build wheel and sdist, check them, and run the demo from the wheel in an empty environment
+	@$(PYTHON) -m venv --clear $(RELEASE_VENV)
+	@$(RELEASE_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/release.txt
+	@rm -rf dist && $(BIN)/python -m hatchling build
+	@$(RELEASE_VENV)/bin/twine check --strict dist/*
+	@$(BIN)/python -m tests.release dist
+
 bench: setup ## measure; run it before and after an optimisation
 	@$(BIN)/python -m benchmarks
 
@@ -97,7 +108,8 @@ lock: ## pin requirements/*.txt again (LOCK_FLAGS=--upgrade for newer versions)
 		$(LOCK_VENV)/bin/python -m pip --disable-pip-version-check --quiet install uv; }
 	@$(LOCK) pyproject.toml --output-file requirements/runtime.txt
 	@$(LOCK) pyproject.toml --extra dev --constraints requirements/runtime.txt --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra release --constraints requirements/runtime.txt --output-file requirements/release.txt
 
 clean: ## remove everything that was made here
-	@rm -rf $(VENV) $(LOCK_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) $(LOCK_VENV) $(RELEASE_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
