@@ -15,7 +15,7 @@ import pytest
 
 from bayplan.cluster.pod_request import effective_request
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import GangDecision, Group, Slices
 from bayplan.scheduling.gang_cycle import assume_gang, schedule_gang

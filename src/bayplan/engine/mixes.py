@@ -10,7 +10,7 @@ A refusal names a smallest mix that is refused already and all nodes in the same
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from bayplan.cluster.columns import NO_TOPOLOGY
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
@@ -18,6 +18,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.tree import Tree
 from bayplan.engine.admission import relevant_wants
+from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
 from bayplan.engine.demand import demand_of
 from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.one_node import lowest_zone_that_holds
@@ -25,13 +26,15 @@ from bayplan.engine.placement import knowledge_of
 from bayplan.engine.slots_replay import after, listed_by_name, unsettled
 from bayplan.engine.slots_reports import reports_of
 
-Mix = tuple[int, ...]
-"""How many pods of each class."""
+Mix = tuple[tuple[int, int], ...]
+"""How many pods of which class, by its number: only classes that are there, in ascending order."""
 Order = tuple[int, ...]
 """Classes by number, one entry per pod."""
 
 # Admissions that are replayed for one question; a mix whose orders are not all tried by then counts as refused.
 MOST_ADMISSIONS = 300
+# To put one pod into a zone by amounts.
+WORK_OF_A_STEP = 10
 
 
 def needs_mixes(state: ClusterState, classes: Sequence[PodClass]) -> bool:
@@ -43,13 +46,21 @@ def needs_mixes(state: ClusterState, classes: Sequence[PodClass]) -> bool:
 class NodeMixes:
     """Answers for the nodes of a tree and some classes of pods, as long as the state stays as it is."""
 
-    def __init__(self, state: ClusterState, tree: Tree, classes: Sequence[PodClass], assumptions: Assumptions) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        tree: Tree,
+        classes: Sequence[PodClass],
+        assumptions: Assumptions,
+        budget: Budget = UNLIMITED,
+    ) -> None:
         self._state = state
         self._tree = tree
         self._classes = classes
         self._assumptions = assumptions
+        self.budget = budget
         self._demands = [demand_of(pod.request) for pod in classes]
-        self._largest_first = _largest_first(classes)
+        self._rank = _ranks(classes)
         self._orders: dict[tuple[Hashable, Mix], Order | None] = {}
         self._keys: dict[int, Hashable] = {}
         self._positions: dict[Hashable, list[int]] | None = None
@@ -62,11 +73,13 @@ class NodeMixes:
             return rivals, range(self._tree.size)
         if self.order(position, counts) is not None:
             return None
-        smallest = list(counts)
-        for pod in range(len(counts)):
-            while smallest[pod] and self.order(position, _one_less(smallest, pod)) is None:
-                smallest[pod] -= 1
-        return tuple(smallest), self._like(position)
+        smallest = counts
+        for pod, count in counts:
+            for _ in range(count):
+                if self.order(position, _one_less(smallest, pod)) is not None:
+                    break
+                smallest = _one_less(smallest, pod)
+        return smallest, self._like(position)
 
     def order(self, position: int, counts: Mix) -> Order | None:
         """An order in which a kubelet admits so many pods of each class; None if there is none."""
@@ -77,16 +90,18 @@ class NodeMixes:
 
     def _rivals(self, counts: Mix) -> Mix | None:
         """Two classes that want the same port of the node."""
-        met = [number for number, count in enumerate(counts) if count]
+        met = [number for number, _ in counts if self._classes[number].host_ports]
         for index, one in enumerate(met):
             for other in met[index + 1 :]:
                 ports = self._classes[other].host_ports
                 if any(port.conflicts(own) for own in self._classes[one].host_ports for port in ports):
-                    return tuple(int(number in (one, other)) for number in range(len(counts)))
+                    return ((one, 1), (other, 1))
         return None
 
     def _find_order(self, row: int, counts: Mix) -> Order | None:
-        simple = tuple(number for number in self._largest_first for _ in range(counts[number]))
+        largest_first = sorted(counts, key=lambda each: self._rank[each[0]])
+        simple = tuple(number for number, count in largest_first for _ in range(count))
+        self.budget.spend(WORK_OF_A_STEP * len(simple))
         if self._state.columns.topology[row] <= NO_TOPOLOGY or self._fit_by_amounts(row, simple):
             return simple
         node = knowledge_of(self._state, row, self._assumptions)
@@ -97,7 +112,7 @@ class NodeMixes:
             # Where the report is behind, only what amounts tell may be promised.
             self.gave_up = True
             return None
-        attempt = _Attempt(self._classes, self._largest_first, settled_only=waits)
+        attempt = _Attempt(self._classes, self._rank, self.budget, settled_only=waits)
         found = attempt.order(node, counts)
         self.gave_up |= found is None and attempt.admissions >= MOST_ADMISSIONS
         return found
@@ -153,27 +168,33 @@ class NodeMixes:
 class _Attempt:
     """A search for an order on one node: depth first, large pods first, no state of the node twice."""
 
-    def __init__(self, classes: Sequence[PodClass], largest_first: Sequence[int], *, settled_only: bool) -> None:
+    def __init__(
+        self, classes: Sequence[PodClass], rank: Mapping[int, int], budget: Budget, *, settled_only: bool
+    ) -> None:
         self.classes = classes
-        self.largest_first = largest_first
+        self.budget = budget
+        self.rank = rank
         self.settled_only = settled_only
         self.admissions = 0
         self.seen: set[Hashable] = set()
 
     def order(self, node: NodeKnowledge, counts: Mix) -> Order | None:
-        if not any(counts):
+        if not counts:
             return ()
         state = (counts, node.free_cpus, repr(node.memory), repr(node.devices))
         if state in self.seen:
             return None
         self.seen.add(state)
-        for number in self.largest_first:
-            if not counts[number] or self.admissions >= MOST_ADMISSIONS:
-                continue
+        for number, _ in sorted(counts, key=lambda each: self.rank[each[0]]):
+            if self.admissions >= MOST_ADMISSIONS:
+                break
             self.admissions += 1
+            self.budget.spend(WORK_OF_AN_ADMISSION)
             request = self.classes[number].request
             admission = admit(node, request)
-            if not admission.admitted or (self.settled_only and sum(counts) > 1 and unsettled(request, admission)):
+            if not admission.admitted or (
+                self.settled_only and sum(count for _, count in counts) > 1 and unsettled(request, admission)
+            ):
                 continue
             rest = self.order(after(node, admission), _one_less(counts, number))
             if rest is not None:
@@ -181,15 +202,17 @@ class _Attempt:
         return None
 
 
-def _one_less(counts: Sequence[int], number: int) -> Mix:
-    return (*counts[:number], counts[number] - 1, *counts[number + 1 :])
+def _one_less(counts: Mix, number: int) -> Mix:
+    less = ((each, count - (each == number)) for each, count in counts)
+    return tuple((each, count) for each, count in less if count)
 
 
-def _largest_first(classes: Sequence[PodClass]) -> list[int]:
-    """Classes by what they ask for, each resource as a share of the most that any asks."""
+def _ranks(classes: Sequence[PodClass]) -> dict[int, int]:
+    """The largest class is number 0: by what it asks for, each resource as a share of the most that any asks."""
     most: dict[str, int] = {}
     for pod in classes:
         for name, amount in pod.request.total.items():
             most[name] = max(most.get(name, 0), amount)
     shares = [sum(amount / most[name] for name, amount in pod.request.total.items() if amount) for pod in classes]
-    return sorted(range(len(classes)), key=lambda number: -shares[number])
+    largest_first = sorted(range(len(classes)), key=lambda number: -shares[number])
+    return {number: rank for rank, number in enumerate(largest_first)}

@@ -29,6 +29,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, PODS, is_memory
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.admission import Verdict, Want, verdicts, wants_of, without_report
+from bayplan.engine.budget import UNLIMITED, Budget
 from bayplan.engine.demand import Demand, Step, demand_of
 from bayplan.engine.rows import Mask, Rows, among
 from bayplan.engine.slots_one_node import slots_of_one
@@ -39,7 +40,9 @@ from bayplan.engine.slots_single_zones import Counts, in_single_zones
 Wants = tuple[tuple[str, int], ...]
 
 
-def slots(state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: Rows, most: int) -> NDArray[np.int32]:
+def slots(
+    state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: Rows, most: int, budget: Budget = UNLIMITED
+) -> NDArray[np.int32]:
     """Per node in `rows` how many pods of a class, at most `most`, its kubelet would admit one after another."""
     if isinstance(rows, slice) and rows.stop - rows.start == 1 and pod.most_zones is None:
         count = _of_one(state, pod, assumptions, rows.start, most)
@@ -59,7 +62,7 @@ def slots(state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: Ro
     if refused is not None:
         undecided = undecided[refused == Verdict.ADMITTED]
     counts[undecided] = replayed_slots(
-        state, pod, demand, assumptions, _numbers(rows)[undecided], certain[undecided], possible[undecided]
+        state, pod, demand, assumptions, _numbers(rows)[undecided], certain[undecided], possible[undecided], budget
     )
     return counts
 

@@ -20,6 +20,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import PodRequest
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.admission import wants_of
+from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
 from bayplan.engine.demand import Demand, demand_of
 from bayplan.engine.kubelet import Admission, NodeKnowledge, admit
 from bayplan.engine.kubelet.masks import zones_in
@@ -32,7 +33,13 @@ RowNumbers = NDArray[np.intp]
 
 
 def slots_in_zones(
-    state: ClusterState, pod: PodClass, assumptions: Assumptions, rows: RowNumbers, slots: Counts, unit: int
+    state: ClusterState,
+    pod: PodClass,
+    assumptions: Assumptions,
+    rows: RowNumbers,
+    slots: Counts,
+    unit: int,
+    budget: Budget = UNLIMITED,
 ) -> Counts:
     """Of the `slots` of each row those that come in units of so many pods in one zone."""
     demand, columns = demand_of(pod.request), state.columns
@@ -45,7 +52,7 @@ def slots_in_zones(
         counts[by_amounts] = _by_amounts(state, demand, assumptions, rows[by_amounts], slots[by_amounts], unit)
     others = np.flatnonzero(aligning & ~by_amounts)
     if len(others):
-        counts[others] = _by_replay(state, pod, demand, assumptions, rows[others], slots[others], unit)
+        counts[others] = _by_replay(state, pod, demand, assumptions, rows[others], slots[others], unit, budget)
     return counts
 
 
@@ -84,6 +91,7 @@ def _by_replay(
     rows: RowNumbers,
     slots: Counts,
     unit: int,
+    budget: Budget,
 ) -> list[int]:
     waits, seen = state.freshness.waits_for_reports, reports_of(state)
     known = _KNOWN.setdefault(state, {})
@@ -95,7 +103,7 @@ def _by_replay(
         key = (pod, assumptions, waits, unit, seen.kind(row), listed_by_name(state, row), here.tobytes())
         if key not in known:
             node = None if waits and state.is_ahead_of_report(row) else knowledge_of(state, row, assumptions)
-            known[key] = 0 if node is None else _in_a_row(node, pod.request, most, unit, settled_only=waits)
+            known[key] = 0 if node is None else _in_a_row(node, pod.request, most, unit, budget, settled_only=waits)
         counts.append(known[key])
     return counts
 
@@ -103,10 +111,13 @@ def _by_replay(
 _KNOWN: WeakKeyDictionary[ClusterState, dict[Hashable, int]] = WeakKeyDictionary()
 
 
-def _in_a_row(node: NodeKnowledge, request: PodRequest, most: int, unit: int, *, settled_only: bool) -> int:
+def _in_a_row(
+    node: NodeKnowledge, request: PodRequest, most: int, unit: int, budget: Budget, *, settled_only: bool
+) -> int:
     """Pods in whole units that a kubelet admits before a unit is torn apart."""
     shared: set[int] = set()
     for number in range(most):
+        budget.spend(WORK_OF_AN_ADMISSION)
         admission = admit(node, request)
         zones = _zones_held(node, admission)
         if not admission.admitted or len(zones) != 1 or (number % unit and zones != shared):

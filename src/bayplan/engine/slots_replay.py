@@ -23,6 +23,7 @@ from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, PodRequest, Role, is_memory
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
 from bayplan.engine.demand import Demand
 from bayplan.engine.kubelet import Admission, NodeKnowledge, ZoneMemory, admit
 from bayplan.engine.kubelet.masks import mask_of
@@ -44,6 +45,7 @@ def replayed_slots(
     rows: RowNumbers,
     certain: NDArray[np.float64],
     possible: NDArray[np.float64],
+    budget: Budget = UNLIMITED,
 ) -> list[int]:
     """Per node in `rows` how many pods its kubelet admits, at least `certain` and at most `possible`."""
     waits = state.freshness.waits_for_reports
@@ -62,20 +64,29 @@ def replayed_slots(
         if count is None:
             node = knowledge_of(state, row, assumptions)
             assert node is not None
-            count = admitted_in_a_row(node, pod.request, int(most), settled_only=waits, most_zones=pod.most_zones)
+            count = admitted_in_a_row(
+                node, pod.request, int(most), settled_only=waits, most_zones=pod.most_zones, budget=budget
+            )
             count = counted[key] = max(count, int(least))
         counts.append(count)
     return counts
 
 
 def admitted_in_a_row(
-    node: NodeKnowledge, request: PodRequest, most: int, *, settled_only: bool = False, most_zones: int | None = None
+    node: NodeKnowledge,
+    request: PodRequest,
+    most: int,
+    *,
+    settled_only: bool = False,
+    most_zones: int | None = None,
+    budget: Budget = UNLIMITED,
 ) -> int:
     """How many equal pods, at most `most`, a kubelet admits one after another, each in at most `most_zones`.
 
     `settled_only` stops after an unsettled one.
     """
     for number in range(most):
+        budget.spend(WORK_OF_AN_ADMISSION)
         admission = admit(node, request)
         if not admission.admitted:
             return number

@@ -31,7 +31,11 @@ class Answer(Protocol):
     """For every row: `blocked`, which filter refuses it and why, and `rank`, its score where it passes, else -1."""
 
     blocked: Blocked
-    rank: Scores
+
+    @property
+    def rank(self) -> Scores:
+        """By row the score where the node passes, else -1."""
+        ...
 
     @property
     def refused_by_replay(self) -> dict[int, Admission]:
@@ -49,7 +53,10 @@ def score_in(rank: int) -> int:
 
 
 class ClassAnswer:
-    """One class's answer for every row. `rank` is the score where the node passes, with `PREFERRED` where the class prefers the node, else -1."""
+    """One class's answer for every row. `rank` is the score where the node passes, with `PREFERRED` where the class prefers the node, else -1.
+
+    Gangs ask only which nodes pass, so nothing is scored before the first look at `rank`.
+    """
 
     def __init__(self, state: ClusterState, pod: PodClass, profile: Profile) -> None:
         self.pod = pod
@@ -62,7 +69,18 @@ class ClassAnswer:
         self._score_of_node: Scores = np.zeros(0, dtype=np.int32)
         self.blocked: Blocked = np.zeros(0, dtype=np.int16)
         self.refused_by_replay: dict[int, Admission] = {}
-        self.rank: Scores = np.zeros(0, dtype=np.int32)
+        self._rank: Scores | None = None
+
+    @property
+    def rank(self) -> Scores:
+        """By row the score where the node passes, else -1."""
+        if self._rank is None:
+            size = len(self.blocked)
+            self._score_of_node, self._rank = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
+            self._score_nodes(slice(0, size))
+            self._score_usage(slice(0, size))
+            self._rank[list(self.refused_by_replay)] = NOT_USABLE
+        return self._rank
 
     def refresh(self) -> ClassAnswer:
         """Bring the answer up to date with the state's change logs."""
@@ -72,7 +90,7 @@ class ClassAnswer:
             return self
         nodes, usage = node_log.since(self._node_cursor), usage_log.since(self._usage_cursor)
         size = state.columns.size
-        if nodes is None or usage is None or size != len(self.rank) or 2 * (len(nodes) + len(usage)) > size + 64:
+        if nodes is None or usage is None or size != len(self.blocked) or 2 * (len(nodes) + len(usage)) > size + 64:
             self._resize(size)
             self.refused_by_replay.clear()
             self._judge_nodes(slice(0, size))
@@ -103,35 +121,45 @@ class ClassAnswer:
     def bytes_per_node(self) -> float:
         """Memory this answer needs for each node."""
         arrays = (self._blocked_by_node, self._score_of_node, self.blocked, self.rank)
-        return sum(array.nbytes for array in arrays) / max(len(self.rank), 1)
+        return sum(array.nbytes for array in arrays) / max(len(self.blocked), 1)
 
     def _resize(self, size: int) -> None:
-        if size != len(self.rank):
+        if size != len(self.blocked):
             self._blocked_by_node = np.zeros(size, dtype=np.int16)
-            self._score_of_node = np.zeros(size, dtype=np.int32)
             self.blocked = np.zeros(size, dtype=np.int16)
-            self.rank = np.zeros(size, dtype=np.int32)
+            self._rank = None
 
     def _judge_nodes(self, rows: Rows) -> None:
         blocked = self._profile.blocked_by_node(self._state, rows)
         self._blocked_by_node[rows] = PASSES if blocked is None else blocked
         here = self._state.columns.present[rows]
         self._blocked_by_node[rows] = np.where(here, self._blocked_by_node[rows], NO_NODE)
-        self._score_of_node[rows] = self._profile.score_of_node(self._state, rows)
+        if self._rank is not None:
+            self._score_nodes(rows)
 
     def _judge_usage(self, rows: Rows) -> None:
         blocked = self._blocked_by_node[rows]
         by_usage = self._profile.blocked_by_usage(self._state, rows)
         if by_usage is not None:
             blocked = np.where(blocked == PASSES, by_usage, blocked)
+        self.blocked[rows] = blocked
+        if self._rank is not None:
+            self._score_usage(rows)
+
+    def _score_nodes(self, rows: Rows) -> None:
+        self._score_of_node[rows] = self._profile.score_of_node(self._state, rows)
+
+    def _score_usage(self, rows: Rows) -> None:
         score = self._score_of_node[rows] + self._profile.score_of_usage(self._state, rows)
         if self._prefers_reported:
             score = score + np.where(self._state.columns.topology[rows] > NO_TOPOLOGY, np.int32(PREFERRED), np.int32(0))
-        self.blocked[rows] = blocked
-        self.rank[rows] = np.where(blocked == PASSES, score, NOT_USABLE)
+        self.rank[rows] = np.where(self.blocked[rows] == PASSES, score, NOT_USABLE)
 
     def _judge_usage_of_one(self, row: int) -> None:
         """The common case: one placement since the last question changed one row."""
+        if self._rank is None:
+            self._judge_usage(slice(row, row + 1))
+            return
         blocked = int(self._blocked_by_node[row])
         score = NOT_USABLE
         if blocked == PASSES:
@@ -141,7 +169,7 @@ class ClassAnswer:
                 if self._prefers_reported and self._state.columns.topology[row] > NO_TOPOLOGY:
                     score += PREFERRED
         self.blocked[row] = blocked
-        self.rank[row] = score
+        self._rank[row] = score
 
 
 class ClassAnswers:

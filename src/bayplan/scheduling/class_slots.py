@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.budget import UNLIMITED, Budget, OutOfWork
 from bayplan.engine.rows import Rows
 from bayplan.engine.slots import slots
 from bayplan.engine.slots_in_zones import slots_in_zones
@@ -21,6 +22,10 @@ from bayplan.scheduling.numa_level import NO_UNIT
 from bayplan.scheduling.profile import PASSES, Profile
 
 SlotCounts = NDArray[np.int32]
+
+# What it takes to ask all filters and to count by amounts: about as much for a class as for three thousand nodes.
+WORK_OF_A_CLASS = 250
+NODES_PER_WORK = 12
 
 
 class ClassSlots:
@@ -41,20 +46,27 @@ class ClassSlots:
         self._usage_cursor = -1
         self._counted_to = 0
         self._asked_before = 0
+        self._budget = UNLIMITED
         self._counts: SlotCounts = np.zeros(0, dtype=np.int32)
         self.version = 0
         """Another number whenever a count has become another: most changes of nodes change none."""
 
-    def refresh(self, most: int) -> tuple[SlotCounts, NDArray[np.intp] | None]:
+    def refresh(self, most: int, budget: Budget = UNLIMITED) -> tuple[SlotCounts, NDArray[np.intp] | None]:
         """The slots of every row, at most `most` each, and the rows counted since the last call; None stands for all.
 
-        The counts are this object's own and change with the next call: whoever wants to keep them takes a copy.
+        The counts are this object's own and change with the next call: callers that keep them take a copy. If the budget ends, `OutOfWork` is raised, and the
+        next call counts again; replays that were finished are remembered.
         """
-        changed = self._repair(most)
-        if most > self._counted_to:
-            # Whoever reached the old limit may have more.
-            self._count(np.nonzero(self._counts >= self._counted_to)[0], most)
-            self._counted_to = most
+        self._budget = budget
+        try:
+            changed = self._repair(most)
+            if most > self._counted_to:
+                # Rows that reached the old limit may have more.
+                self._count(np.nonzero(self._counts >= self._counted_to)[0], most)
+                self._counted_to = most
+        except OutOfWork:
+            self._node_cursor = self._usage_cursor = -1
+            raise
         if most != self._asked_before:
             changed = None
         self._asked_before = most
@@ -71,6 +83,7 @@ class ClassSlots:
         if nodes is None or usage is None or size != len(self._counts) or 2 * (len(nodes) + len(usage)) > size + 64:
             self._counts = np.zeros(size, dtype=np.int32)
             self.version += 1
+            self._budget.spend(WORK_OF_A_CLASS + size / NODES_PER_WORK)
             self._counted_to = max(self._counted_to, most)
             self._count(slice(0, size), self._counted_to)
             return None
@@ -101,8 +114,8 @@ class ClassSlots:
         self.version += int(not np.array_equal(before, self._counts[asked]))
 
     def _slots(self, rows: Rows, most: int) -> SlotCounts:
-        counts = slots(self._state, self._pod, self._assumptions, rows, most)
+        counts = slots(self._state, self._pod, self._assumptions, rows, most, self._budget)
         if self._unit == NO_UNIT:
             return counts
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        return slots_in_zones(self._state, self._pod, self._assumptions, numbers, counts, self._unit)
+        return slots_in_zones(self._state, self._pod, self._assumptions, numbers, counts, self._unit, self._budget)

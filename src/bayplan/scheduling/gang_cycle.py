@@ -17,13 +17,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_USABLE
+from bayplan.cluster.columns import NO_TOPOLOGY
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.recent import Recent
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
-from bayplan.engine.gangs.budget import WORK, Budget
+from bayplan.engine.budget import LIMIT_REACHED, UNLIMITED, WORK, WORK_OF_A_DECISION, Budget, OutOfWork
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, domains_used, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.mixes import NodeMixes, needs_mixes
@@ -61,6 +61,9 @@ TELLS_NODES_APART = 16
 MOST_CLASSES = 1024
 # Answers that another search would only repeat.
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
+UNCOUNTED = "the slots of its pods are not all counted"
+Counted = dict[tuple[PodClass, int, int], Counts]
+"""Slots by class, unit and the most that were counted."""
 HELPED = "unless different pods on one node help each other, which is not looked into"
 
 
@@ -109,16 +112,26 @@ class GangScheduler:
         relations: GangRelations = NO_RELATIONS,
         *,
         reported_only: bool = False,
+        counted: Counted | None = None,
     ) -> Tried:
-        """Search a place for a part of a gang; with `reported_only` members that prefer nodes with reports find no other ones."""
+        """Search a place for a part of a gang; with `reported_only` members that prefer nodes with reports find no other ones.
+
+        `counted` are the slots that were counted for other parts in the same decision.
+        """
         outline = self.outline(gang, whole, tree)
         if outline.problem:
             return Tried(outline, Problem(tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
         most = max(outline.pods, TELLS_NODES_APART)
-        slots = tuple(
-            relations.limit(pod, tree, self.slots(pod, tree, most, unit))
-            for pod, unit in zip(outline.classes, outline.units, strict=True)
-        )
+        kept = {} if counted is None else counted
+        try:
+            for key in zip(outline.classes, outline.units, strict=True):
+                if (*key, most) not in kept:
+                    pod, unit = key
+                    kept[*key, most] = relations.limit(pod, tree, self.slots(pod, tree, most, unit, budget))
+        except OutOfWork:
+            unknown = Solution(Status.LIMIT_REACHED, bound=f"{LIMIT_REACHED}: {UNCOUNTED}")
+            return Tried(outline, Problem(tree, outline.parts, (), *NO_SUMS), unknown)
+        slots = tuple(kept[*key, most] for key in zip(outline.classes, outline.units, strict=True))
         if reported_only:
             reported = self.state.columns.topology[tree.rows] > NO_TOPOLOGY
             slots = tuple(
@@ -149,7 +162,7 @@ class GangScheduler:
         by_class = dict(zip(outline.classes, slots, strict=True))
         required = WHOLE_TREE if outline.parts[0].required is None else outline.parts[0].required
         tries: list[Tried] = []
-        wanted = dict(zip(outline.classes, totals, strict=True))
+        wanted = {pod: totals.get(shape, 0) for shape, pod in enumerate(outline.classes)}
         for layout in layouts(self.state, tree, fellows.rules, wanted, by_class, required):
             if tries and budget.is_spent:
                 break
@@ -188,21 +201,28 @@ class GangScheduler:
                 amounts = np.column_stack((amounts, [float(pod in classes) for pod in outline.classes]))
                 free = np.vstack((free, cap.astype(np.float64)))
             if needs_mixes(self.state, outline.classes):
-                mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions)
+                mixes = NodeMixes(self.state, tree, outline.classes, self._assumptions, budget)
         wishes = (gang.spread, mixes, gang.objective, gang.roomiest)
         problem = Problem(tree, outline.parts, slots, amounts, free, *wishes, resources)
-        solution = search(problem, budget, outline.layers)
+        try:
+            solution = search(problem, budget, outline.layers)
+        except OutOfWork:
+            solution = Solution(Status.LIMIT_REACHED, bound=LIMIT_REACHED)
+        if mixes is not None:
+            mixes.budget = UNLIMITED  # seats are taken in the orders that it found
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
         return Tried(outline, problem, solution, mixes)
 
     def prefers_reported(self, gang: Gang) -> bool:
-        """Whether some members prefer nodes with reports, and there are nodes without."""
+        """Whether some members prefer nodes with reports, and there are nodes with and without."""
         columns = self.state.columns
-        if columns.everywhere("topology") == TOPOLOGY_USABLE:
+        if columns.everywhere("topology") is not None:
             return False
-        unreported = (columns.topology[: columns.size] <= NO_TOPOLOGY) & columns.present[: columns.size]
-        return bool(unreported.any()) and any(self._prefers_reported(self.state.classes.of(pod)) for pod in gang.pods)
+        reported = columns.topology[: columns.size][columns.present[: columns.size]] > NO_TOPOLOGY
+        return bool(reported.any() and not reported.all()) and any(
+            self._prefers_reported(self.state.classes.of(pod)) for pod in gang.pods
+        )
 
     def _prefers_reported(self, pod: PodClass) -> bool:
         return self.profile.topology is not None and self.profile.topology.prefers_reported(pod)
@@ -218,7 +238,7 @@ class GangScheduler:
         slots = self.slots(self.state.classes.of(whole.pods[0]), tree, max(len(whole.pods), TELLS_NODES_APART))
         return preferring_groups(whole, gang, tree, slots)
 
-    def slots(self, pod: PodClass, tree: Tree, most: int, unit: int = NO_UNIT) -> Counts:
+    def slots(self, pod: PodClass, tree: Tree, most: int, unit: int = NO_UNIT, budget: Budget = UNLIMITED) -> Counts:
         """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`; in units that share a NUMA zone.
 
         As long as no count has changed it is the same array, which nobody may write to.
@@ -228,7 +248,7 @@ class GangScheduler:
         if known is None:
             answer = self.answers.for_class(pod, self.profile)
             known = self._slots.put(key, _KeptSlots(ClassSlots(self.state, pod, self.profile, answer, unit)))
-        return known.by_position(tree, most)
+        return known.by_position(tree, most, budget)
 
 
 class _KeptSlots:
@@ -239,9 +259,9 @@ class _KeptSlots:
         self._made_of: tuple[int, int, Tree] | None = None
         self._by_position: Counts = np.zeros(0, dtype=np.int64)
 
-    def by_position(self, tree: Tree, most: int) -> Counts:
+    def by_position(self, tree: Tree, most: int, budget: Budget) -> Counts:
         """At most `most` each; the same array as long as no count has changed."""
-        counts, _ = self._slots.refresh(most)
+        counts, _ = self._slots.refresh(most, budget)
         version, before = self._slots.version, self._made_of
         if before is None or before[:2] != (version, most) or before[2] is not tree:
             self._made_of = version, most, tree
@@ -255,8 +275,13 @@ def _may_be_helped(pod: PodClass) -> bool:
     return len(demand(pod).container_steps) > 1
 
 
-def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> GangDecision:
-    """Decide where a gang goes. The state stays as it is; `waited` is for how many seconds the gang has been waiting."""
+def schedule_gang(
+    scheduler: GangScheduler, gang: Gang, waited: float = 0.0, around: Budget | None = None
+) -> GangDecision:
+    """Decide where a gang goes. The state stays as it is; `waited` is for how many seconds the gang has been waiting.
+
+    The decision takes no more than `WORK_OF_A_DECISION`, nor than is left of the budget `around` it. A gang that needs more has the status `LIMIT_REACHED`.
+    """
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
     wrong = problem_of(gang, tree, scheduler.trees.names)
     if wrong or tree is None:
@@ -273,12 +298,14 @@ def schedule_gang(scheduler: GangScheduler, gang: Gang, waited: float = 0.0) -> 
     whole = scheduler.preferring_groups(gang, by_segments(gang), tree)
 
     prefers_reported = scheduler.prefers_reported(gang)
-    budget = Budget(3 * WORK if prefers_reported else 2 * WORK)
+    budget = Budget(WORK_OF_A_DECISION if around is None else min(WORK_OF_A_DECISION, around.left), around, hard=True)
+    counted: Counted = {}
 
     def attempt(part: Group, *, reported_only: bool = False) -> Tried:
         # The whole gang gets the most work; parts of it get less, because there may be many.
         work = WORK if part is whole else WORK / 4
-        return scheduler.place(gang, part, tree, budget.at_most(work), relations, reported_only=reported_only)
+        within = budget.at_most(work)
+        return scheduler.place(gang, part, tree, within, relations, reported_only=reported_only, counted=counted)
 
     if prefers_reported:
         # Nodes without a report only if some member has no place elsewhere.

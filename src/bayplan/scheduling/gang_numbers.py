@@ -58,7 +58,7 @@ class Outline:
     @cached_property
     def pods(self) -> int:
         """How many pods wait for a place."""
-        return sum(sum(part.pods) for part in self.parts)
+        return sum(sum(part.pods.values()) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class _Reader:
         part = Part(
             group.name,
             parent,
-            self._counts(own),
+            {shape: len(pods) for shape, pods in own.items()},
             required,
             preferred,
             None if group.apart is None or required is None else self._set_of(group.apart),
@@ -198,7 +198,9 @@ class _Reader:
             name = f"{group.name} segment {segment}".strip()
             number = len(self.parts)
             own = self._by_shape(group, slice_ if lowest else ())
-            part = Part(name, parent, self._counts(own), layer.level, apart=sets.get(depth))
+            part = Part(
+                name, parent, {shape: len(pods) for shape, pods in own.items()}, layer.level, apart=sets.get(depth)
+            )
             self._add(part, PartPods(group.name, own, segment if lowest else None))
             if not lowest:
                 self._cut(group, layers, sets, number, first + begin, slice_, depth + 1)
@@ -215,12 +217,6 @@ class _Reader:
             shape = self.shape_of[id(pod.spec), id(pod.status), self.units[group.name]]
             by_shape.setdefault(shape, []).append(pod)
         return by_shape
-
-    def _counts(self, by_shape: Mapping[int, Sequence[Pod]]) -> tuple[int, ...]:
-        counts = [0] * len(self.classes)
-        for shape, pods in by_shape.items():
-            counts[shape] = len(pods)
-        return tuple(counts)
 
     # -- members that run already -----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import count, groupby
 
 from bayplan.cluster.state import pod_key
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group

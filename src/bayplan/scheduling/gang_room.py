@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Solution, Spots, Status, around
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group
@@ -95,9 +95,8 @@ def _joined(group: Group, share: _Share) -> Group:
 def _of_members(members: Tried, larger: Tried) -> Tried | None:
     """Those who are there at the places that they have in the answer for more of them; None if that is no good place for them alone."""
     position_of = {id(pod): position for pod, position in _places(larger)}
-    shapes = range(len(members.outline.classes))
     placed = tuple(
-        tuple(_spots([position_of[id(pod)] for pod in pods_of.by_shape.get(shape, ())]) for shape in shapes)
+        {shape: _spots([position_of[id(pod)] for pod in pods]) for shape, pods in pods_of.by_shape.items()}
         for pods_of in members.outline.pods_of
     )
     both = {members.status, larger.status}
@@ -135,9 +134,10 @@ def _are_admitted(seated: Tried) -> bool:
     """True if every kubelet also admits those who are there without the others: a pod may only fit behind another one."""
     if seated.mixes is None:
         return True
-    mix_at: dict[int, list[int]] = {}
+    mix_at: dict[int, dict[int, int]] = {}
     for part in seated.solution.placed:
-        for shape, spots in enumerate(part):
+        for shape, spots in part.items():
             for position, count in zip(spots.positions.tolist(), spots.counts.tolist(), strict=True):
-                mix_at.setdefault(position, [0] * len(part))[shape] += count
-    return all(seated.mixes.order(position, tuple(mix)) is not None for position, mix in mix_at.items())
+                mix = mix_at.setdefault(position, {})
+                mix[shape] = mix.get(shape, 0) + count
+    return all(seated.mixes.order(position, tuple(sorted(mix.items()))) is not None for position, mix in mix_at.items())

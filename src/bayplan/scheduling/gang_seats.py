@@ -72,7 +72,7 @@ def _in_order_of_admission(seats: list[tuple[Seat, int, int]], tried: Tried) -> 
             by_shape.setdefault(seats[index][2], []).append(index)
         if len(by_shape) == 1:
             continue
-        counts = tuple(len(by_shape.get(shape, ())) for shape in range(len(tried.outline.classes)))
+        counts = tuple(sorted((shape, len(here)) for shape, here in by_shape.items()))
         order = tried.mixes.order(position, counts)
         assert order is not None, "the search has asked for this mix"
         for place, shape in zip(places, order, strict=True):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.scheduling.gang import Group, Slices
 from bayplan.scheduling.gang_kinds import ClassOf, Kinds

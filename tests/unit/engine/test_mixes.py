@@ -26,6 +26,10 @@ def zones_of(*cpus: int, name: str = "n1", policy: str = "single-numa-node") -> 
     return topology(*zones, name=name, policy=policy)
 
 
+def mix(counts: Sequence[int]) -> mixes.Mix:
+    return tuple((number, count) for number, count in enumerate(counts) if count)
+
+
 def mixes_of(state: ClusterState, *pods: Pod) -> NodeMixes:
     classes = [state.classes.of(each) for each in pods]
     return NodeMixes(state, build_tree(state, "", ()), classes, Assumptions())
@@ -46,7 +50,7 @@ def mixes_of(state: ClusterState, *pods: Pod) -> NodeMixes:
     ],
 )
 def test_an_order_in_which_all_are_admitted(cpus: Sequence[int], counts: tuple[int, int], order: object) -> None:
-    assert mixes_of(cluster(zones_of(*cpus)), SMALL, LARGE).order(0, counts) == order
+    assert mixes_of(cluster(zones_of(*cpus)), SMALL, LARGE).order(0, mix(counts)) == order
 
 
 def test_where_large_ones_first_is_wrong_another_order_is_found() -> None:
@@ -55,7 +59,7 @@ def test_where_large_ones_first_is_wrong_another_order_is_found() -> None:
     state = cluster(topology(*zones))
     with_gpu = simple_pod({"cpu": 4, "memory": "1Gi", "example.com/gpu": 1})
     without = simple_pod({"cpu": 6, "memory": "60Gi"})
-    assert mixes_of(state, without, with_gpu).order(0, (1, 1)) == (1, 0)
+    assert mixes_of(state, without, with_gpu).order(0, mix((1, 1))) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -70,15 +74,15 @@ def test_where_large_ones_first_is_wrong_another_order_is_found() -> None:
 )
 def test_policies_differ(policy: str, counts: tuple[int, int], admitted: bool) -> None:
     state = cluster(zones_of(4, 4, policy=policy))
-    assert (mixes_of(state, SMALL, LARGE).refused(0, counts) is None) is admitted
+    assert (mixes_of(state, SMALL, LARGE).refused(0, mix(counts)) is None) is admitted
 
 
 def test_a_refusal_names_a_smallest_mix_and_every_node_in_the_same_state() -> None:
     state = cluster(zones_of(4, 4), zones_of(4, 4, name="n2"), zones_of(4, 6, name="n3"))
-    refusal = mixes_of(state, SMALL, LARGE).refused(0, (2, 2))
+    refusal = mixes_of(state, SMALL, LARGE).refused(0, mix((2, 2)))
     assert refusal is not None
     smallest, positions = refusal
-    assert smallest == (1, 2)
+    assert smallest == mix((1, 2))
     assert list(positions) == [0, 1]
 
 
@@ -91,8 +95,8 @@ def test_pods_that_want_the_same_port_meet_nowhere() -> None:
         for cpu, port in ((1, 80), (2, 80), (3, 81))
     )
     answers = mixes_of(state, web, proxy, other)
-    assert answers.refused(0, (1, 1, 1)) == ((1, 1, 0), range(2))
-    assert answers.refused(0, (1, 0, 3)) is None
+    assert answers.refused(0, mix((1, 1, 1))) == (mix((1, 1, 0)), range(2))
+    assert answers.refused(0, mix((1, 0, 3))) is None
 
 
 @pytest.mark.parametrize(
@@ -111,17 +115,17 @@ def test_asked_only_where_sums_do_not_say_it_all(state: ClusterState, pods: Sequ
 def test_too_many_orders_to_try_are_admitted_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixes, "MOST_ADMISSIONS", 2)
     answers = mixes_of(cluster(zones_of(4, 4, policy="restricted")), SMALL, LARGE)
-    assert answers.order(0, (2, 2)) is None
+    assert answers.order(0, mix((2, 2))) is None
     assert answers.gave_up
 
 
 def test_while_a_report_is_behind_only_amounts_are_trusted() -> None:
     state = cluster(zones_of(8, 4, policy="best-effort"))
     state.freshness.waits_for_reports = True
-    assert mixes_of(state, SMALL, HUGE).order(0, (0, 2)) == (1, 1)
+    assert mixes_of(state, SMALL, HUGE).order(0, mix((0, 2))) == (1, 1)
     place(state, SMALL)
     answers = mixes_of(state, SMALL, HUGE)
-    assert answers.order(0, (1, 1)) == (1, 0)
+    assert answers.order(0, mix((1, 1))) == (1, 0)
     assert not answers.gave_up
-    assert answers.order(0, (0, 2)) is None
+    assert answers.order(0, mix((0, 2))) is None
     assert answers.gave_up

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Problem, Solution, Status
 from bayplan.scheduling.gang import Group
 from bayplan.scheduling.gang_numbers import NO_SUMS, Outline, Tried

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Problem, Solution, Status
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Group, Slices

@@ -12,11 +12,13 @@ domains `search.py` compares with the bound.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.carrying_out import Domains, carried_out
 from bayplan.engine.gangs.groups import WHOLE_GANG, Group, groups_of
 from bayplan.engine.gangs.nodes import Fill, Filling, Nodes
@@ -27,6 +29,9 @@ from bayplan.engine.gangs.rows import capacity_rows
 MOST_ORDERS = 160
 # Domains that are tried for one group.
 MOST_TRIES = 32
+# Shapes that one attempt packs anew because a group finds no gap beside those that are there: so many, and some more for each shape of each group.
+REPACKED = 10_000
+REPACKED_PER_SHAPE = 4
 # What the budget is charged for looking at the domains of one group.
 WORK_OF_A_CHOICE = 60
 
@@ -51,7 +56,7 @@ class _Search:
         self.nodes = Nodes(problem, budget)
         rows = capacity_rows(problem)
         # What each part counts in every row, with all that is inside it.
-        self.counts = rows.of(np.array(problem.totals, dtype=np.int64))
+        self.counts = np.stack([rows.of(each) for each in problem.totals])
         levels = {group.level for group in self.groups.groups}
         preferred = problem.parts[0].preferred
         self.levels = sorted(levels if preferred is None else levels | {preferred})
@@ -65,8 +70,14 @@ class _Search:
         size = self.nodes.size
         # Without amounts, in a gang of equal pods, a part is as large as it has pods.
         worths = size if len(problem.free) else [1.0] * len(size)
-        self.size = [sum(worths[shape] * count for shape, count in wanted) for wanted in problem.wanted]
-        self.fillings: dict[tuple[int, int, frozenset[tuple[int, int]]], Filling | None] = {}
+        self.size = [sum(worths[shape] * count for shape, count in total.items()) for total in problem.totals]
+        # A number that stands for the pods of each group: sums of them are the same only for the same pods.
+        kinds = {shape: int.from_bytes(blake2b(b"%d" % shape, digest_size=16).digest()) for shape in problem.shapes}
+        self.kind = {
+            part: sum(kinds[shape] * count for shape, count in own.items()) for part, own in self.groups.own.items()
+        }
+        self.fillings: dict[tuple[int, int, int], Filling | None] = {}
+        self.most_repacked = REPACKED + REPACKED_PER_SHAPE * sum(map(len, self.groups.own.values()))
 
     def choices(self) -> Iterator[Domains]:
         """Domains for all groups, in one order of groups after another."""
@@ -93,8 +104,8 @@ class _Search:
         """Groups by their number in four orders; large ones come first in each."""
         problem, size = self.problem, self.nodes.size
         parts = [group.part for group in self.groups.groups]
-        largest = {part: max(size[shape] for shape, _ in problem.wanted[part]) for part in parts}
-        pods = {part: sum(problem.totals[part]) for part in parts}
+        largest = {part: max(size[shape] for shape in problem.totals[part]) for part in parts}
+        pods = {part: sum(problem.totals[part].values()) for part in parts}
         return [
             sorted(parts, key=lambda part: (-self.size[part], -largest[part])),
             sorted(parts, key=lambda part: (-largest[part], -self.size[part])),
@@ -102,20 +113,50 @@ class _Search:
             sorted(parts, key=lambda part: (-pods[part], -largest[part])),
         ]
 
-    def together(
-        self, level: int, domain: int, before: Filling | None, pods: dict[int, int], more: Group
-    ) -> Filling | None:
-        """The nodes of a domain with pods on them, `more` of which come last; None if best fit finds no place for all."""
-        question = (level, domain, frozenset(pods.items()))
-        if question not in self.fillings:
-            nodes, first_and_end = self.nodes, self.problem.tree.bounds(level, domain)
-            filling = None
-            if before is not None:
-                filling = nodes.added(before, nodes.largest_first(self.groups.own[more.part]), Fill.TIGHT)
-            if filling is None:
-                filling = nodes.added(nodes.empty(*first_and_end), nodes.largest_first(pods), Fill.TIGHT)
-            self.fillings[question] = filling
-        return self.fillings[question]
+    def together(self, level: int, domain: int, before: Inside | None, more: Group, attempt: _Attempt) -> Inside | None:
+        """The groups of a domain and one more on its nodes; None if best fit finds no place for all.
+
+        To pack all of them anew is worth it while there are few. It would cost the square of their number if every group that comes asked for it, so an
+        attempt may do so only for so many pods.
+        """
+        inside = Inside(self.kind[more.part] + (before.kind if before else 0), more.part, before)
+        question = (level, domain, inside.kind)
+        if question in self.fillings:
+            inside.filling = self.fillings[question]
+            return inside if inside.filling is not None else None
+        nodes = self.nodes
+        bounds = self.problem.tree.bounds(level, domain)
+        wanted = nodes.largest_first(self.groups.own[more.part])
+        here = nodes.empty(*bounds) if before is None or before.filling is None else before.filling
+        inside.filling = nodes.added(here, wanted, Fill.TIGHT)
+        if inside.filling is None and before is not None:
+            if attempt.repacked > self.most_repacked:
+                return None
+            pods: dict[int, int] = {}
+            for part in inside.parts():
+                for shape, count in self.groups.own[part].items():
+                    pods[shape] = pods.get(shape, 0) + count
+            attempt.repacked += len(pods)
+            inside.filling = nodes.added(nodes.empty(*bounds), nodes.largest_first(pods), Fill.TIGHT)
+        self.fillings[question] = inside.filling
+        return inside if inside.filling is not None else None
+
+
+@dataclass(slots=True)
+class Inside:
+    """The groups in a domain, the last one first, and their pods on its nodes. `kind` stands for all these pods."""
+
+    kind: int
+    part: int
+    before: Inside | None
+    filling: Filling | None = None
+
+    def parts(self) -> Iterator[int]:
+        """The groups, the last one first."""
+        here: Inside | None = self
+        while here is not None:
+            yield here.part
+            here = here.before
 
 
 class _Attempt:
@@ -130,9 +171,10 @@ class _Attempt:
         self.rest = search.counts[0].copy()
         self.domain_of: dict[int, int] = {}
         self.failed = -1
-        # Who stands in a domain beside each other: pods by shape, and on which nodes.
-        self.inside: dict[tuple[int, int], tuple[dict[int, int], Filling | None]] = {}
-        self.done: list[tuple[Group, tuple[dict[int, int], Filling | None] | None]] = []
+        # Who stands in a domain beside each other.
+        self.inside: dict[tuple[int, int], Inside] = {}
+        self.done: list[tuple[Group, Inside | None]] = []
+        self.repacked = 0
         preferred = search.problem.parts[0].preferred
         self.touched = np.zeros(0 if preferred is None else len(search.problem.tree.starts[preferred]), dtype=np.int64)
         self.touched[search.problem.used(0)] = 1
@@ -161,14 +203,11 @@ class _Attempt:
         """Put a group into a domain, if its nodes hold the pods that are bound to it."""
         where = (group.level, domain)
         before = self.inside.get(where)
-        pods, filling = before if before is not None else ({}, None)
-        own = self.search.groups.own[group.part]
-        if own:
-            pods = {**pods, **{shape: pods.get(shape, 0) + count for shape, count in own.items()}}
-            filling = self.search.together(*where, filling, pods, group)
-            if filling is None:
+        if self.search.groups.own[group.part]:
+            inside = self.search.together(*where, before, group, self)
+            if inside is None:
                 return False
-            self.inside[where] = pods, filling
+            self.inside[where] = inside
         self.done.append((group, before))
         self.domain_of[group.part] = domain
         self._charge(group, domain, 1)

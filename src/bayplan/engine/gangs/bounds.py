@@ -21,16 +21,20 @@ FEW_SHAPES = 64
 
 def shortage(problem: Problem) -> str:
     """A part that no domain of its level holds, by its pods of one shape or by one resource; an empty text if there is none."""
-    return _of_slots(problem) or _of_a_resource(problem)
+    most: Most = {}
+    return _of_slots(problem, most) or _of_a_resource(problem, most)
 
 
-def _of_slots(problem: Problem) -> str:
-    known: dict[tuple[int, int, tuple[int, int], int | None], int] = {}
+Most = dict[tuple[int, int, tuple[int, int], int | None], int]
+"""By shape, level, home and whom a part keeps apart from: the most slots that one domain has."""
+
+
+def _of_slots(problem: Problem, known: Most) -> str:
     for number, part in enumerate(problem.parts):
         level = part.required if part.required is not None else WHOLE_TREE
-        closed = problem.closed(number)
-        for shape, wanted in problem.wanted[number]:
-            key = (shape, level, problem.home(number), part.apart if closed else None)
+        closed, home = problem.closed(number), problem.home(number)
+        for shape, wanted in problem.totals[number].items():
+            key = (shape, level, home, part.apart if closed else None)
             if key not in known:
                 known[key] = _most_in_one(problem, number, shape, level)
             if known[key] < wanted:
@@ -38,21 +42,25 @@ def _of_slots(problem: Problem) -> str:
     return ""
 
 
-def _of_a_resource(problem: Problem) -> str:
+def _of_a_resource(problem: Problem, slots: Most) -> str:
     """What pods of several shapes ask for together, which no domain has."""
     asked: set[Hashable] = set()
     for number, part in enumerate(problem.parts):
         wanted = problem.totals[number]
-        key = (wanted, part.required, problem.home(number), part.apart)
-        if len(problem.wanted[number]) < 2 or key in asked:
+        key = (tuple(wanted.items()), part.required, problem.home(number), part.apart)
+        if len(wanted) < 2 or key in asked:
             continue
         asked.add(key)
+        level = part.required if part.required is not None else WHOLE_TREE
+        where = (level, problem.home(number), part.apart if problem.closed(number) else None)
         for resource, name in enumerate(problem.resources):
             amounts = problem.amounts[:, resource]
-            needed = float(amounts @ np.array(wanted, dtype=np.float64))
+            needed = sum(float(amounts[shape]) * count for shape, count in wanted.items())
+            if any(float(amounts[shape]) * slots[shape, *where] >= needed for shape in wanted):
+                continue  # the slots of one shape alone have as much
             room = np.maximum(problem.free[resource], 0.0)
-            if len(problem.wanted[number]) <= FEW_SHAPES:
-                mine = (amounts[shape] * slots_at_home(problem, number, shape) for shape, _ in problem.wanted[number])
+            if len(wanted) <= FEW_SHAPES:
+                mine = (amounts[shape] * slots_at_home(problem, number, shape) for shape in wanted)
                 room = np.minimum(sum(mine), room)
             most = float(room.sum())
             if part.required is not None:
@@ -132,7 +140,7 @@ def crowd(problem: Problem) -> str:
     """Parts that avoid each other inside one domain of the level at which they do; an empty text if there are none."""
     held: dict[tuple[int, int], list[int | None]] = {}
     for number, part in enumerate(problem.parts):
-        is_there = part.home is not None or any(problem.totals[number])
+        is_there = part.home is not None or bool(problem.totals[number])
         if part.apart is None or part.required is None or not is_there:
             continue
         # The outermost part that requires this level or a lower one holds all inside it in one domain.
@@ -155,12 +163,13 @@ def fewest_domains(problem: Problem) -> int:
     known: dict[tuple[object, ...], int] = {}
     total = 0
     for number, part in enumerate(problem.parts):
-        if part.preferred is None or not any(problem.totals[number]):
+        if part.preferred is None or not problem.totals[number]:
             total += len(problem.used(number))
             continue
-        key = (problem.totals[number], problem.required(number), problem.home(number), part.preferred, part.standing)
+        pods = tuple(problem.totals[number].items())
+        key = (pods, problem.required(number), problem.home(number), part.preferred, part.standing)
         if key not in known:
-            alone = [_fewest_of(problem, number, shape) for shape in problem.shapes]
+            alone = [_fewest_of(problem, number, shape) for shape in problem.totals[number]]
             known[key] = max((*alone, *_fewest_by_sums(problem, number)))
         total += known[key]
     return total
@@ -179,8 +188,9 @@ def _fewest_by_sums(problem: Problem, number: int) -> Iterator[int]:
     for resource in range(problem.free.shape[0]):
         amounts = [int(amount) for amount in problem.amounts[:, resource]]
         unit = gcd(*amounts)
-        wanted = sum(amounts[shape] // unit * problem.totals[number][shape] for shape in problem.shapes)
-        usable = sum(amounts[shape] // unit * slots_at_home(problem, number, shape) for shape in problem.shapes)
+        pods = problem.totals[number]
+        wanted = sum(amounts[shape] // unit * count for shape, count in pods.items())
+        usable = sum(amounts[shape] // unit * slots_at_home(problem, number, shape) for shape in pods)
         room = np.minimum(usable, np.maximum(problem.free[resource] // unit, 0)).astype(np.int64)
         wish = Wish(wanted, problem.required(number), part.preferred, standing=part.standing)
         yield place_equal(problem.tree, room, wish).domains if wanted else 0

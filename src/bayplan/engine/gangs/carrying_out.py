@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from bayplan.engine.gangs.groups import WHOLE_GANG, Groups
 from bayplan.engine.gangs.nodes import Fill, Filling, Nodes
-from bayplan.engine.gangs.problem import NOWHERE, Problem, Spots
+from bayplan.engine.gangs.problem import NOWHERE, Placed, Problem, Spots
 
 Domains = Mapping[int, int]
 """By group the domain that it has taken."""
-Placed = tuple[tuple[Spots, ...], ...]
 
 
 def carried_out(problem: Problem, groups: Groups, nodes: Nodes, domains: Domains) -> Placed | None:
@@ -54,10 +53,10 @@ class _CarryingOut:
                 return None
             if self.nested:
                 self._note(after)
-        rows = [[NOWHERE] * len(problem.slots) for _ in problem.parts]
+        rows: list[dict[int, Spots]] = [{} for _ in problem.parts]
         for (number, shape), spots in self.found.items():
             rows[number][shape] = spots
-        return tuple(map(tuple, rows))
+        return tuple(rows)
 
     def _one_by_one(self, base: Filling, groups: Sequence[int], touched: NDArray[np.bool_]) -> Filling | None:
         """Each group by itself on few nodes, in few preferred domains."""
@@ -99,7 +98,7 @@ class _CarryingOut:
             low, high = np.searchsorted(each.positions, (first, end))
             if low < high:
                 spots[shape] = Spots(each.positions[low:high], each.counts[low:high])
-        return Filling(first, end, self.whole.free[:, first:end], spots)
+        return self.nodes.filling(first, end, self.whole.free[:, first:end], spots)
 
     def _note(self, after: Filling) -> None:
         """Keep in mind who stands where, for those that come after."""
@@ -112,11 +111,14 @@ class _CarryingOut:
             positions = np.concatenate((known.positions[others], each.positions))
             order = np.argsort(positions)
             spots[shape] = Spots(positions[order], np.concatenate((known.counts[others], each.counts))[order])
-        self.whole = Filling(0, self.problem.tree.size, free, spots)
+        self.whole = Filling(0, self.problem.tree.size, free, spots, {**self.whole.mixes, **after.mixes})
 
     def _deal_out(self, parts: Sequence[int], shape: int, spots: Spots) -> None:
         """Write down which part's pods stand where, in the order of parts."""
-        shares = [self.problem.parts[number].pods[shape] for number in parts]
+        if len(parts) == 1:
+            self.found[parts[0], shape] = spots
+            return
+        shares = [self.problem.parts[number].pods.get(shape, 0) for number in parts]
         reached = np.cumsum(spots.counts)
         for number, until, share in zip(parts, accumulate(shares), shares, strict=True):
             if share:

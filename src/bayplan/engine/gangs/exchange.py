@@ -8,7 +8,7 @@ second, and so on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Spots, within
@@ -51,15 +51,21 @@ def _kinds(parts: Sequence[Part]) -> list[Hashable]:
     for number in range(len(parts) - 1, -1, -1):
         part = parts[number]
         if part.home is None and not part.standing and None not in inside[number]:
-            kinds[number] = (part.pods, part.required, part.preferred, part.apart, tuple(inside[number]))
+            kinds[number] = (
+                tuple(sorted(part.pods.items())),
+                part.required,
+                part.preferred,
+                part.apart,
+                tuple(inside[number]),
+            )
         if number:
             inside[part.parent].append(kinds[number])
     return kinds
 
 
-def _first_position(place: Sequence[tuple[Spots, ...]]) -> tuple[int, int]:
+def _first_position(place: Sequence[Mapping[int, Spots]]) -> tuple[int, int]:
     """Where the pods of a group begin and end in the tree's order; a group without pods comes last."""
-    runs = [spots.positions for shapes in place for spots in shapes if len(spots.positions)]
+    runs = [spots.positions for shapes in place for spots in shapes.values() if len(spots.positions)]
     if not runs:
         return (1 << 62, 0)
     return int(min(run[0] for run in runs)), int(max(run[-1] for run in runs))

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem
 
 # Stands for the group around all groups, which may use the whole tree.
@@ -64,7 +62,7 @@ class Groups:
         """The parts whose own pods are bound to each group's domain."""
         members: dict[int, list[int]] = {group: [] for group in self.level_of}
         for number, part in enumerate(self.problem.parts):
-            if any(part.pods):
+            if part.pods:
                 members[self.bound_by[number]].append(number)
         return members
 
@@ -76,9 +74,8 @@ class Groups:
     def _pods(self, parts: Sequence[int]) -> dict[int, int]:
         pods: dict[int, int] = {}
         for number in parts:
-            own = self.problem.parts[number].pods
-            for shape in np.flatnonzero(own).tolist():
-                pods[shape] = pods.get(shape, 0) + own[shape]
+            for shape, count in self.problem.parts[number].pods.items():
+                pods[shape] = pods.get(shape, 0) + count
         return pods
 
 
@@ -90,7 +87,7 @@ def groups_of(problem: Problem) -> Groups:
     for number, part in enumerate(problem.parts):
         around = bound_by[part.parent] if part.parent >= 0 else WHOLE_GANG
         level = part.required if part.required is not None else WHOLE_TREE
-        if any(problem.totals[number]) and level > level_of[around]:
+        if problem.totals[number] and level > level_of[around]:
             groups.append(Group(number, around, level, part.home, part.apart, problem.closed(number)))
             level_of[number] = level
             around = number

@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs import program
-from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, wished_domains
 from bayplan.engine.gangs.solver import OUT_OF_WORK
 

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.choice import distances_to
 from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes
 from bayplan.engine.gangs.packing import in_touched_domains_first
@@ -26,6 +26,8 @@ from bayplan.engine.gangs.problem import Counts, Problem, Spots
 Amounts = NDArray[np.float64]
 Wanted = Sequence[tuple[int, int]]
 """How many pods of which shape, the largest shape first."""
+Added = tuple[NDArray[np.intp], Counts]
+"""Pods by node, from the first of some nodes on: ascending, only where there are any."""
 
 # How often pods are moved on from nodes that refuse a mix, before a domain counts as one that does not hold them.
 MOST_ROUNDS = 12
@@ -35,6 +37,7 @@ ONE_BY_ONE = 2
 MOST_STATES = 4_000
 # More pods than that are not packed exactly: each is one level of recursion.
 MOST_PODS = 400
+ONE = np.ones(1, dtype=np.int64)
 
 
 class Fill(Enum):
@@ -52,6 +55,8 @@ class Filling:
     end: int
     free: Amounts
     spots: Mapping[int, Spots]
+    mixes: dict[int, dict[int, int]] = field(default_factory=dict)
+    """The same pods by position, where kubelets are asked about different shapes on a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,14 @@ class Nodes:
         """The nodes between two positions before this gang comes."""
         return Filling(first, end, self.problem.free[:, first:end], {})
 
+    def filling(self, first: int, end: int, free: Amounts, spots: Mapping[int, Spots]) -> Filling:
+        """The nodes between two positions with pods that stand there."""
+        filling = Filling(first, end, free, spots)
+        if self.problem.mixes is not None:
+            for shape, each in spots.items():
+                _note(filling, shape, each)
+        return filling
+
     def room(self, filling: Filling, shape: int) -> Counts:
         """How many more pods of a shape each node holds, as far as slots and sums tell."""
         first = filling.first
@@ -118,23 +131,80 @@ class Nodes:
         `touched` are the preferred domains that the gang uses already: they come first, and get more.
         """
         free, spots = filling.free.astype(np.float64), dict(filling.spots)
-        now = Filling(filling.first, filling.end, free, spots)
+        now = Filling(filling.first, filling.end, free, spots, dict(filling.mixes))
+        # What is left on each node, where nothing but the tightest nodes is wanted.
+        left = self.scarcity @ free if fill is Fill.TIGHT and self._plain else None
         for shape, number in wanted:
-            room = self.room(now, shape)
-            self.budget.spend(self._cost(room))
-            counts = self._accepted(now, shape, room, number, fill, touched)
-            if counts is None:
+            if left is None:
+                found = self._some(now, shape, number, fill, touched)
+            elif number == 1 and shape not in spots:
+                found = self._tightest(now, shape, left)
+            else:
+                found = self._tightly(now, shape, number, left)
+            if found is None:
                 return None
-            added = Spots.of(counts, filling.first)
+            at, counts = found
+            for resource, amount in self._takes[shape]:
+                free[resource, at] -= amount * counts
+            if left is not None:
+                left[at] -= self.size[shape] * counts
+            added = Spots(at + filling.first, counts)
+            before = spots.get(shape)
+            spots[shape] = added if before is None else _both(before, added)
+            if self.problem.mixes is not None:
+                _note(now, shape, added)
             preferred = self.problem.parts[0].preferred
             if touched is not None and preferred is not None:
                 touched[self.problem.tree.domain_at[preferred][added.positions]] = True
-            at = added.positions - filling.first
-            for resource, amount in self._takes[shape]:
-                free[resource, at] -= amount * added.counts
-            before = spots.get(shape)
-            spots[shape] = added if before is None else _both(before, added)
         return now
+
+    @cached_property
+    def _plain(self) -> bool:
+        """True if slots and sums decide about nodes."""
+        return self.problem.mixes is None and not self.problem.spread and len(self.problem.free) > 0
+
+    def _tightly(self, filling: Filling, shape: int, number: int, left: Amounts) -> Added | None:
+        """So many pods on the nodes that have the least left; None if there is not enough room."""
+        self.budget.spend(15 + len(left) / 50)
+        order = left.argsort(kind="stable")
+        room = self.room(filling, shape)[order]
+        reached = room.cumsum()
+        if reached[-1] < number:
+            return None
+        last = int(reached.searchsorted(number))
+        room[last] -= reached[last] - number
+        used = room[: last + 1].nonzero()[0]
+        at, counts = order[used], room[used]
+        if len(at) > 1:
+            ascending = at.argsort()
+            at, counts = at[ascending], counts[ascending]
+        return at, counts
+
+    @cached_property
+    def _least(self) -> Amounts:
+        """By shape what a node must have of each resource; nothing of those that a pod does not take, of which a node may have less than nothing."""
+        amounts = self.problem.amounts
+        return np.where(amounts > 0, amounts, -np.inf)[:, :, np.newaxis]
+
+    def _tightest(self, filling: Filling, shape: int, left: Amounts) -> Added | None:
+        """The same for a single pod of a shape of which there is none yet."""
+        self.budget.spend(10 + len(left) / 50)
+        holds = self.problem.slots[shape][filling.first : filling.end] > 0
+        holds &= (filling.free >= self._least[shape]).all(axis=0)
+        at = int(np.where(holds, left, np.inf).argmin())
+        return (np.array([at]), ONE) if holds[at] else None
+
+    def _some(
+        self, filling: Filling, shape: int, number: int, fill: Fill, touched: NDArray[np.bool_] | None
+    ) -> Added | None:
+        """So many pods on nodes that take them beside those that are there; None if there are not enough."""
+        room = self.room(filling, shape)
+        self.budget.spend(25 + len(room) / 50)
+        counts = self._accepted(filling, shape, room, number, fill, touched)
+        if counts is None:
+            return None
+        at = counts.nonzero()[0]
+        return at, counts[at]
 
     def _accepted(
         self,
@@ -204,26 +274,12 @@ class Nodes:
             return []
         refused = []
         for at in np.flatnonzero(counts).tolist():
-            mix = self.mix_at(filling, filling.first + at)
-            mix[shape] = mix.get(shape, 0) + int(counts[at])
-            if len(mix) > 1 and mixes.refused(filling.first + at, self._tuple(mix)) is not None:
-                refused.append(at)
+            here = filling.mixes.get(filling.first + at, {})
+            if here and here.keys() != {shape}:
+                mix = {**here, shape: here.get(shape, 0) + int(counts[at])}
+                if mixes.refused(filling.first + at, tuple(sorted(mix.items()))) is not None:
+                    refused.append(at)
         return refused
-
-    def mix_at(self, filling: Filling, position: int) -> dict[int, int]:
-        """The pods at a position by shape."""
-        mix: dict[int, int] = {}
-        for shape, spots in filling.spots.items():
-            at = int(np.searchsorted(spots.positions, position))
-            if at < len(spots.positions) and spots.positions[at] == position:
-                mix[shape] = int(spots.counts[at])
-        return mix
-
-    def _tuple(self, mix: Mapping[int, int]) -> tuple[int, ...]:
-        return tuple(mix.get(shape, 0) for shape in range(len(self.problem.slots)))
-
-    def _cost(self, room: Counts) -> int:
-        return 20 + len(room) // 50
 
     # -- exactly -----------------------------------------------------------------------------------------------------------
 
@@ -251,11 +307,10 @@ class _Exact:
 
     def __init__(self, nodes: Nodes, first: int, end: int, wanted: Wanted) -> None:
         problem = nodes.problem
-        self.first, self.wanted = first, wanted
+        self.nodes, self.first, self.wanted = nodes, first, wanted
         self.shapes = [shape for shape, _ in wanted]
         self.takes = [problem.amounts[shape].tolist() for shape in self.shapes]
         self.mixes = problem.mixes
-        self.tuple_of = nodes._tuple  # noqa: SLF001 - the same file
         self.slots = [[int(problem.slots[shape][at]) for shape in self.shapes] for at in range(first, end)]
         self.free: list[list[float]] = [problem.free[:, at].tolist() for at in range(first, end)]
         self.counts = [[0] * len(wanted) for _ in range(first, end)]
@@ -269,7 +324,7 @@ class _Exact:
             free = np.array(self.free, dtype=np.float64).T.reshape(-1, len(self.free))
             by_shape = np.array(self.counts, dtype=np.int64).T
             spots = {shape: Spots.of(by_shape[at], self.first) for at, shape in enumerate(self.shapes)}
-            return Packed(Filling(self.first, self.first + len(self.free), free, spots))
+            return Packed(self.nodes.filling(self.first, self.first + len(self.free), free, spots))
         return Packed(None, sure=not self.stopped)
 
     @property
@@ -321,8 +376,8 @@ class _Exact:
     def _is_admitted(self, node: int) -> bool:
         if self.mixes is None or sum(count > 0 for count in self.counts[node]) < 2:
             return True
-        mix = dict(zip(self.shapes, self.counts[node], strict=True))
-        return self.mixes.refused(self.first + node, self.tuple_of(mix)) is None
+        mix = ((shape, count) for shape, count in zip(self.shapes, self.counts[node], strict=True) if count)
+        return self.mixes.refused(self.first + node, tuple(sorted(mix))) is None
 
     def _kind_of(self, node: int) -> tuple[object, ...]:
         """What decides about a node's further pods; where kubelets are asked, each node is a kind of its own."""
@@ -331,10 +386,17 @@ class _Exact:
         return (own, left, tuple(self.free[node]), tuple(self.counts[node]) if self.mixes is not None else ())
 
 
+def _note(filling: Filling, shape: int, added: Spots) -> None:
+    """Write down which pods have come to which nodes."""
+    for position, count in zip(added.positions.tolist(), added.counts.tolist(), strict=True):
+        before = filling.mixes.get(position, {})
+        filling.mixes[position] = {**before, shape: before.get(shape, 0) + count}
+
+
 def _both(one: Spots, other: Spots) -> Spots:
     """Pods of one shape that came one after another."""
-    positions = np.union1d(one.positions, other.positions)
-    counts = np.zeros(len(positions), dtype=np.int64)
-    for spots in (one, other):
-        counts[np.searchsorted(positions, spots.positions)] += spots.counts
-    return Spots(positions, counts)
+    positions = np.concatenate((one.positions, other.positions))
+    order = positions.argsort(kind="stable")
+    positions, counts = positions[order], np.concatenate((one.counts, other.counts))[order]
+    first = np.append(True, positions[1:] != positions[:-1]).nonzero()[0]
+    return Spots(positions[first], np.add.reduceat(counts, first))

@@ -17,13 +17,13 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.choice import Wish, distances_to
 from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes, place_equal
 from bayplan.engine.gangs.problem import (
-    NOWHERE,
     WHOLE_TREE,
     Counts,
+    Placed,
     Problem,
     Solution,
     Spots,
@@ -91,7 +91,7 @@ class _Search:
         for number, part in enumerate(problem.parts):
             around = narrowing.get(part.parent) if part.parent >= 0 else None
             level = part.required if part.required is not None else WHOLE_TREE
-            pods = problem.totals[number][self.shape]
+            pods = problem.totals[number].get(self.shape, 0)
             if pods and level > (around.level if around else WHOLE_TREE):
                 outer = around.part if around else WHOLE_GANG
                 narrowing[number] = _Group(number, outer, level, pods, part.home, part.apart, problem.closed(number))
@@ -234,17 +234,17 @@ class _Search:
             holds &= np.add.reduceat(usable, begins) >= sum(sizes)
         return holds
 
-    def carried_out(self) -> tuple[tuple[Spots, ...], ...]:
+    def carried_out(self) -> Placed:
         """Pods by position: the narrowest domains are filled first, so that wider ones take what is left."""
         problem, tree = self.problem, self.problem.tree
         slots = problem.slots[self.shape].copy()
-        placed = [[NOWHERE for _ in problem.slots] for _ in problem.parts]
+        placed: list[dict[int, Spots]] = [{} for _ in problem.parts]
         bound_by = [self._bound_by(number) for number in range(len(problem.parts))]
         preferred = problem.parts[0].preferred
         used = np.zeros(0 if preferred is None else len(tree.starts[preferred]), dtype=np.bool_)
         used[problem.used(0)] = True
         for number in sorted(range(len(problem.parts)), key=lambda part: -self.level_of[bound_by[part]]):
-            pods = problem.parts[number].pods[self.shape]
+            pods = problem.parts[number].pods.get(self.shape, 0)
             if not pods:
                 continue
             level = self.level_of[bound_by[number]]
@@ -257,7 +257,7 @@ class _Search:
             spots = placed[number][self.shape] = Spots.of(counts, first)
             if preferred is not None:
                 used[tree.domain_at[preferred][spots.positions]] = True
-        return tuple(tuple(spots) for spots in placed)
+        return tuple(placed)
 
     def _filled(self, number: int, slots: Counts, pods: int, first: int, end: int) -> Counts:
         """A part's pods on the nodes of its domain: near its members that run, else near the gang's, else on few nodes or many."""

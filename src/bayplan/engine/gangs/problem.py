@@ -11,7 +11,7 @@ them, then short distances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -24,6 +24,10 @@ from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.objective import USUAL, Objective
 
 Counts = NDArray[np.int64]
+Pods = Mapping[int, int]
+"""Pods by shape, only shapes of which there are any: a gang may have thousands of them and thousands of parts."""
+Mix = tuple[tuple[int, int], ...]
+"""How many pods of which shape meet on a node: only shapes that are there, in ascending order."""
 WHOLE_TREE = -1
 
 
@@ -38,7 +42,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A group of pods: `pods[shape]` of its own, and those of parts whose `parent` it is. The gang itself is part 0.
+    """A group of pods: so many of its own by shape, and those of parts whose `parent` it is. The gang itself is part 0.
 
     Parts with the same number in `apart` take different domains of their required level. Members that run already are `standing` at these
     positions, and bind a part to the domain `home` of its required level: whatever it is, and though others may not take it.
@@ -46,7 +50,7 @@ class Part:
 
     name: str
     parent: int
-    pods: tuple[int, ...]
+    pods: Pods
     required: int | None = None
     preferred: int | None = None
     apart: int | None = None
@@ -60,7 +64,7 @@ class Mixes(Protocol):
     gave_up: bool
     """True if a mix counted as refused because there were too many orders to try."""
 
-    def refused(self, position: int, counts: tuple[int, ...]) -> tuple[tuple[int, ...], Sequence[int]] | None:
+    def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
         """None if a kubelet admits so many pods of each shape; else a smallest mix that it refuses, and where that is so."""
 
 
@@ -85,30 +89,25 @@ class Problem:
     resources: tuple[str, ...] = ()
 
     @cached_property
-    def totals(self) -> tuple[tuple[int, ...], ...]:
-        """Pods of each part by shape, those of the parts inside it included."""
-        totals = np.array([part.pods for part in self.parts], dtype=np.int64).reshape(len(self.parts), -1)
+    def totals(self) -> tuple[Pods, ...]:
+        """Pods of each part by shape, those of the parts inside it included; shapes ascend."""
+        totals = [dict(part.pods) for part in self.parts]
         for number in range(len(self.parts) - 1, 0, -1):
-            totals[self.parts[number].parent] += totals[number]
-        return tuple(map(tuple, totals.tolist()))
-
-    @cached_property
-    def wanted(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """The same, only shapes that occur in a part: (shape, pods)."""
-        return tuple(tuple((shape, total[shape]) for shape in np.flatnonzero(total).tolist()) for total in self.totals)
+            around = totals[self.parts[number].parent]
+            for shape, count in totals[number].items():
+                around[shape] = around.get(shape, 0) + count
+        return tuple(dict(sorted(each.items())) for each in totals)
 
     def with_slots(self, slots: tuple[Counts, ...]) -> Problem:
         """The same gang on nodes with other slots; what does not depend on them is not counted again."""
         other = replace(self, slots=slots)
-        other.__dict__.update(
-            {name: self.__dict__[name] for name in ("totals", "wanted", "shapes") if name in self.__dict__}
-        )
+        other.__dict__.update({name: self.__dict__[name] for name in ("totals", "shapes") if name in self.__dict__})
         return other
 
     @cached_property
     def shapes(self) -> tuple[int, ...]:
         """The shapes that occur."""
-        return tuple(shape for shape, count in enumerate(self.totals[0]) if count)
+        return tuple(self.totals[0])
 
     def home(self, number: int) -> tuple[int, int]:
         """The positions to which members that run already bind a part, or one around it; all if there are none."""
@@ -174,6 +173,10 @@ class Spots:
 NOWHERE = Spots(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.int64))
 
 
+Placed = tuple[Mapping[int, Spots], ...]
+"""By part where its own pods are, by shape; only shapes of which it has any."""
+
+
 @dataclass(frozen=True)
 class Solution:
     """Where every part's pods go: `placed[part][shape]`.
@@ -183,7 +186,7 @@ class Solution:
     """
 
     status: Status
-    placed: tuple[tuple[Spots, ...], ...] = ()
+    placed: Placed = ()
     bound: str = ""
     gap: int = 0
     wider_proven: bool = False
@@ -222,7 +225,7 @@ def domain_counts(problem: Problem, solution: Solution) -> tuple[int, ...]:
 def _domains_at(problem: Problem, solution: Solution, number: int, level: int) -> set[int]:
     """The domains of a level in which a part's pods stand, those of the parts inside it, and its running members."""
     domain_at = problem.tree.domain_at[level]
-    touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner])
+    touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner].values())
     standing = (int(domain_at[position]) for position in problem.parts[number].standing)
     return set(standing).union(*(np.unique(domain_at[positions]).tolist() for positions in touched))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.groups import WHOLE_GANG, groups_of
 from bayplan.engine.gangs.nodes import Filling, Nodes, Packed
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, wished_domains, within
@@ -92,7 +92,7 @@ class _GangProgram:
 
     @property
     def too_large(self) -> bool:
-        loose = sum(sum(map(bool, self.problem.parts[part].pods)) for part in self._loose_parts())
+        loose = sum(len(self.problem.parts[part].pods) for part in self._loose_parts())
         return len(self.cells) * (len(self.groups.groups) + loose) > MOST_VARIABLES
 
     def _is_cell(self, group: int) -> bool:
@@ -143,9 +143,7 @@ class _GangProgram:
             group = self.groups.bound_by[number]
             first, end = self.problem.home(number)
             level = self.groups.level_of[group]
-            for shape, count in enumerate(self.problem.parts[number].pods):
-                if not count:
-                    continue
+            for shape, count in self.problem.parts[number].pods.items():
                 room = self.tree.sums(self.problem.slots[shape], self.level)
                 by_domain: dict[int, list[tuple[int, float]]] = {}
                 for cell in self.cells:
@@ -168,13 +166,12 @@ class _GangProgram:
         rows = capacity_rows(self.problem, every_shape=True)
         room = np.add.reduceat(rows.per_node, self.tree.starts[self.level], axis=1)
         entries: dict[int, list[tuple[int, Counts]]] = {}
-        shapes = range(len(self.problem.slots))
+        counts_of: dict[int, Counts] = {}
         for (part, domain), column in self.takes.items():
             if self._is_cell(part):
-                own = self.groups.own[part]
-                entries.setdefault(domain, []).append(
-                    (column, rows.of(np.array([own.get(each, 0) for each in shapes])))
-                )
+                if part not in counts_of:
+                    counts_of[part] = rows.of(self.groups.own[part])
+                entries.setdefault(domain, []).append((column, counts_of[part]))
         for (_, shape, cell), column in self.pods.items():
             entries.setdefault(cell, []).append((column, rows.per_pod[shape]))
         for cell, here in entries.items():
@@ -211,7 +208,7 @@ class _GangProgram:
         total = np.add.reduce([self.problem.slots[shape] for shape in self.problem.shapes])
         for number in wishes:
             preferred = self.problem.parts[number].preferred
-            if preferred is None or not any(self.problem.totals[number]):
+            if preferred is None or not self.problem.totals[number]:
                 continue
             room = self.tree.sums(total, preferred)
             last = min((value for value in weights.values() if value), default=1.0)
@@ -237,7 +234,7 @@ class _GangProgram:
         """A variable for every domain of a level that a part's pods may touch, without those in which members stand already."""
         inside = set(within(self.problem.parts, number))
         # Pods of the part that are bound to a group: by that group; others by themselves.
-        bound = {self.groups.bound_by[part] for part in inside if any(self.problem.parts[part].pods)} - {WHOLE_GANG}
+        bound = {self.groups.bound_by[part] for part in inside if self.problem.parts[part].pods} - {WHOLE_GANG}
         choosing = {group for group in bound if self.groups.level_of[group] >= level}
         by_domain: dict[int, dict[object, list[tuple[int, float]]]] = {}
         most: dict[object, float] = {}
@@ -271,9 +268,7 @@ class _GangProgram:
             if self._is_cell(group) and values[column] > 0.5:
                 for part in self.groups.members[group]:
                     pods = self.problem.parts[part].pods
-                    found.setdefault(domain, []).extend(
-                        (part, shape, count) for shape, count in enumerate(pods) if count
-                    )
+                    found.setdefault(domain, []).extend((part, shape, count) for shape, count in pods.items())
         for (part, shape, cell), column in self.pods.items():
             if values[column] > 0.5:
                 found.setdefault(cell, []).append((part, shape, round(float(values[column]))))
@@ -311,11 +306,11 @@ class _GangProgram:
         mixes = self.problem.mixes
         if mixes is None or self.level != self.tree.node_level:
             return [cell], mix
-        answer = mixes.refused(cell, tuple(mix.get(shape, 0) for shape in range(len(self.problem.slots))))
+        answer = mixes.refused(cell, tuple(sorted(mix.items())))
         if answer is None:
             return [cell], mix
         smallest, positions = answer
-        return list(positions), {shape: count for shape, count in enumerate(smallest) if count}
+        return list(positions), dict(smallest)
 
     def _fewer(self, cell: int, mix: Mix) -> None:
         """At least one shape must have fewer pods in a cell than a mix has."""
@@ -362,8 +357,8 @@ class _GangProgram:
                 used = np.flatnonzero(share)
                 found.setdefault((part, shape), []).append(Spots(positions[used], share[used]))
         placed = tuple(
-            tuple(_joined(found.get((number, shape), [])) for shape in range(len(self.problem.slots)))
-            for number in range(len(self.problem.parts))
+            {shape: _joined(found[number, shape]) for shape in part.pods}
+            for number, part in enumerate(self.problem.parts)
         )
         proven = answer.outcome is Outcome.BEST and sure and not self._gave_up
         if proven:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayplan.engine.gangs.problem import Counts, Problem
+from bayplan.engine.gangs.problem import Counts, Pods, Problem
 
 # Rows for more sizes of one resource, or for more shapes, cost more than they tell: then the largest sizes have one.
 MOST_SIZES = 8
@@ -29,9 +28,9 @@ class CapacityRows:
     per_pod: Counts
     per_node: Counts
 
-    def of(self, counts: NDArray[np.int64]) -> Counts:
+    def of(self, pods: Pods) -> Counts:
         """What so many pods by shape count."""
-        rows: Counts = counts @ self.per_pod
+        rows: Counts = np.array(list(pods.values()), dtype=np.int64) @ self.per_pod[np.array(list(pods), dtype=np.intp)]
         return rows
 
 

@@ -21,19 +21,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.gangs import narrowed, program
 from bayplan.engine.gangs.best_fit import best_fit
 from bayplan.engine.gangs.bounds import crowd, fewest_domains, in_one, shortage, slots_at_home, slots_text
-from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.exchange import in_order_of_ranks
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
-    NOWHERE,
     WHOLE_TREE,
     Counts,
+    Placed,
     Problem,
     Solution,
     Spots,
@@ -52,8 +52,8 @@ HOW = {True: "groups packed", False: "groups placed by best fit"}
 
 def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> Solution:
     """The best placement that can be found in some time. `layers` are slices of the pods of a gang of equal pods without parts inside."""
-    if not any(problem.totals[0]):
-        return Solution(Status.OPTIMAL, _nothing(problem), bound="there is nothing to place")
+    if not problem.totals[0]:
+        return Solution(Status.OPTIMAL, tuple({} for _ in problem.parts), bound="there is nothing to place")
     if not problem.tree.size:
         return infeasible("no node carries all labels of the topology")
     if len(problem.shapes) == 1 and _is_one_group(problem):
@@ -70,8 +70,12 @@ def _of_groups(problem: Problem, budget: Budget) -> Solution:
     first = problem.objective[0]
     if first is Goal.CLOSEST:
         return _closest(problem, budget)
-    solution = _brought_closer(problem, _in_few_domains(problem, budget), budget)
-    solution = _in_fewer_wider_domains(problem, solution, budget)
+    solution = _in_few_domains(problem, budget)
+    for improved in (_brought_closer, _in_fewer_wider_domains):
+        try:
+            solution = improved(problem, solution, budget)
+        except OutOfWork:
+            break
     if first is not Goal.FEWEST_DOMAINS and solution.found:
         bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
@@ -111,9 +115,7 @@ def _fewest_wider(problem: Problem) -> tuple[int, ...]:
     levels = range(problem.tree.node_level - 1, -1, -1)
     return tuple(
         sum(
-            max(
-                len({int(problem.tree.domain_at[level][at]) for at in part.standing}), bool(any(problem.totals[number]))
-            )
+            max(len({int(problem.tree.domain_at[level][at]) for at in part.standing}), bool(problem.totals[number]))
             for number, part in enumerate(problem.parts)
             if level < (part.preferred or 0)
         )
@@ -123,7 +125,7 @@ def _fewest_wider(problem: Problem) -> tuple[int, ...]:
 
 def _spanned(problem: Problem, solution: Solution) -> int:
     """The lowest level one domain of which has all members in it, those that run already too; `WHOLE_TREE` if none has."""
-    ends = [spots.positions[[0, -1]] for part in solution.placed for spots in part if len(spots.positions)]
+    ends = [spots.positions[[0, -1]] for part in solution.placed for spots in part.values() if len(spots.positions)]
     ends += [np.array(part.standing) for part in problem.parts if part.standing]
     first, last = int(min(each.min() for each in ends)), int(max(each.max() for each in ends))
     return max((level for level, at in enumerate(problem.tree.domain_at) if at[first] == at[last]), default=WHOLE_TREE)
@@ -195,10 +197,6 @@ def _bound_text(how: str, least: int) -> str:
     return f"{how}; no fewer than {least} preferred domains hold all pods" if least else f"{how}; nothing was preferred"
 
 
-def _nothing(problem: Problem) -> tuple[tuple[Spots, ...], ...]:
-    return tuple(tuple(NOWHERE for _ in problem.slots) for _ in problem.parts)
-
-
 def _is_one_group(problem: Problem) -> bool:
     """True if only the gang itself asks for anything."""
     return all(part.required is None and part.preferred is None for part in problem.parts[1:])
@@ -235,19 +233,18 @@ def _not_proven(goals: Iterable[Goal]) -> str:
     return f"not proven to be the best by {' and '.join(goal.value for goal in goals)}"
 
 
-def _divided(problem: Problem, shape: int, counts: Counts) -> tuple[tuple[Spots, ...], ...]:
+def _divided(problem: Problem, shape: int, counts: Counts) -> Placed:
     """Pods by position, dealt out to the parts in their order."""
     whole = Spots.of(counts)
-    placed = [[NOWHERE for _ in problem.slots] for _ in problem.parts]
     if len(problem.parts) == 1:
-        placed[0][shape] = whole
-        return tuple(tuple(each) for each in placed)
+        return ({shape: whole},)
+    placed: list[dict[int, Spots]] = []
     reached = np.cumsum(whole.counts)
     taken = 0
-    for number, part in enumerate(problem.parts):
-        until = taken + part.pods[shape]
+    for part in problem.parts:
+        until = taken + part.pods.get(shape, 0)
         share = np.diff(np.minimum(reached, until) - np.minimum(reached, taken), prepend=0)
         used = np.flatnonzero(share)
-        placed[number][shape] = Spots(whole.positions[used], share[used])
+        placed.append({shape: Spots(whole.positions[used], share[used])} if part.pods else {})
         taken = until
-    return tuple(tuple(each) for each in placed)
+    return tuple(placed)

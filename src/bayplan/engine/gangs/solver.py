@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 
 NOT_INSTALLED = "highspy is not installed (pip install bayplan[exact])"
 OUT_OF_WORK = "exact search: out of work"

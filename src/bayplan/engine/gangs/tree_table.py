@@ -10,7 +10,7 @@ Costs are whole numbers. A table that would be too large, or whose weights would
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -148,12 +148,33 @@ class _Table:
     lowest: int
     top: int
     starts: NDArray[np.intp]
+    rooms: dict[int, Counts] = field(default_factory=dict)
+    members: dict[int, Counts] = field(default_factory=dict)
 
     def best(self, cells: NDArray[np.intp]) -> Counts:
         """The best shares of the domains `cells` of the lowest level."""
+        shares = self._one_cell(cells) if self.top == self.lowest else self._several_cells(cells)
+        counts = np.zeros(self.tree.size, dtype=np.int64)
+        for cell, share in shares.items():
+            first = int(self.starts[cell])
+            end = int(self.starts[cell + 1]) if cell + 1 < len(self.starts) else self.tree.size
+            counts[first:end] = largest_first(self.slots[first:end], share)
+        return counts
+
+    def _one_cell(self, cells: NDArray[np.intp]) -> dict[int, int]:
+        """All pods in one domain of the lowest level."""
+        pods = np.array([self.asked.pods])
+        costs = self._lowest_costs(cells, pods)[:, 0]
+        if self.asked.standing:
+            costs = np.where(self._standing(self.lowest)[cells] == len(self.asked.standing), costs, NO_WAY)
+        for level in range(self.lowest - 1, max(self.asked.required, 0) - 1, -1):
+            costs = costs + self._own(level, self.tree.domain_at[level][self.starts[cells]], pods[0])
+        return {int(cells[costs.argmin()]): self.asked.pods}
+
+    def _several_cells(self, cells: NDArray[np.intp]) -> dict[int, int]:
         asked = self.asked
-        pods = np.array([asked.pods]) if self.top == self.lowest else np.arange(asked.pods + 1)
-        rows = self._lowest_rows(cells, pods)
+        costs = self._lowest_costs(cells, np.arange(asked.pods + 1))
+        rows = [_Row(costs[index], self.lowest, cell) for index, cell in enumerate(cells.tolist())]
         found = self._candidates(rows, self.lowest)
         for level in range(self.lowest - 1, self.top - 1, -1):
             inside: dict[int, list[_Row]] = {}
@@ -162,12 +183,7 @@ class _Table:
             rows = [self._joined(each, level, domain) for domain, each in inside.items()]
             found += self._candidates(rows, level)
         _, best = min(found, key=lambda each: each[0])
-        counts = np.zeros(self.tree.size, dtype=np.int64)
-        ends = np.append(self.starts[1:], self.tree.size)
-        for cell, share in _shares(best, asked.pods).items():
-            first, end = int(self.starts[cell]), int(ends[cell])
-            counts[first:end] = largest_first(self.slots[first:end], share)
-        return counts
+        return _shares(best, asked.pods)
 
     def _around(self, level: int, row: _Row) -> int:
         """The domain of a level around a row's."""
@@ -187,7 +203,7 @@ class _Table:
                 continue
             # What lies around the domain, up to the required one, is used as well.
             wider = range(level - 1, max(self.asked.required, 0) - 1, -1)
-            cost += sum(int(self._own(each, self._around(each, row), np.array([self.asked.pods]))[0]) for each in wider)
+            cost += sum(int(self._own(each, self._around(each, row), self.asked.pods)) for each in wider)
             before, after = divmod(cost, self.weights.before_closeness)
             found.append(((before, -level, after), row))
         return found
@@ -198,21 +214,17 @@ class _Table:
             return True
         return all(int(self.tree.domain_at[level][at]) == row.domain for at in self.asked.standing)
 
-    def _lowest_rows(self, cells: NDArray[np.intp], pods: Counts) -> list[_Row]:
+    def _lowest_costs(self, cells: NDArray[np.intp], pods: Counts) -> Counts:
+        """By domain of the lowest level and number of pods, what they cost there."""
         if self.lowest == self.tree.node_level:
-            return [_Row(self._of_node(at, pods), self.lowest, at) for at in cells.tolist()]
+            standing = self._standing(self.lowest)[cells]
+            new = np.where(standing > 0, 0, self.weights.nodes)
+            costs = self._own(self.lowest, cells[:, np.newaxis], pods) + np.where(pods > 0, new[:, np.newaxis], 0)
+            return np.where(pods <= self.slots[cells][:, np.newaxis], costs, NO_WAY)
         costs = self._costs_of_nodes(self._nodes_of(cells), pods)
         if self.lowest > WHOLE_TREE:
-            room = np.add.reduceat(self.slots, self.starts)[cells]
-            costs = np.where(costs < NO_WAY, costs + self._used(self.lowest, room[:, np.newaxis], pods), NO_WAY)
-        return [_Row(costs[index], self.lowest, cell) for index, cell in enumerate(cells.tolist())]
-
-    def _of_node(self, at: int, pods: Counts) -> Counts:
-        costs = self._own(self.tree.node_level, at, pods) + np.where(pods > 0, self._of_new_node(at), 0)
-        return np.where(pods <= self.slots[at], costs, NO_WAY)
-
-    def _of_new_node(self, at: int) -> int:
-        return 0 if at in self.asked.standing else self.weights.nodes
+            costs = np.where(costs < NO_WAY, costs + self._own(self.lowest, cells[:, np.newaxis], pods), NO_WAY)
+        return costs
 
     def _nodes_of(self, racks: NDArray[np.intp]) -> Counts:
         """The slots of each rack's nodes, the largest first; filled up with zeros."""
@@ -233,20 +245,31 @@ class _Table:
             costs += self.weights.leftover * (nodes[:, np.newaxis, :] * used).sum(axis=2)
         return np.where(here.sum(axis=2) == pods, costs, NO_WAY)
 
-    def _used(self, level: int, room: Counts | int, pods: Counts) -> Counts:
-        """What domains of a level with so much room cost themselves, by their number of pods."""
-        used = self.weights.domains.get(level, 0) + (self.weights.leftover * room if level == self.asked.target else 0)
-        return np.where(pods > 0, used - self.weights.squares * pods * pods, 0)
+    def _own(self, level: int, domains: NDArray[np.intp] | int, pods: Counts | int) -> Counts:
+        """What domains of a level cost themselves, by their number of pods; where members stand, they are in use already, and others are closer to them."""
+        weights, asked = self.weights, self.asked
+        used: Counts | int = weights.domains.get(level, 0)
+        standing: Counts | int = 0
+        if asked.standing:
+            standing = self._standing(level)[domains]
+            used = np.where(standing > 0, 0, used)
+        if level == asked.target:
+            leftover = weights.leftover * self._room(level)[domains]
+            used = used + (np.where(standing > 0, 0, leftover) if asked.preferred == level else leftover)
+        return np.where(pods > 0, used, 0) - weights.squares * pods * (pods + 2 * standing)
 
-    def _own(self, level: int, domain: int, pods: Counts) -> Counts:
-        """The same of one domain; where members stand, it is in use already, and others are closer to them."""
-        first, end = self.tree.bounds(level, domain)
-        standing = sum(first <= at < end for at in self.asked.standing)
-        if not standing:
-            return self._used(level, int(self.slots[first:end].sum()), pods)
-        free = self.asked.preferred == self.asked.target == level
-        leftover = 0 if free or level != self.asked.target else self.weights.leftover * int(self.slots[first:end].sum())
-        return np.where(pods > 0, leftover, 0) - self.weights.squares * ((pods + standing) ** 2 - standing**2)
+    def _room(self, level: int) -> Counts:
+        """The slots of each domain of a level."""
+        if level not in self.rooms:
+            self.rooms[level] = self.tree.sums(self.slots, level)
+        return self.rooms[level]
+
+    def _standing(self, level: int) -> Counts:
+        """How many members run in each domain of a level."""
+        if level not in self.members:
+            at = self.tree.domain_at[level][list(self.asked.standing)]
+            self.members[level] = np.bincount(at, minlength=len(self.tree.starts[level]))
+        return self.members[level]
 
     def _joined(self, inside: list[_Row], level: int, domain: int) -> _Row:
         """The row of a domain from those of the domains inside it."""

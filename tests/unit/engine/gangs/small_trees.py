@@ -35,12 +35,17 @@ def equal_pods(tree: Tree, slots: Counts, *parts: Part) -> Problem:
     return Problem(tree, parts, (slots,), *NO_SUMS)
 
 
+def pods_of(*counts: int) -> dict[int, int]:
+    """So many pods of each shape."""
+    return {shape: count for shape, count in enumerate(counts) if count}
+
+
 def gang(pods: int = 0, required: int | None = None, preferred: int | None = None) -> Part:
-    return Part("", -1, (pods,), required, preferred)
+    return Part("", -1, pods_of(pods), required, preferred)
 
 
 def group(name: str, pods: int, required: int | None = None, parent: int = 0) -> Part:
-    return Part(name, parent, (pods,), required)
+    return Part(name, parent, pods_of(pods), required)
 
 
 def by_rack(tree: Tree, counts: Counts | Sequence[int]) -> dict[str, int]:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.best_fit import best_fit
-from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status
 from bayplan.engine.gangs.search import search
-from tests.unit.engine.gangs.small_trees import BLOCK, RACK, racks
+from tests.unit.engine.gangs.small_trees import BLOCK, RACK, pods_of, racks
 
 
 def problem(lines: Sequence[str], *parts: Part) -> Problem:
@@ -24,11 +24,11 @@ def problem(lines: Sequence[str], *parts: Part) -> Problem:
 
 
 def gang(required: int | None = None, preferred: int | None = None) -> Part:
-    return Part("", -1, (0, 0), required, preferred)
+    return Part("", -1, {}, required, preferred)
 
 
 def leader_and_workers(workers: int, required: int | None = None) -> list[Part]:
-    return [Part("all", 0, (1, workers), required)]
+    return [Part("all", 0, pods_of(1, workers), required)]
 
 
 def by_rack(asked: Problem, solution: Solution) -> dict[str, tuple[int, int]]:
@@ -37,7 +37,8 @@ def by_rack(asked: Problem, solution: Solution) -> dict[str, tuple[int, int]]:
     for shape in (0, 1):
         counts = np.zeros(asked.tree.size, dtype=np.int64)
         for part in solution.placed:
-            counts[part[shape].positions] += part[shape].counts
+            if shape in part:
+                counts[part[shape].positions] += part[shape].counts
         sums.append(asked.tree.sums(counts, RACK))
     paths = ["/".join(path) for path in asked.tree.paths[RACK]]
     return {path: (int(one), int(other)) for path, one, other in zip(paths, *sums, strict=True) if one or other}
@@ -51,7 +52,7 @@ def by_rack(asked: Problem, solution: Solution) -> dict[str, tuple[int, int]]:
         (("b1/r1: 8 8", "b2/r1: 6"), [gang(None, RACK), *leader_and_workers(4)], {"b2/r1": (1, 4)}),
         (("b1/r1: 8 8", "b2/r1: 6"), [gang(), *leader_and_workers(4, RACK)], {"b2/r1": (1, 4)}),
         # Units that are odd everywhere: the leaders come first, workers take what is left.
-        (("b1/r1: 3 3", "b1/r2: 2 2"), [gang(RACK), Part("all", 0, (2, 2))], {"b1/r1": (2, 2)}),
+        (("b1/r1: 3 3", "b1/r2: 2 2"), [gang(RACK), Part("all", 0, pods_of(2, 2))], {"b1/r1": (2, 2)}),
         # A gang that prefers racks goes on in those it uses, then takes the one that holds the rest.
         (
             ("b1/r1: 6", "b1/r2: 12", "b1/r3: 7"),
@@ -104,21 +105,21 @@ def test_pods_move_on_from_a_node_that_refuses_the_mix() -> None:
 def test_sixteen_leaders_with_workers_on_empty_racks_have_a_place() -> None:
     """Too many variables for an exact search; every order of groups would do."""
     lines = [f"b{block}/r{rack}: {'8 ' * 8}" for block in range(8) for rack in range(10)]
-    asked = problem(lines, gang(), *(Part(f"g{number}", 0, (1, 16), RACK) for number in range(16)))
+    asked = problem(lines, gang(), *(Part(f"g{number}", 0, pods_of(1, 16), RACK) for number in range(16)))
     solution = search(asked, Budget())
     assert solution.status is Status.OPTIMAL
-    assert {int(asked.tree.domain_at[BLOCK][spots.positions[0]]) for part in solution.placed[1:] for spots in part} == {
-        0
-    }
+    assert {
+        int(asked.tree.domain_at[BLOCK][spots.positions[0]]) for part in solution.placed[1:] for spots in part.values()
+    } == {0}
 
 
 @pytest.mark.parametrize(
     "parts, bound",
     [
-        ([gang(), Part("all", 0, (2, 4))], "the gang needs 8 units, the most there is is 7"),
-        ([gang(), Part("a", 0, (1, 3), RACK)], "group a needs 5 units in one rack, the most there is is 4"),
+        ([gang(), Part("all", 0, pods_of(2, 4))], "the gang needs 8 units, the most there is is 7"),
+        ([gang(), Part("a", 0, pods_of(1, 3), RACK)], "group a needs 5 units in one rack, the most there is is 4"),
         (
-            [gang(), replace(Part("a", 0, (1, 2), RACK), home=1, standing=(2,))],
+            [gang(), replace(Part("a", 0, pods_of(1, 2), RACK), home=1, standing=(2,))],
             "group a needs 4 units in b1/r2, where members run, the most there is is 3",
         ),
     ],

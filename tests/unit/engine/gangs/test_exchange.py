@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.exchange import in_order_of_ranks
-from bayplan.engine.gangs.problem import NOWHERE, Part, Problem, Solution, Spots, Status
+from bayplan.engine.gangs.problem import Part, Problem, Solution, Spots, Status
 from bayplan.engine.gangs.search import search
 from tests.unit.engine.gangs.small_trees import RACK, equal_pods, gang, group, racks
 
@@ -18,7 +18,7 @@ LINES = ("b1/r1: 4", "b1/r2: 6", "b2/r1: 4", "b2/r2: 5")
 
 def blocks(problem: Problem, solution: Solution) -> str:
     """The block of each group, in the order of ranks."""
-    firsts = [next(int(spots.positions[0]) for spots in part if len(spots.positions)) for part in solution.placed[1:]]
+    firsts = [next(int(spots.positions[0]) for spots in part.values()) for part in solution.placed[1:]]
     return " ".join(f"b{int(problem.tree.domain_at[0][position]) + 1}" for position in firsts)
 
 
@@ -30,9 +30,9 @@ def test_groups_of_two_sizes_change_the_block_once() -> None:
     assert blocks(problem, search(problem, Budget())) == "b1 b1 b1 b2 b2 b2"
 
 
-def at(position: int) -> tuple[Spots, ...]:
+def at(position: int) -> dict[int, Spots]:
     """One pod at a position."""
-    return (Spots(np.array([position]), np.array([1])),)
+    return {0: Spots(np.array([position]), np.array([1]))}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def at(position: int) -> tuple[Spots, ...]:
 )
 def test_who_is_exchanged(parts: list[Part], before: list[int], after: list[int]) -> None:
     problem = equal_pods(*racks(*LINES), gang(), *parts)
-    solution = Solution(Status.OPTIMAL, ((NOWHERE,), *(at(position) for position in before)))
+    solution = Solution(Status.OPTIMAL, ({}, *(at(position) for position in before)))
     ordered = in_order_of_ranks(problem, solution)
     assert [int(part[0].positions[0]) for part in ordered.placed[1:]] == after
 
@@ -56,8 +56,7 @@ def test_groups_within_groups_move_as_a_whole() -> None:
     outer = [group("x", 0), group("y", 0)]
     inner = [group(name, 1, parent=parent) for parent, name in ((1, "x0"), (1, "x1"), (2, "y0"), (2, "y1"))]
     problem = equal_pods(*racks(*LINES), gang(), *outer, *inner)
-    nowhere = (NOWHERE,)
-    solution = Solution(Status.OPTIMAL, (nowhere, nowhere, nowhere, at(3), at(2), at(1), at(0)))
+    solution = Solution(Status.OPTIMAL, ({}, {}, {}, at(3), at(2), at(1), at(0)))
     ordered = in_order_of_ranks(problem, solution)
     assert [int(part[0].positions[0]) for part in ordered.placed[3:]] == [0, 1, 2, 3]
 
@@ -69,4 +68,4 @@ def test_groups_that_prefer_nothing_stand_on_one_node_if_one_holds_them() -> Non
         *(group(f"g{number}", 2, RACK) for number in range(3)),
     )
     solution = search(problem, Budget())
-    assert {int(position) for part in solution.placed for spots in part for position in spots.positions} == {4}
+    assert {int(position) for part in solution.placed for spots in part.values() for position in spots.positions} == {4}

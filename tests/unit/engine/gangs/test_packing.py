@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, within
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, equal_pods, gang, group, racks
@@ -17,7 +17,9 @@ def domains_of(problem: Problem, solution: Solution, number: int) -> set[str]:
     """The domains of its required level in which a part's pods stand, those of parts inside it included."""
     level = problem.parts[number].required
     assert level is not None
-    positions = [solution.placed[inner][0].positions for inner in within(problem.parts, number)]
+    positions = [
+        spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner].values()
+    ]
     return {"/".join(problem.tree.paths[level][problem.tree.domain_at[level][at]]) for at in np.concatenate(positions)}
 
 
@@ -25,10 +27,11 @@ def check(problem: Problem, solution: Solution) -> None:
     """All pods are placed, no node has too many, and every part that requires a level is in one domain."""
     used = np.zeros(problem.tree.size, dtype=np.int64)
     for number, part in enumerate(problem.parts):
-        spots = solution.placed[number][0]
-        used[spots.positions] += spots.counts
-        assert int(spots.counts.sum()) == part.pods[0]
-        if part.required is not None and problem.totals[number][0]:
+        for shape, spots in solution.placed[number].items():
+            used[spots.positions] += spots.counts
+            assert int(spots.counts.sum()) == part.pods[shape]
+        assert solution.placed[number].keys() == part.pods.keys()
+        if part.required is not None and problem.totals[number]:
             assert len(domains_of(problem, solution, number)) == 1
     assert (used <= problem.slots[0]).all()
 

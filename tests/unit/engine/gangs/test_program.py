@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs import program
-from bayplan.engine.gangs.budget import Budget
-from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, wished_domains
-from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, racks
+from bayplan.engine.gangs.problem import Mix, Part, Problem, Solution, Status, domains_used, wished_domains
+from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, pods_of, racks
 
 BYTES = 2**30
 
@@ -29,7 +29,7 @@ def by_position(problem: Problem, solution: Solution) -> list[tuple[int, ...]]:
     """Per position how many pods of each shape."""
     counts = np.zeros((len(problem.slots), problem.tree.size), dtype=np.int64)
     for placed in solution.placed:
-        for shape, spots in enumerate(placed):
+        for shape, spots in placed.items():
             counts[shape, spots.positions] += spots.counts
     return [tuple(column) for column in counts.T.tolist()]
 
@@ -67,12 +67,12 @@ def test_of_equally_few_the_ones_with_the_least_room() -> None:
 
 def test_mixed_sizes_on_nodes_that_hold_them_exactly() -> None:
     # 4, 1, 1 and 1 on nodes of 4 and 3: whoever counts everybody as the largest says no.
-    problem = two_shapes(("b1/r1: 0 0",), [Part("", -1, (1, 3))], (4, 1), (4, 3))
+    problem = two_shapes(("b1/r1: 0 0",), [Part("", -1, pods_of(1, 3))], (4, 1), (4, 3))
     assert by_position(problem, program.solve(problem, Budget())) == [(1, 0), (0, 3)]
 
 
 def test_amounts_are_exact_to_the_byte() -> None:
-    parts = [Part("", -1, (1, 1))]
+    parts = [Part("", -1, pods_of(1, 1))]
     enough = two_shapes(("b1/r1: 0",), parts, (40 * BYTES, 24 * BYTES), (64 * BYTES,))
     assert program.solve(enough, Budget()).found
     one_byte_less = replace(enough, free=enough.free - 1.0)
@@ -83,7 +83,7 @@ def test_a_node_that_has_less_than_nothing_keeps_others_in_business() -> None:
     # Overcommitted memory: whoever asks for none may go there all the same.
     tree, _ = racks("b1/r1: 0 0")
     slots = (np.array([0, 2]), np.array([3, 3]))
-    problem = Problem(tree, (Part("", -1, (2, 4)),), slots, np.array([[1.0], [0.0]]), np.array([[-5.0, 2.0]]))
+    problem = Problem(tree, (Part("", -1, pods_of(2, 4)),), slots, np.array([[1.0], [0.0]]), np.array([[-5.0, 2.0]]))
     solution = program.solve(problem, Budget())
     assert solution.found
     assert [shapes[0] for shapes in by_position(problem, solution)] == [0, 2]
@@ -113,18 +113,19 @@ class Zones:
 
     def __init__(self, positions: int) -> None:
         self.positions = positions
-        self.asked: list[tuple[int, tuple[int, ...]]] = []
+        self.asked: list[tuple[int, Mix]] = []
 
-    def refused(self, position: int, counts: tuple[int, ...]) -> tuple[tuple[int, ...], Sequence[int]] | None:
+    def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
         self.asked.append((position, counts))
-        if counts[0] >= 2 and counts[1] >= 1:
-            return (2, 1), range(self.positions)
+        mix = dict(counts)
+        if mix.get(0, 0) >= 2 and mix.get(1, 0) >= 1:
+            return ((0, 2), (1, 1)), range(self.positions)
         return None
 
 
 @pytest.mark.parametrize("nodes, found", [(2, True), (1, False)])
 def test_mixes_that_a_kubelet_refuses_are_cut_off_on_all_equal_nodes(nodes: int, found: bool) -> None:
-    problem = two_shapes((f"b1/r1: {'0 ' * nodes}",), [Part("", -1, (2, 1))], (1, 1), [3] * nodes)
+    problem = two_shapes((f"b1/r1: {'0 ' * nodes}",), [Part("", -1, pods_of(2, 1))], (1, 1), [3] * nodes)
     zones = Zones(nodes)
     solution = program.solve(replace(problem, mixes=zones), Budget())
     assert solution.found is found
@@ -135,7 +136,7 @@ def test_mixes_that_a_kubelet_refuses_are_cut_off_on_all_equal_nodes(nodes: int,
 def test_what_rests_on_orders_that_were_not_tried_is_no_proof() -> None:
     zones = Zones(1)
     zones.gave_up = True
-    problem = two_shapes(("b1/r1: 0",), [Part("", -1, (2, 1))], (1, 1), [3])
+    problem = two_shapes(("b1/r1: 0",), [Part("", -1, pods_of(2, 1))], (1, 1), [3])
     assert program.solve(replace(problem, mixes=zones), Budget()).status is Status.LIMIT_REACHED
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs import program
-from bayplan.engine.gangs.budget import Budget
 from bayplan.engine.gangs.problem import Part, Problem, Status, domains_used, wished_domains
 from bayplan.engine.gangs.search import search
 from bayplan.engine.gangs.slices import Layer
-from tests.unit.engine.gangs.small_trees import BLOCK, NO_SUMS, NODE, RACK, equal_pods, gang, group, racks
+from tests.unit.engine.gangs.small_trees import BLOCK, NO_SUMS, NODE, RACK, equal_pods, gang, group, pods_of, racks
 
 LINES = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2")
 TWO_APART = [replace(group(f"segment {number}", 1, BLOCK, parent=1), apart=0) for number in range(2)]
@@ -110,7 +110,7 @@ def mixed(racks_of_four: int, large: int, small: int, preferred: int | None = RA
     tree, _ = racks(*(f"b1/r{number}: 0 0 0 0" for number in range(racks_of_four)))
     free = np.full((1, tree.size), 8.0)
     slots = tuple(np.full(tree.size, 8 // amount) for amount in (5, 3))
-    whole = Part("", -1, (large, small), preferred=preferred)
+    whole = Part("", -1, pods_of(large, small), preferred=preferred)
     return Problem(tree, (whole,), slots, np.array([[5.0], [3.0]]), free)
 
 

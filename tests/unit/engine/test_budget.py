@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.engine.gangs.budget import Budget
+from bayplan.engine.budget import Budget
 
 
 def test_what_a_part_spends_is_gone_for_the_whole() -> None:
