@@ -14,7 +14,7 @@ from __future__ import annotations
 # What one search may take.
 WORK = 2_000_000
 # What one decision may take at most, with everything that belongs to it: counting slots, replays, all searches for parts of the gang.
-WORK_OF_A_DECISION = 3 * WORK
+WORK_OF_A_DECISION = 4 * WORK
 
 # An admission that is replayed: 0.3 ms on two zones, 1 ms and more on eight.
 WORK_OF_AN_ADMISSION = 500
@@ -50,11 +50,13 @@ class Budget:
         return Budget(min(work, self.left), self)
 
     def spend(self, work: float) -> None:
-        """Charge work that is done next; raises `OutOfWork` if a hard budget has nothing left for it."""
-        self._left -= work
+        """Charge work that is done next; raises `OutOfWork` if a hard budget has too little left for it."""
+        done = min(work, self._left) if self._hard else work
+        self._left -= done
         if self._around is not None:
-            self._around.spend(work)
-        if self._hard and self._left < 0.0:
+            self._around.spend(done)
+        if done < work:
+            self._left = 0.0
             raise OutOfWork
 
 

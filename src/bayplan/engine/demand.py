@@ -8,8 +8,9 @@ Guaranteed pods, devices always. Whether a node cares about a resource at all is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
+from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import (
     CPU,
     PODS,
@@ -116,6 +117,12 @@ class Demand:
             hands_over = not self.has_init_containers or self.hands_over_at_pod_scope
             return (self.pod_step,) if hands_over and not self.hidden_at_pod_scope else None
         return None if self.has_init_containers else self.container_steps
+
+
+@lru_cache(maxsize=16_384)
+def demand(pod: PodClass) -> Demand:
+    """What a class of pods asks of zones; worked out once per class."""
+    return demand_of(pod.request)
 
 
 def demand_of(request: PodRequest) -> Demand:

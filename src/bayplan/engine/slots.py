@@ -30,7 +30,7 @@ from bayplan.cluster.pod_request import CPU, PODS, is_memory
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.admission import Verdict, Want, verdicts, wants_of, without_report
 from bayplan.engine.budget import UNLIMITED, Budget
-from bayplan.engine.demand import Demand, Step, demand_of
+from bayplan.engine.demand import Demand, Step, demand
 from bayplan.engine.rows import Mask, Rows, among
 from bayplan.engine.slots_one_node import slots_of_one
 from bayplan.engine.slots_replay import replayed_slots
@@ -57,12 +57,12 @@ def slots(
     undecided = np.nonzero(certain < possible)[0]
     if not len(undecided):
         return counts
-    demand = _demand(pod)
-    refused = verdicts(state.columns, demand, _numbers(rows)[undecided], assumptions)
+    asked = demand(pod)
+    refused = verdicts(state.columns, asked, _numbers(rows)[undecided], assumptions)
     if refused is not None:
         undecided = undecided[refused == Verdict.ADMITTED]
     counts[undecided] = replayed_slots(
-        state, pod, demand, assumptions, _numbers(rows)[undecided], certain[undecided], possible[undecided], budget
+        state, pod, asked, assumptions, _numbers(rows)[undecided], certain[undecided], possible[undecided], budget
     )
     return counts
 
@@ -73,17 +73,17 @@ def slot_bounds(
     """Per node how many pods certainly fit and how many at most, from amounts alone; equal on most nodes."""
     columns = state.columns
     certain = _by_node_sums(columns, pod, rows, most)
-    demand = _demand(pod)
-    if demand.nothing_to_align:
+    asked = demand(pod)
+    if asked.nothing_to_align:
         return certain, certain
     possible = certain.copy()
-    for chosen, policy, scope in _parts(columns, demand, rows):
+    for chosen, policy, scope in _parts(columns, asked, rows):
         part = rows if chosen is None else among(rows, chosen)
         here = slice(None) if chosen is None else chosen
-        certain[here], possible[here] = _Part(state, demand, part, assumptions, certain[here]).bounds(policy, scope)
+        certain[here], possible[here] = _Part(state, asked, part, assumptions, certain[here]).bounds(policy, scope)
     topology = columns.topology[rows]
     if columns.everywhere("topology") != TOPOLOGY_USABLE:
-        unreported, expected = without_report(demand, assumptions)
+        unreported, expected = without_report(asked, assumptions)
         refused = topology > TOPOLOGY_USABLE
         refused |= ((topology == NO_TOPOLOGY) & bool(unreported)) | ((topology == TOPOLOGY_EXPECTED) & bool(expected))
         certain[refused] = possible[refused] = 0
@@ -101,12 +101,7 @@ def _of_one(state: ClusterState, pod: PodClass, assumptions: Assumptions, row: i
         return None
     names, amounts = _asked_of_node(pod)
     asked = list(zip(columns.indexes(names).tolist(), amounts[:, 0].tolist(), strict=True))
-    return slots_of_one(columns, asked, _demand(pod), row, assumptions, min(most, 1) if pod.host_ports else most)
-
-
-@lru_cache(maxsize=4096)
-def _demand(pod: PodClass) -> Demand:
-    return demand_of(pod.request)
+    return slots_of_one(columns, asked, demand(pod), row, assumptions, min(most, 1) if pod.host_ports else most)
 
 
 @lru_cache(maxsize=4096)

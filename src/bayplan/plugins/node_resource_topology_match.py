@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import msgspec
 
@@ -22,7 +22,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.admission import Verdict, admits_in_single_zones, verdicts
 from bayplan.engine.allocation_scores import STRATEGIES, allocation_score, allocation_scores
-from bayplan.engine.demand import Demand, demand_of
+from bayplan.engine.demand import demand
 from bayplan.engine.least_numa import least_numa_scores
 from bayplan.engine.one_node import ONE_NODE_STRATEGIES
 from bayplan.engine.placement import Placement, place_by_amounts, place_on, within_zones
@@ -182,9 +182,3 @@ def scores_of(plugin: ScorePlugin, weight: int) -> Iterator[tuple[ScorePlugin, i
         fewer_zones = msgspec.structs.replace(plugin.arguments, scoring_strategy=ScoringStrategy(type=LEAST_NUMA_NODES))
         yield NodeResourceTopologyMatch(fewer_zones, name=LEAST_NUMA_NODES), weight * FEWER_ZONES_FIRST
     yield plugin, weight
-
-
-@lru_cache(maxsize=4096)
-def demand(pod: PodClass) -> Demand:
-    """What a class of pods asks of zones; worked out once per class."""
-    return demand_of(pod.request)

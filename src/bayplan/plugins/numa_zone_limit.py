@@ -15,10 +15,10 @@ import numpy as np
 from bayplan.cluster.kubelet_settings import Assumptions
 from bayplan.cluster.pod_class import MOST_ZONES, PodClass
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.demand import demand
 from bayplan.engine.rows import Codes, Rows
 from bayplan.engine.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.plugins.base import of_one_node
-from bayplan.plugins.node_resource_topology_match import demand
 
 NAME = "NUMAZoneLimit"
 

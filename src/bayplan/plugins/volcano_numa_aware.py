@@ -31,6 +31,7 @@ from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, Assumptions, Policy
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_request import CPU, Role
 from bayplan.cluster.state import ClusterState, ZoneCharge
+from bayplan.engine.demand import demand
 from bayplan.engine.least_numa import relative_width_scores
 from bayplan.engine.placement import ContainerZones, Placement, place_by_amounts
 from bayplan.engine.rows import Codes, Rows, count
@@ -44,7 +45,7 @@ from bayplan.kube.volcano_annotations import POLICIES, POLICY
 from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 
 NAME = "numa-aware"
 KUBELET, VOLCANO = "kubelet", "volcano"

@@ -23,9 +23,9 @@ from bayplan.scheduling.profile import PASSES, Profile
 
 SlotCounts = NDArray[np.int32]
 
-# What it takes to ask all filters and to count by amounts: about as much for a class as for three thousand nodes.
-WORK_OF_A_CLASS = 250
-NODES_PER_WORK = 12
+# What it takes to read a class, to ask all filters and to count by amounts: about as much as for 5,000 nodes.
+WORK_OF_A_CLASS = 500
+NODES_PER_WORK = 10
 
 
 class ClassSlots:

@@ -24,10 +24,10 @@ from bayplan.cluster.recent import Recent
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Tree
 from bayplan.engine.budget import LIMIT_REACHED, UNLIMITED, WORK, WORK_OF_A_DECISION, Budget, OutOfWork
+from bayplan.engine.demand import demand
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, domains_used, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.mixes import NodeMixes, needs_mixes
-from bayplan.plugins.node_resource_topology_match import demand
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.class_slots import ClassSlots
 from bayplan.scheduling.decision import Decision
@@ -113,10 +113,11 @@ class GangScheduler:
         *,
         reported_only: bool = False,
         counted: Counted | None = None,
+        work: float = WORK,
     ) -> Tried:
         """Search a place for a part of a gang; with `reported_only` members that prefer nodes with reports find no other ones.
 
-        `counted` are the slots that were counted for other parts in the same decision.
+        `counted` are the slots that were counted for other parts in the same decision. `work` is what the search may take, without counting.
         """
         outline = self.outline(gang, whole, tree)
         if outline.problem:
@@ -138,6 +139,7 @@ class GangScheduler:
                 np.where(reported, counts, 0) if self._prefers_reported(pod) else counts
                 for pod, counts in zip(outline.classes, slots, strict=True)
             )
+        budget = budget.at_most(work)
         if relations.fellows.rules:
             return self._beside_fellows(gang, tree, outline, slots, budget, relations.fellows)
         known = self._settled.get(gang)
@@ -304,8 +306,9 @@ def schedule_gang(
     def attempt(part: Group, *, reported_only: bool = False) -> Tried:
         # The whole gang gets the most work; parts of it get less, because there may be many.
         work = WORK if part is whole else WORK / 4
-        within = budget.at_most(work)
-        return scheduler.place(gang, part, tree, within, relations, reported_only=reported_only, counted=counted)
+        return scheduler.place(
+            gang, part, tree, budget, relations, reported_only=reported_only, counted=counted, work=work
+        )
 
     if prefers_reported:
         # Nodes without a report only if some member has no place elsewhere.

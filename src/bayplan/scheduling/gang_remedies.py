@@ -1,8 +1,8 @@
 """Changes that would let a gang in: each is tried by the search, and its seats are taken on trial, before it is named.
 
 Tried are, one at a time: fewer pods, a wider required level, a level that is preferred instead of required, segments that are preferred instead of
-required, and one running workload that moves or ends. The work is bounded: a search that proves its answer costs 1, one that reaches its limit costs
-more, and when nothing is left the rest is not tried.
+required, and one running workload that moves or ends. All searches share one budget of
+work; when it is used up, the rest is not tried.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.tree import Tree
-from bayplan.engine.gangs.problem import Status
+from bayplan.engine.budget import WORK_OF_A_DECISION, Budget
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.topology_levels import HOSTNAME, NUMA
 from bayplan.scheduling.answers import ClassAnswers
@@ -21,8 +21,11 @@ from bayplan.scheduling.gang import Gang, GangDecision, Group
 from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.numa_level import is_numa
 
-MOST_SEARCHES = 60
-COST_OF_LIMIT = 12
+# All searches for changed gangs together take no more work than one decision may.
+WORK = WORK_OF_A_DECISION
+# What it takes to seat a pod for a trial, and to copy a node.
+WORK_OF_A_SEAT = 100
+WORK_OF_A_NODE = 10
 # Groups that are changed one by one, and running workloads that are thought away.
 MOST_GROUPS = 4
 MOST_WORKLOADS = 6
@@ -108,15 +111,15 @@ class _Tries:
 
     def __init__(self, scheduler: GangScheduler) -> None:
         self.scheduler = scheduler
-        self._left = MOST_SEARCHES
+        self.budget = Budget(WORK)
 
     def fits(self, gang: Gang, scheduler: GangScheduler | None = None) -> GangDecision | None:
         """The decision for a gang that has a place; None if it has none, or nobody may look any more."""
-        if self._left <= 0:
+        if self.budget.is_spent:
             return None
         chosen = scheduler or self.scheduler
-        decision = schedule_gang(chosen, gang)
-        self._left -= COST_OF_LIMIT if decision.status is Status.LIMIT_REACHED else 1
+        decision = schedule_gang(chosen, gang, around=self.budget)
+        self.budget.spend(WORK_OF_A_SEAT * len(decision.seats))
         return decision if decision.seats and _is_admitted(chosen, gang, decision) else None
 
 
@@ -186,6 +189,9 @@ def _without_workloads(tries: _Tries, gang: Gang, running: Sequence[Running], tr
     """The smallest running workload whose room would do; one that has another place before one that has none."""
     ending: WorkloadGone | None = None
     for each in _promising(tries.scheduler, gang, running, tree)[:MOST_WORKLOADS]:
+        if tries.budget.is_spent:
+            break
+        tries.budget.spend(WORK_OF_A_NODE * tree.size)
         trial = _without(tries.scheduler, each)
         decision = tries.fits(gang, trial)
         if decision is None or assume_gang(trial, gang, decision) is None:

@@ -16,12 +16,13 @@ from bayplan.cluster.columns import TOPOLOGY_USABLE
 from bayplan.cluster.kubelet_settings import Scope
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.demand import demand
 from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, admit
 from bayplan.engine.nearest import missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.placement import knowledge_of
 from bayplan.plugins.base import Newcomer, RelationPlugin
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, demand
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NO_NODE, Answer
 from bayplan.scheduling.decision import CauseCount, NearestMiss, Shortfall

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from bayplan.engine.budget import Budget
 from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling import gang_remedies as module
-from bayplan.scheduling.gang import Gang, Group, Slices
+from bayplan.scheduling.gang import Gang, GangDecision, Group, Slices
 from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
 from bayplan.scheduling.gang_remedies import (
     FewerPods,
@@ -94,16 +95,23 @@ def test_nothing_is_touched_and_nothing_is_named_where_nothing_helps() -> None:
 
 
 def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[Gang] = []
+    left: list[float] = []
 
-    def counting(placing: GangScheduler, asking: Gang) -> Any:
-        searched.append(asking)
-        return schedule_gang(placing, asking)
+    def watched(placing: GangScheduler, asking: Gang, *, around: Budget) -> GangDecision:
+        decision = schedule_gang(placing, asking, around=around)
+        left.append(around.left)
+        return decision
 
-    monkeypatch.setattr(module, "schedule_gang", counting)
-    groups = tuple(Group(f"g{number}", pods(500, f"g{number}"), required=RACK) for number in range(20))
-    gang_remedies(scheduler(), Gang("ml/g", Group(groups=groups), "net"))
-    assert len(searched) <= module.MOST_SEARCHES
+    groups = tuple(Group(f"g{number}", pods(5, f"g{number}"), required=RACK) for number in range(4))
+    asking = Gang("ml/g", Group(groups=groups), "net")
+    monkeypatch.setattr(module, "schedule_gang", watched)
+    gang_remedies(scheduler(), asking)
+    searches, used = len(left), module.WORK - left[-1]
+    left.clear()
+    monkeypatch.setattr(module, "WORK", used / 3)
+    gang_remedies(scheduler(), asking)
+    assert 0 < len(left) < searches
+    assert all(each > 0 for each in left[:-1])
 
 
 @pytest.mark.parametrize("size", range(5, 22))

@@ -30,7 +30,7 @@ MOST_ORDERS = 160
 # Domains that are tried for one group.
 MOST_TRIES = 32
 # Shapes that one attempt packs anew because a group finds no gap beside those that are there: so many, and some more for each shape of each group.
-REPACKED = 10_000
+REPACKED = 2_000
 REPACKED_PER_SHAPE = 4
 # What the budget is charged for looking at the domains of one group.
 WORK_OF_A_CHOICE = 60

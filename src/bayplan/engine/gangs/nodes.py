@@ -37,6 +37,8 @@ ONE_BY_ONE = 2
 MOST_STATES = 4_000
 # More pods than that are not packed exactly: each is one level of recursion.
 MOST_PODS = 400
+# Of so many different pods there are too many packings for any to be tried.
+MOST_SHAPES = 64
 ONE = np.ones(1, dtype=np.int64)
 
 
@@ -297,7 +299,7 @@ class Nodes:
             filling = self.added(self.empty(first, end), wanted, fill)
             if filling is not None:
                 return Packed(filling)
-        if sum(number for _, number in wanted) > MOST_PODS:
+        if sum(number for _, number in wanted) > MOST_PODS or len(wanted) > MOST_SHAPES:
             return Packed(None, sure=False)
         return _Exact(self, first, end, wanted).answer()
 
@@ -311,9 +313,13 @@ class _Exact:
         self.shapes = [shape for shape, _ in wanted]
         self.takes = [problem.amounts[shape].tolist() for shape in self.shapes]
         self.mixes = problem.mixes
-        self.slots = [[int(problem.slots[shape][at]) for shape in self.shapes] for at in range(first, end)]
-        self.free: list[list[float]] = [problem.free[:, at].tolist() for at in range(first, end)]
-        self.counts = [[0] * len(wanted) for _ in range(first, end)]
+        slots = np.stack([problem.slots[shape][first:end] for shape in self.shapes], axis=1)
+        # The nodes that hold any of these pods, from `first` on.
+        self.at = np.flatnonzero(slots.any(axis=1))
+        self.end = end
+        self.slots: list[list[int]] = slots[self.at].tolist()
+        self.free: list[list[float]] = problem.free[:, first + self.at].T.tolist()
+        self.counts = [[0] * len(wanted) for _ in self.at]
         self.scarcity: list[float] = nodes.scarcity.tolist()
         self.states = 0
         self.budget = nodes.budget
@@ -321,10 +327,14 @@ class _Exact:
 
     def answer(self) -> Packed:
         if self._place(0, self.wanted[0][1]):
-            free = np.array(self.free, dtype=np.float64).T.reshape(-1, len(self.free))
+            free = self.nodes.problem.free[:, self.first : self.end].astype(np.float64)
+            free[:, self.at] = np.array(self.free, dtype=np.float64).reshape(len(self.at), -1).T
             by_shape = np.array(self.counts, dtype=np.int64).T
-            spots = {shape: Spots.of(by_shape[at], self.first) for at, shape in enumerate(self.shapes)}
-            return Packed(self.nodes.filling(self.first, self.first + len(self.free), free, spots))
+            spots = {}
+            for counts, shape in zip(by_shape, self.shapes, strict=True):
+                used = counts.nonzero()[0]
+                spots[shape] = Spots(self.first + self.at[used], counts[used])
+            return Packed(self.nodes.filling(self.first, self.end, free, spots))
         return Packed(None, sure=not self.stopped)
 
     @property
@@ -349,7 +359,8 @@ class _Exact:
                 return True
             return self._place(kind + 1, self.wanted[kind + 1][1])
         self.states += 1
-        self.budget.spend(5 + len(self.free))
+        # Every node is looked at, and every shape on it: 2 us and 0.1 us.
+        self.budget.spend(5 + len(self.free) * (2 + len(self.wanted) / 10))
         rooms = [self._room(kind, node) for node in range(len(self.free))]
         if self.stopped or sum(rooms) < missing:
             return False
@@ -377,7 +388,7 @@ class _Exact:
         if self.mixes is None or sum(count > 0 for count in self.counts[node]) < 2:
             return True
         mix = ((shape, count) for shape, count in zip(self.shapes, self.counts[node], strict=True) if count)
-        return self.mixes.refused(self.first + node, tuple(sorted(mix))) is None
+        return self.mixes.refused(self.first + int(self.at[node]), tuple(sorted(mix))) is None
 
     def _kind_of(self, node: int) -> tuple[object, ...]:
         """What decides about a node's further pods; where kubelets are asked, each node is a kind of its own."""

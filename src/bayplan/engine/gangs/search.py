@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayplan.engine.budget import Budget, OutOfWork
+from bayplan.engine.budget import LIMIT_REACHED, Budget, OutOfWork
 from bayplan.engine.gangs import narrowed, program
 from bayplan.engine.gangs.best_fit import best_fit
 from bayplan.engine.gangs.bounds import crowd, fewest_domains, in_one, shortage, slots_at_home, slots_text
@@ -44,7 +44,8 @@ from bayplan.engine.gangs.problem import (
 )
 from bayplan.engine.gangs.slices import Layer
 
-# What a program may cost that only looks for fewer domains of wider levels.
+# What may be spent on being closer together once there is a place: inside narrower domains, and in fewer domains of wider levels.
+WORK_FOR_CLOSER = 200_000
 WORK_FOR_WIDER = 400_000
 # How a quick answer was found, by whether all pods have one shape.
 HOW = {True: "groups packed", False: "groups placed by best fit"}
@@ -57,12 +58,20 @@ def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> 
     if not problem.tree.size:
         return infeasible("no node carries all labels of the topology")
     if len(problem.shapes) == 1 and _is_one_group(problem):
+        budget.spend(500 + problem.tree.size / 20)
         return _of_equal_pods(problem, layers)
+    budget.spend(_reading(problem))
     impossible = shortage(problem) or crowd(problem)
     if impossible:
         return infeasible(impossible)
     assert not layers
     return in_order_of_ranks(problem, _of_groups(problem, budget))
+
+
+def _reading(problem: Problem) -> float:
+    """The work of looking at all parts and shapes once: bounds, sums over domains, orders of groups."""
+    shapes = sum(map(len, problem.totals))
+    return 30 * shapes + len(problem.shapes) * (20 + problem.tree.size / 200)
 
 
 def _of_groups(problem: Problem, budget: Budget) -> Solution:
@@ -86,12 +95,16 @@ def _brought_closer(problem: Problem, known: Solution, budget: Budget) -> Soluti
     """The same number of preferred domains inside a narrower domain, if they are found there quickly. What is proven stays proven."""
     if not known.found:
         return known
+    budget = budget.at_most(WORK_FOR_CLOSER)
     spanned, domains = _spanned(problem, known), domain_counts(problem, known)
     for level, inside, _ in narrowed.from_below(problem):
         if level <= spanned:
             break
         for each in inside:
-            closer = infeasible("") if budget.is_spent or shortage(each) else _quickly(each, budget)
+            if budget.is_spent:
+                return known
+            budget.spend(_reading(each))
+            closer = infeasible("") if shortage(each) else _quickly(each, budget)
             if closer.found and domain_counts(problem, closer) <= domains:
                 return replace(known, placed=closer.placed)
     return known
@@ -162,7 +175,10 @@ def _in_few_domains(problem: Problem, budget: Budget) -> Solution:
         return quick
     if quick.found and wished_domains(problem, quick) == least:
         return replace(quick, status=Status.OPTIMAL, bound=_bound_text(HOW[one_shape], least))
-    exact = narrowed.solve(problem, budget, least)
+    try:
+        exact = narrowed.solve(problem, budget, least)
+    except OutOfWork:
+        exact = Solution(Status.LIMIT_REACHED, bound=LIMIT_REACHED)
     if exact.found:
         least = max(least, wished_domains(problem, exact) - exact.gap)
     if quick.found and _is_better(problem, quick, exact):

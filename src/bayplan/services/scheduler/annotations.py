@@ -15,10 +15,10 @@ from bayplan.cluster.pod_request import CPU, Role, is_memory
 from bayplan.cluster.pod_zones import NUMA_ZONES, holdings_of
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology_report import TopologyReport
+from bayplan.engine.demand import demand
 from bayplan.engine.placement import ContainerZones
 from bayplan.explain.amounts import canonical
 from bayplan.kube.volcano_annotations import decision_annotations, policy_in
-from bayplan.plugins.node_resource_topology_match import demand
 from bayplan.scheduling.ranks import RANK, SEGMENT
 from bayplan.scheduling.todo import Assignment
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayplan.engine.budget import Budget
+from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.gangs import program
-from bayplan.engine.gangs.problem import Part, Problem, Status, domains_used, wished_domains
+from bayplan.engine.gangs import search as module
+from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, wished_domains
 from bayplan.engine.gangs.search import search
 from bayplan.engine.gangs.slices import Layer
 from tests.unit.engine.gangs.small_trees import BLOCK, NO_SUMS, NODE, RACK, equal_pods, gang, group, pods_of, racks
@@ -146,3 +147,14 @@ def test_running_members_draw_the_others_to_them() -> None:
     solution = search(problem, Budget())
     assert solution.placed[0][0].positions.tolist() == [2]
     assert domains_used(problem, solution, 0) == 1
+
+
+def test_a_place_that_was_found_survives_the_end_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    def out_of_work(*_: object) -> Solution:
+        raise OutOfWork
+
+    problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 4", "b2/r1: 4"), gang(), group("a", 3, RACK), group("b", 3, RACK))
+    for step in ("_brought_closer", "_in_fewer_wider_domains"):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, step, out_of_work)
+            assert search(problem, Budget()).found
