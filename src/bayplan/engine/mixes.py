@@ -66,6 +66,10 @@ class NodeMixes:
         self._positions: dict[Hashable, list[int]] | None = None
         self.gave_up = False
 
+    def admits(self, position: int, counts: Mix) -> bool:
+        """Whether a kubelet admits so many pods of each class in some order."""
+        return self._rivals(counts) is None and self.order(position, counts) is not None
+
     def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
         """None if a kubelet admits so many pods of each class; else a smallest mix that it refuses, and where that is so."""
         rivals = self._rivals(counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 
 import pytest
@@ -72,14 +73,12 @@ def work_of(scheduler: GangScheduler, gang: Gang) -> float:
     return PLENTY - budget.left
 
 
-@pytest.mark.parametrize("cluster_of", [plain, with_zones])
-@pytest.mark.parametrize("groups_of", [0, 1, 10])
-def test_unlike_pods_cost_no_more_than_n_log_n(cluster_of: type[object], groups_of: int) -> None:
+@pytest.mark.parametrize(
+    "cluster_of, groups_of", [(plain, 0), (plain, 1), (plain, 10), (with_zones, 0), (with_zones, 1)]
+)
+def test_unlike_pods_cost_no_more_than_n_log_n(cluster_of: Callable[[], GangScheduler], groups_of: int) -> None:
     few, many = 100, 400
-    works = [
-        work_of(cluster_of(), unlike(shapes, shapes // groups_of if groups_of else 0))  # type: ignore[arg-type]
-        for shapes in (few, many)
-    ]
+    works = [work_of(cluster_of(), unlike(shapes, shapes // groups_of if groups_of else 0)) for shapes in (few, many)]
     assert works[1] <= 1.5 * works[0] * (many * log(many)) / (few * log(few))
 
 

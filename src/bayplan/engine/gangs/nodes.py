@@ -279,7 +279,7 @@ class Nodes:
             here = filling.mixes.get(filling.first + at, {})
             if here and here.keys() != {shape}:
                 mix = {**here, shape: here.get(shape, 0) + int(counts[at])}
-                if mixes.refused(filling.first + at, tuple(sorted(mix.items()))) is not None:
+                if not mixes.admits(filling.first + at, tuple(sorted(mix.items()))):
                     refused.append(at)
         return refused
 
@@ -388,7 +388,7 @@ class _Exact:
         if self.mixes is None or sum(count > 0 for count in self.counts[node]) < 2:
             return True
         mix = ((shape, count) for shape, count in zip(self.shapes, self.counts[node], strict=True) if count)
-        return self.mixes.refused(self.first + int(self.at[node]), tuple(sorted(mix))) is None
+        return self.mixes.admits(self.first + int(self.at[node]), tuple(sorted(mix)))
 
     def _kind_of(self, node: int) -> tuple[object, ...]:
         """What decides about a node's further pods; where kubelets are asked, each node is a kind of its own."""

@@ -64,6 +64,9 @@ class Mixes(Protocol):
     gave_up: bool
     """True if a mix counted as refused because there were too many orders to try."""
 
+    def admits(self, position: int, counts: Mix) -> bool:
+        """Whether a kubelet admits so many pods of each shape."""
+
     def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
         """None if a kubelet admits so many pods of each shape; else a smallest mix that it refuses, and where that is so."""
 

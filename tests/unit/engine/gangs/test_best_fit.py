@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.best_fit import best_fit
-from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status
+from bayplan.engine.gangs.problem import Counts, Mix, Part, Problem, Solution, Status
 from bayplan.engine.gangs.search import search
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, pods_of, racks
 
@@ -92,8 +92,11 @@ class NoMixes:
 
     gave_up = False
 
-    def refused(self, position: int, counts: tuple[int, ...]) -> tuple[tuple[int, ...], Sequence[int]] | None:
-        return ((1, 1), [position]) if all(counts) else None
+    def admits(self, position: int, counts: Mix) -> bool:
+        return self.refused(position, counts) is None
+
+    def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
+        return (((0, 1), (1, 1)), [position]) if len(counts) > 1 else None
 
 
 def test_pods_move_on_from_a_node_that_refuses_the_mix() -> None:

@@ -115,6 +115,9 @@ class Zones:
         self.positions = positions
         self.asked: list[tuple[int, Mix]] = []
 
+    def admits(self, position: int, counts: Mix) -> bool:
+        return self.refused(position, counts) is None
+
     def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
         self.asked.append((position, counts))
         mix = dict(counts)
