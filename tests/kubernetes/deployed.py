@@ -16,11 +16,14 @@ import yaml
 
 from tests.kubernetes.control_plane.objects import read_objects, remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.control_plane.raw_api import Json, RawApi
+from tests.kubernetes.control_plane.raw_api import ApiRefused, Json, RawApi
+from tests.kubernetes.control_plane.waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "bayplan-system"
 SERVICE_ACCOUNT = "bayplan-scheduler"
+POD_GROUPER = "bayplan-pod-grouper"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 PATHS = {
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles/{}",
@@ -30,25 +33,45 @@ PATHS = {
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The scheduler's service account: raw requests in its name, and a kubeconfig with a token of its own."""
+    """A service account: raw requests in its name, and a kubeconfig with a token of its own."""
 
     api: RawApi
     kubeconfig: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Deployed(Account):
+    """The scheduler's service account, and beside it that of the pod grouper."""
+
+    pod_grouper: Account
+
+
 @contextmanager
-def deployed(plane: ControlPlane, overlay: str = "") -> Iterator[Account]:
+def deployed(plane: ControlPlane, overlay: str = "") -> Iterator[Deployed]:
     """The base in deploy/ and what an overlay makes of it, until the end; the definitions of kinds stay, because others may use them too."""
     plane.apply(DEPLOY / "crds")
     for written in base_objects():
         plane.apply(written)
     if overlay:
         _lay_over(plane, DEPLOY / overlay)
-    token = plane.token_for(NAMESPACE, SERVICE_ACCOUNT)
+    token, of_grouper = plane.token_for(NAMESPACE, SERVICE_ACCOUNT), plane.token_for(NAMESPACE, POD_GROUPER)
+    grouper = Account(plane.api_with(of_grouper), plane.kubeconfig_with_token(of_grouper))
+    found = Deployed(plane.api_with(token), plane.kubeconfig_with_token(token), grouper)
     try:
-        yield Account(plane.api_with(token), plane.kubeconfig_with_token(token))
+        wait_until(lambda: _policies_hold(found), "the admission policies hold", timeout=60)
+        yield found
     finally:
         remove_namespace(plane.api, NAMESPACE)
+
+
+def _policies_hold(account: Account) -> bool:
+    """Whether the API server has taken in the policies, which takes it a moment: then a lease of another name is refused."""
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe"}}
+    try:
+        account.api.post(f"{LEASES}?dryRun=All", lease)
+    except ApiRefused as refused:
+        return "ValidatingAdmissionPolicy" in str(refused)
+    return False
 
 
 def _lay_over(plane: ControlPlane, folder: Path) -> None:

@@ -23,14 +23,14 @@ from bayplan.services.scheduler.intake import Intake
 from tests.kubernetes.control_plane.objects import read_objects
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused, Json
-from tests.kubernetes.deployed import DEPLOY, NAMESPACE, Account, base_objects, deployed, may
+from tests.kubernetes.deployed import DEPLOY, NAMESPACE, Account, Deployed, base_objects, deployed, may
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 GROUPS = "/apis/bayplan.io/v1alpha1/namespaces/{}/podgroups"
 
 
 @pytest.fixture(scope="module")
-def account(control_plane: ControlPlane) -> Iterator[Account]:
+def account(control_plane: ControlPlane) -> Iterator[Deployed]:
     with deployed(control_plane) as found:
         yield found
 
@@ -57,11 +57,14 @@ async def until_sent(outbox: Outbox[Any], number: int) -> None:
     raise AssertionError(f"{outbox.sent} of {number} sent, {outbox.failed} failed")
 
 
-def waiting_pod(control_plane: ControlPlane, namespace: str, name: str = "waits") -> Json:
+def waiting_pod(
+    control_plane: ControlPlane, namespace: str, name: str = "waits", labels: dict[str, str] | None = None
+) -> Json:
     container = {"name": "main", "image": "pause"}
     spec = {"schedulerName": "bayplan", "containers": [container]}
     (pod,) = control_plane.apply(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, namespace=namespace
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": spec},
+        namespace=namespace,
     )
     return pod
 
@@ -69,7 +72,8 @@ def waiting_pod(control_plane: ControlPlane, namespace: str, name: str = "waits"
 def test_the_base_is_accepted_as_it_is(control_plane: ControlPlane, account: Account) -> None:
     """Fields that the API server does not know would be dropped in silence; asked strictly, it refuses them."""
     for written in base_objects():
-        api_version, plural = written["apiVersion"], written["kind"].lower() + "s"
+        api_version, kind = written["apiVersion"], written["kind"].lower()
+        plural = f"{kind.removesuffix('y')}ies" if kind.endswith("policy") else f"{kind}s"
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         namespace = written["metadata"].get("namespace")
         path = f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
@@ -79,8 +83,11 @@ def test_the_base_is_accepted_as_it_is(control_plane: ControlPlane, account: Acc
 
 
 def test_the_deployments_pod_passes_the_strictest_pod_security(control_plane: ControlPlane, account: Account) -> None:
-    (deployment,) = (each for each in base_objects() if each["kind"] == "Deployment")
-    template = deployment["spec"]["template"]
+    for deployment in (each for each in base_objects() if each["kind"] == "Deployment"):
+        passes_pod_security(control_plane, deployment["spec"]["template"])
+
+
+def passes_pod_security(control_plane: ControlPlane, template: Json) -> None:
     pods = f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All"
     pod = {
         "apiVersion": "v1",
@@ -118,16 +125,31 @@ ALLOWED = [
     *((verb, each.plural, group_of(each)) for each in FOLLOWED for verb in ("get", "list", "watch")),
     *(("patch", f"{each.plural}/status", group_of(each)) for each in ALL_POD_GROUPS.values()),
     ("delete", "pods", ""),
-    ("patch", "pods", ""),
     ("create", "pods/binding", ""),
     ("patch", "pods/status", ""),
     ("create", "events", "events.k8s.io"),
     ("patch", "events", "events.k8s.io"),
-    ("create", "podgroups", "bayplan.io"),
-    ("patch", "podgroups", "bayplan.io"),
-    ("delete", "podgroups", "bayplan.io"),
+]
+ALLOWED_TO_THE_GROUPER = [
+    *((verb, "pods", "") for verb in ("get", "list", "watch", "patch")),
+    *((verb, "podgroups", "bayplan.io") for verb in ("get", "list", "watch", "create", "patch", "delete")),
+    ("patch", "podgroups/status", "bayplan.io"),
+    ("create", "events", "events.k8s.io"),
+    ("patch", "events", "events.k8s.io"),
     *(("get", f"{kind.lower()}s", group) for group, kind in KNOWN),
     ("list", "jobs", "batch"),
+]
+ONLY_THE_GROUPER = [
+    ("patch", "pods", ""),
+    ("create", "podgroups", "bayplan.io"),
+    ("get", "deployments", "apps"),
+    ("list", "jobs", "batch"),
+]
+ONLY_THE_SCHEDULER = [
+    ("delete", "pods", ""),
+    ("create", "pods/binding", ""),
+    ("patch", "pods/status", ""),
+    ("get", "nodes", ""),
 ]
 FORBIDDEN = [
     ("create", "pods", ""),
@@ -158,9 +180,13 @@ FORBIDDEN = [
 ]
 
 
-def test_rights_in_the_whole_cluster(account: Account) -> None:
-    assert [right for right in ALLOWED if not may(account.api, right[0], right[1], group=right[2])] == []
-    assert [right for right in FORBIDDEN if may(account.api, right[0], right[1], group=right[2])] == []
+def test_rights_in_the_whole_cluster(account: Deployed) -> None:
+    for api, allowed, of_the_other in (
+        (account.api, ALLOWED, ONLY_THE_GROUPER),
+        (account.pod_grouper.api, ALLOWED_TO_THE_GROUPER, ONLY_THE_SCHEDULER),
+    ):
+        assert [right for right in allowed if not may(api, right[0], right[1], group=right[2])] == []
+        assert [right for right in (*FORBIDDEN, *of_the_other) if may(api, right[0], right[1], group=right[2])] == []
 
 
 @pytest.mark.parametrize(
@@ -172,6 +198,7 @@ def test_rights_in_the_whole_cluster(account: Account) -> None:
         ("update", "another", NAMESPACE, False),
         ("delete", "bayplan", NAMESPACE, False),
         ("list", "", NAMESPACE, False),
+        ("update", "bayplan-pod-grouper", NAMESPACE, False),
         ("create", "", "kube-system", False),
         ("update", "kube-scheduler", "kube-system", False),
     ],
@@ -190,7 +217,7 @@ def test_the_account_binds_and_releases_pods_and_deletes_no_node(
     control_plane: ControlPlane, account: Account, namespace: str
 ) -> None:
     control_plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
-    pod = waiting_pod(control_plane, namespace)
+    pod = waiting_pod(control_plane, namespace, labels={"bayplan.io/pod-group": "g"})
 
     async def story(client: KubeClient) -> None:
         await client.bind(namespace, "waits", pod["metadata"]["uid"], "n1", {"bayplan.io/rank": "0"})

@@ -14,8 +14,8 @@ from bayplan.scheduling.grouping.kai.table import GROUPERS
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.controllers import create_workload, play_controller
-from tests.kubernetes.deployed import NAMESPACE, Account, deployed, may
-from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.deployed import NAMESPACE, Deployed, deployed, may
+from tests.kubernetes.running_scheduler import running_pod_grouper, running_scheduler
 from tests.kubernetes.workloads import BLOCK, GPU, RACK, ROOT, Json, create_all, node_body, topology_body
 
 WORKLOADS = ROOT / "examples" / "workloads"
@@ -26,7 +26,6 @@ KINDS = [
 GROUPS = "/apis/scheduling.run.ai/v2alpha2/namespaces/{}/podgroups"
 RIGHTS = [
     *((verb, "podgroups", "scheduling.run.ai") for verb in ("get", "list", "watch", "create", "patch", "delete")),
-    ("patch", "podgroups/status", "scheduling.run.ai"),
     ("patch", "pods", ""),
     ("get", "priorityclasses", "scheduling.k8s.io"),
     *(("get", f"{kind.lower()}s", group) for group, _, kind in GROUPERS),
@@ -52,32 +51,38 @@ def control_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def account(control_plane: ControlPlane) -> Iterator[Account]:
+def account(control_plane: ControlPlane) -> Iterator[Deployed]:
     with deployed(control_plane, "kai-grouping") as found:
         control_plane.apply(topology_body())
         yield found
 
 
-def test_rights_are_those_for_kais_pod_groups_and_not_for_bayplans(account: Account) -> None:
-    assert [right for right in RIGHTS if not may(account.api, right[0], right[1], group=right[2])] == []
-    assert [right for right in NO_RIGHTS if may(account.api, right[0], right[1], group=right[2])] == []
+def test_rights_are_those_for_kais_pod_groups_and_not_for_bayplans(account: Deployed) -> None:
+    grouper = account.pod_grouper.api
+    assert [right for right in RIGHTS if not may(grouper, right[0], right[1], group=right[2])] == []
+    assert [right for right in NO_RIGHTS if may(grouper, right[0], right[1], group=right[2])] == []
 
 
-def test_the_deployment_asks_for_it(control_plane: ControlPlane, account: Account) -> None:
-    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/bayplan-scheduler"
+def test_the_deployment_asks_for_it(control_plane: ControlPlane, account: Deployed) -> None:
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/bayplan-pod-grouper"
     (container,) = control_plane.get(path)["spec"]["template"]["spec"]["containers"]
     assert container["args"][-1] == "--grouping=kai"
 
 
 def test_a_group_of_kais_that_somebody_edited_is_put_back_but_for_its_queue(
-    control_plane: ControlPlane, account: Account, namespace: str
+    control_plane: ControlPlane, account: Deployed, namespace: str
 ) -> None:
-    """As the service account, whom the API server refuses nothing."""
+    """As the two service accounts, whom the API server refuses nothing."""
     amounts: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
     labels = {BLOCK: "b0", RACK: "r0"}
-    with running_scheduler(
-        control_plane, "--grouping", "kai", "--no-leader-elect", kubeconfig=account.kubeconfig
-    ) as scheduler:
+    with (
+        running_pod_grouper(
+            control_plane, "--grouping=kai", "--no-leader-elect", kubeconfig=account.pod_grouper.kubeconfig
+        ) as grouper,
+        running_scheduler(
+            control_plane, "--no-pod-grouper", "--no-leader-elect", kubeconfig=account.kubeconfig
+        ) as scheduler,
+    ):
         job = create_workload(control_plane, WORKLOADS / "pytorchjob.yaml", namespace)
         pods = play_controller(control_plane, job)
         wait_until(lambda: len(groups_in(control_plane, namespace)) == 1, "the group is there")
@@ -95,7 +100,7 @@ def test_a_group_of_kais_that_somebody_edited_is_put_back_but_for_its_queue(
         wait_until(lambda: control_plane.get(path)["spec"] == expected, "the group is put back")
         create_all(control_plane.kubeconfig, [node_body(f"n{number}", amounts, **labels) for number in range(16)])
         wait_until(lambda: placed(control_plane, namespace) == len(pods), "all pods have nodes")
-        assert "orbidden" not in scheduler.log
+        assert "orbidden" not in scheduler.log + grouper.log
 
 
 def groups_in(plane: ControlPlane, namespace: str) -> list[Json]:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import yaml
 
+from bayplan.cluster.pod_zones import NUMA_ZONES
 from bayplan.engine.gangs.objective import Goal
 from bayplan.kube import resources
 from bayplan.kube.podgroup_v1alpha1 import (
@@ -26,11 +27,20 @@ from bayplan.kube.podgroup_v1alpha1 import (
 )
 from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, Resource
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
+from bayplan.kube.volcano_annotations import DECISION
 from bayplan.scheduling.configuration import configuration_of
+from bayplan.scheduling.dialects import coscheduling, kai, kueue, volcano
 from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.gang_styles import STYLES
+from bayplan.scheduling.grouping.expecting import GROUPED
+from bayplan.scheduling.grouping.group import GroupingSettings
 from bayplan.scheduling.grouping.kai.table import GROUPERS
 from bayplan.scheduling.grouping.kinds import KNOWN
+from bayplan.scheduling.ranks import RANK, SEGMENT
+from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
+from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH
 from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from bayplan.services.scheduler.intake import Intake
 from tests.helpers import Json
@@ -121,10 +131,14 @@ def test_writing_is_binding_explaining_and_nothing_else() -> None:
     assert {right for right in rights("bayplan-pod-grouper") if right[2] not in reading} == {
         ("", "pods", "patch"),
         *(("bayplan.io", "podgroups", verb) for verb in ("create", "patch", "delete")),
+        ("bayplan.io", "podgroups/status", "patch"),
+        ("events.k8s.io", "events", "create"),
+        ("events.k8s.io", "events", "patch"),
     }
-    assert rights("bayplan-scheduler-lease") == {
-        ("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")
-    }
+    for account in ("scheduler", "pod-grouper"):
+        assert rights(f"bayplan-{account}-lease") == {
+            ("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")
+        }
 
 
 def test_owners_of_every_kind_with_a_rule_may_be_read() -> None:
@@ -134,13 +148,22 @@ def test_owners_of_every_kind_with_a_rule_may_be_read() -> None:
 
 def test_what_the_jobs_of_a_job_set_have_done_may_be_asked_for_and_nothing_else_is_listed() -> None:
     listing = {right for right in rights("bayplan-pod-grouper") if right[2] not in ("get", "create", "patch", "delete")}
-    assert listing == {("batch", "jobs", "list")}
+    followed = [*Books(GroupingSettings(), ("bayplan",)).followed, KAI_POD_GROUPS]
+    assert listing == {
+        ("batch", "jobs", "list"),
+        *((group_of(each), each.plural, verb) for each in followed for verb in ("list", "watch")),
+    }
 
 
 class TestKaiGrouping:
     def patches(self) -> dict[str, list[Json]]:
         written = the("Kustomization", None, "kai-grouping")["patches"]
-        return {each["target"]["name"]: yaml.safe_load(each["patch"]) for each in written}
+        return {
+            f"{each['target']['name']}{'-deployment' if each['target']['kind'] == 'Deployment' else ''}": yaml.safe_load(
+                each["patch"]
+            )
+            for each in written
+        }
 
     def test_the_rules_that_are_patched_are_those_that_are_meant(self) -> None:
         """Patches go by numbers; one that has become another rule's would give rights away."""
@@ -158,19 +181,41 @@ class TestKaiGrouping:
         assert ("scheduling.k8s.io", "priorityclasses", "get") in of_kai
 
     def test_the_argument_is_one_that_bayplan_takes(self) -> None:
-        from bayplan.cli.scheduler import scheduler
+        from bayplan.cli.pod_grouper import pod_grouper
 
-        (added,) = self.patches()["bayplan-scheduler"]
-        assert added["value"].partition("=")[0] in {name for parameter in scheduler.params for name in parameter.opts}
+        (added,) = self.patches()["bayplan-pod-grouper-deployment"]
+        assert added["value"].partition("=")[0] in {name for parameter in pod_grouper.params for name in parameter.opts}
 
 
-def test_every_binding_binds_a_role_that_exists_to_the_scheduler() -> None:
-    subject = {"kind": "ServiceAccount", "name": "bayplan-scheduler", "namespace": "bayplan-system"}
+def test_every_binding_binds_a_role_that_exists_to_the_account_it_is_named_after() -> None:
     bindings = [each for each in documents("base") if each["kind"].endswith("RoleBinding")]
-    assert len(bindings) == 4
+    assert len(bindings) == 5
     for binding in bindings:
-        assert binding["subjects"] == [subject]
+        account = "bayplan-pod-grouper" if "pod-grouper" in binding["metadata"]["name"] else "bayplan-scheduler"
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "bayplan-system"}]
         assert the(binding["roleRef"]["kind"], binding["roleRef"]["name"])
+
+
+def test_every_policy_is_bound_and_denies() -> None:
+    policies = {each["metadata"]["name"] for each in documents("base") if each["kind"] == "ValidatingAdmissionPolicy"}
+    bindings = [each["spec"] for each in documents("base") if each["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert sorted(each["policyName"] for each in bindings) == sorted(policies)
+    assert all("Deny" in each["validationActions"] for each in bindings)
+    assert all(the("ValidatingAdmissionPolicy", each)["spec"]["failurePolicy"] == "Fail" for each in policies)
+
+
+def test_the_policies_name_the_labels_and_annotations_that_the_code_writes() -> None:
+    def told(policy: str) -> str:
+        return str(the("ValidatingAdmissionPolicy", policy)["spec"])
+
+    for key in (NUMA_ZONES, NUMA_AMOUNTS, RANK, SEGMENT, PATH, DECISION):
+        assert f"'{key}'" in told("bayplan-scheduler-binds")
+    for key in (POD_GROUP, GROUP, RANK, GROUPED, kai.POD_GROUP, kai.SUB_GROUP):
+        assert f"'{key}'" in told("bayplan-pod-grouper-labels")
+    for key in (POD_GROUP, kai.POD_GROUP, coscheduling.POD_GROUP, kueue.POD_GROUP, *volcano.GROUP_NAMES):
+        assert f"'{key}'" in told("bayplan-scheduler-releases")
+    assert f"== '{POD_GROUPER}'" in told("bayplan-pod-grouper-groups")
+    assert f"'{MANAGED_BY}'" in told("bayplan-pod-grouper-groups")
 
 
 def test_the_lease_that_may_be_renewed_is_the_one_that_is_configured() -> None:
@@ -186,8 +231,10 @@ def test_the_configuration_is_one_without_remarks() -> None:
     assert (list(configuration.profiles), configuration.services.notices) == (["bayplan"], ())
 
 
-def test_the_pod_is_restricted() -> None:
-    pod = the("Deployment", "bayplan-scheduler")["spec"]["template"]["spec"]
+@pytest.mark.parametrize("deployment", ["bayplan-scheduler", "bayplan-pod-grouper"])
+def test_the_pod_is_restricted(deployment: str) -> None:
+    pod = the("Deployment", deployment)["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == deployment
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     (container,) = pod["containers"]
@@ -201,12 +248,15 @@ def test_the_pod_is_restricted() -> None:
 
 
 def test_the_command_line_is_one_that_bayplan_takes() -> None:
+    from bayplan.cli.pod_grouper import pod_grouper
     from bayplan.cli.scheduler import scheduler
 
-    (container,) = the("Deployment", "bayplan-scheduler")["spec"]["template"]["spec"]["containers"]
-    assert container["command"] == ["bayplan", "scheduler"]
-    known = {option for parameter in scheduler.params for option in parameter.opts}
-    assert {argument.partition("=")[0] for argument in container["args"]} <= known
+    for command in (scheduler, pod_grouper):
+        deployment = the("Deployment", f"bayplan-{command.name}")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert container["command"] == ["bayplan", command.name]
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert {argument.partition("=")[0] for argument in container["args"]} <= known
 
 
 def schema_of(definition: str, version: str) -> Json:

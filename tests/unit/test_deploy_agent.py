@@ -68,11 +68,46 @@ def test_the_agent_has_no_privileges_and_can_write_nothing_on_the_node() -> None
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
 
 
-def test_volumes_of_other_pods_are_hidden_from_the_agent() -> None:
+def mounted() -> dict[str, str]:
+    """What of the node the agent sees, and where."""
     pod = the("DaemonSet", "bayplan-agent")["spec"]["template"]["spec"]
-    mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    assert "emptyDir" in volumes[mounts["/host-var/lib/kubelet/pods"]]
+    volumes = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    return {mount["mountPath"]: volumes[mount["name"]] for mount in pod["containers"][0]["volumeMounts"]}
+
+
+def test_of_the_kubelets_folder_the_agent_sees_its_socket_configuration_and_state_and_nothing_else() -> None:
+    """Not pki/ with the kubelet's certificate, not the mounts of CSI, not the volumes of pods."""
+    folder = "/var/lib/kubelet"
+    assert set(mounted().values()) == {
+        "/sys",
+        f"{folder}/pod-resources",
+        f"{folder}/config.yaml",
+        f"{folder}/cpu_manager_state",
+        f"{folder}/memory_manager_state",
+    }
+    assert all(path == f"/host-{source[1:]}" for path, source in mounted().items())
+
+
+def test_the_files_that_the_agent_is_told_to_read_are_mounted() -> None:
+    (container,) = the("DaemonSet", "bayplan-agent")["spec"]["template"]["spec"]["containers"]
+    told = dict(argument.split("=", 1) for argument in container["args"] if "=" in argument)
+    assert {told["--kubelet-config"], f"{told['--kubelet-state-dir']}/pod-resources", told["--sysfs-root"]} <= set(
+        mounted()
+    )
+
+
+def test_who_wants_the_whole_folder_says_so_and_volumes_of_pods_stay_hidden() -> None:
+    overlay = yaml.safe_load((FOLDER.parent / "agent-state-folder/kustomization.yaml").read_text())
+    (patch,) = overlay["patches"]
+    test, mounts, volumes = yaml.safe_load(patch["patch"])
+    assert (
+        test["value"]
+        == the("DaemonSet", "bayplan-agent")["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["name"]
+    )
+    hidden = {mount["mountPath"] for mount in mounts["value"] if mount["name"] == "nothing"}
+    assert hidden == {"/host-var/lib/kubelet/pods", "/host-var/lib/kubelet/plugins"}
+    assert {"name": "nothing", "emptyDir": {"sizeLimit": "1Mi"}} in volumes["value"]
+    assert all(mount["readOnly"] for mount in mounts["value"])
 
 
 @pytest.mark.parametrize(

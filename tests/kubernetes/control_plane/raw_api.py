@@ -61,9 +61,11 @@ class RawApi:
         suffix = "yaml" if kind == "apply-patch" else "json"
         return self._json("PATCH", path, body, {"Content-Type": f"application/{kind}+{suffix}"}, timeout)
 
-    def delete(self, path: str, *, timeout: float = 30.0) -> Json:
-        """Delete the object or collection at `path` at once: nobody here would end a grace period."""
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+    def delete(self, path: str, *, uid: str = "", timeout: float = 30.0) -> Json:
+        """Delete the object or collection at `path` at once: nobody here would end a grace period. With `uid`, only this very object."""
+        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+        if uid:
+            options["preconditions"] = {"uid": uid}
         return self._json("DELETE", path, options, {"Content-Type": "application/json"}, timeout)
 
     def exists(self, path: str) -> bool:

@@ -11,6 +11,7 @@ does not know yet what it can hand out. Only where there never was a socket do t
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -229,7 +230,11 @@ class Scanner:
         )
 
     def _state_texts(self) -> dict[str, bytes | None]:
-        """The state files as they are; None for one that is not there."""
+        """The state files as they are; None for one that is not there.
+
+        The kubelet writes a new file and gives it the old one's name. Where a single file is mounted, the mount goes on showing the old one, which has no name
+        any more: what it says is no longer true.
+        """
         folder = self._settings.state_folder
         if folder is None or self._settings.namespace != ALL_NAMESPACES or self._settings.excluded_pods:
             # The notes know pods only by UID: nobody can be left out of them.
@@ -237,7 +242,8 @@ class Scanner:
         found: dict[str, bytes | None] = {}
         for name in _NOTES:
             try:
-                found[name] = (folder / name).read_bytes()
+                with (folder / name).open("rb") as file:
+                    found[name] = file.read() if os.fstat(file.fileno()).st_nlink else None
             except OSError:
                 found[name] = None
         return found

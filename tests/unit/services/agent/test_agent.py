@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -237,6 +238,25 @@ async def test_a_truncated_state_file_is_left_aside(
         assert columns_of(report) == free_of(node.kubelet)
     (warning,) = warnings(caplog)
     assert warning.startswith(f"file {broken}: is not valid JSON")
+
+
+@pytest.mark.parametrize("file", ["cpu_manager_state", "memory_manager_state"])
+@asynchronous
+async def test_a_state_file_that_the_kubelet_has_replaced_behind_a_mount_says_nothing_any_more(
+    node: VirtualNode, file: str, tmp_path: Path
+) -> None:
+    """A mount of a single file goes on showing what has no name any more: here, that a pod still holds something."""
+    old = tmp_path / "old"
+    old.write_bytes((node.state_folder / file).read_bytes())
+    for pod in list(node.kubelet.pods):
+        node.remove(pod)
+    with old.open("rb") as mounted:
+        old.unlink()
+        (node.state_folder / file).unlink()
+        (node.state_folder / file).symlink_to(f"/proc/{os.getpid()}/fd/{mounted.fileno()}")
+        report = await Watched(settings(node)).look()
+    assert report is not None
+    assert columns_of(report) == free_of(node.kubelet)
 
 
 @asynchronous
