@@ -25,6 +25,10 @@ from bayplan.kube.core_v1 import (
 from bayplan.kube.errors import InvalidObject, ObjectPath
 
 LARGEST_PORT = 65_535
+# Terms about other pods that one pod may have, and constraints of its spread.
+MOST_TERMS = 1000
+# Containers and init containers of a pod that is to be placed.
+MOST_CONTAINERS = 256
 # The API has 32 bits for it.
 LARGEST_COUNT = 2**31 - 1
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -43,6 +47,14 @@ def check_containers(pod: Pod) -> None:
             at = spec.child(field).item(index)
             _check_resources(container.resources, at.child("resources"))
             _check_ports(container, at.child("ports"))
+
+
+def check_number_of_containers(pod: Pod) -> None:
+    """The kubelet aligns containers one after another, and so does who decides for a thousand nodes. Asked only of pods that wait."""
+    number = len(pod.spec.containers or ()) + len(pod.spec.init_containers or ())
+    if number > MOST_CONTAINERS:
+        at = ObjectPath.of(pod).child("spec").child("containers")
+        raise InvalidObject(at, f"{number} containers are too many: pods of at most {MOST_CONTAINERS} are placed")
 
 
 def check_affinity(pod: Pod) -> None:
@@ -64,6 +76,7 @@ def check_neighbours(pod: Pod) -> None:
     """Affinity terms and spread constraints with a topology key, selectors that can be read, and numbers within bounds."""
     spec = ObjectPath.of(pod).child("spec")
     affinity = pod.spec.affinity
+    _check_number(pod, spec)
     if affinity is not None:
         _check_pod_affinity(affinity.pod_affinity, spec.child("affinity.podAffinity"))
         _check_pod_affinity(affinity.pod_anti_affinity, spec.child("affinity.podAntiAffinity"))
@@ -75,6 +88,22 @@ def check_neighbours(pod: Pod) -> None:
         if same in seen:
             raise InvalidObject(at, f'topologyKey "{same[0]}" with whenUnsatisfiable "{same[1]}" stands here twice')
         seen.add(same)
+
+
+def _check_number(pod: Pod, spec: ObjectPath) -> None:
+    """The API server knows no limit, but every term has to be compared with every pod."""
+    affinity = pod.spec.affinity
+    of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
+    terms = sum(
+        len(each.required_during_scheduling_ignored_during_execution or ())
+        + len(each.preferred_during_scheduling_ignored_during_execution or ())
+        for each in of_pods
+        if each is not None
+    )
+    rules = len(pod.spec.topology_spread_constraints or ())
+    for number, at in ((terms, spec.child("affinity")), (rules, spec.child("topologySpreadConstraints"))):
+        if number > MOST_TERMS:
+            raise InvalidObject(at, f"{number} terms about other pods are too many: at most {MOST_TERMS} are read")
 
 
 def _check_pod_affinity(affinity: PodAffinity | None, at: ObjectPath) -> None:

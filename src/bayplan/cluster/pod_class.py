@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bayplan.cluster.pod_checks import check_affinity, check_containers
+from bayplan.cluster.pod_checks import check_affinity, check_containers, check_number_of_containers
 from bayplan.cluster.pod_request import PodRequest, effective_request
 from bayplan.cluster.pod_terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
 from bayplan.cluster.recent import Recent
@@ -102,6 +102,7 @@ class PodClasses:
 def pod_class_of(pod: Pod) -> PodClass:
     """Read everything about a pod that a node's answer may depend on."""
     spec = pod.spec
+    check_number_of_containers(pod)
     check_affinity(pod)
     return PodClass(
         request=_checked_request(pod),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
@@ -53,6 +53,10 @@ class Fate:
     """The connection breaks instead of an answer."""
     silent: bool = False
     """The connection stays, and nothing ever comes."""
+    cut: bool = False
+    """The connection breaks in the middle of the answer's body."""
+    delay: float = 0.0
+    """Seconds before the request goes on."""
     before: Callable[[], None] | None = None
     """Called when the request has arrived here."""
     after: Callable[[], None] | None = None
@@ -148,6 +152,7 @@ class Meddler:
         kind = _kind_of(request, body)
         async with self._one_bind_at_a_time if kind is Kind.BIND else nullcontext():
             fate = self._next_fate(kind)
+            await asyncio.sleep(fate.delay)
             await self._call(fate.before)
             answer = await self._meet(request, kind, body, fate)
             await self._call(fate.after)
@@ -155,6 +160,8 @@ class Meddler:
             await self._ended.wait()
         if fate.lost or fate.silent or self._cut_off:
             return _broken(request)
+        if fate.cut and isinstance(answer, web.Response) and isinstance(answer.body, bytes):
+            return await _cut(request, answer.body)
         return answer if fate.status is None else _refusal(fate.status, fate.retry_after)
 
     async def _call(self, hook: Callable[[], None] | None) -> None:
@@ -201,7 +208,7 @@ class Meddler:
             ) as said:
                 answer = web.StreamResponse(status=said.status, headers=_kept(said, HANDED_BACK))
                 await answer.prepare(request)
-                async for chunk in said.content.iter_any():
+                async for chunk in self._news(said):
                     if connection not in self._muted:
                         await answer.write(chunk)
                 if connection in self._muted:
@@ -212,6 +219,10 @@ class Meddler:
         finally:
             self._watches.discard(connection)
             self._muted.discard(connection)
+
+    def _news(self, said: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """What a watch brings."""
+        return said.content.iter_any()
 
     def _abort_watches(self) -> None:
         for connection in list(self._watches):
@@ -239,6 +250,14 @@ def _broken(request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
+async def _cut(request: web.Request, body: bytes) -> web.StreamResponse:
+    """Half of an answer, then nothing."""
+    answer = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body) + 1)})
+    await answer.prepare(request)
+    await answer.write(body[: len(body) // 2])
+    return _broken(request)
+
+
 def _refusal(status: int, retry_after: int | None) -> web.Response:
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     said = {"kind": "Status", "status": "Failure", "code": status, "reason": "Meddled", "message": f"meddled: {status}"}
@@ -246,14 +265,16 @@ def _refusal(status: int, retry_after: int | None) -> web.Response:
 
 
 @contextmanager
-def meddler_before(kubeconfig: Path, folder: Path) -> Iterator[tuple[Meddler, Path]]:
+def meddler_before(
+    kubeconfig: Path, folder: Path, kind: Callable[[str, ssl.SSLContext], Meddler] = Meddler
+) -> Iterator[tuple[Meddler, Path]]:
     """A meddler between whoever uses the second, a kubeconfig, and the API server that `kubeconfig` names."""
     given = json.loads(kubeconfig.read_text(encoding="utf-8"))
     cluster, user = given["clusters"][0]["cluster"], given["users"][0]["user"]
     tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
     tls.load_cert_chain(user["client-certificate"], user["client-key"])
     with LoopThread() as loop:
-        meddler = loop.run(_new(cluster["server"], tls))
+        meddler = loop.run(_new(kind, cluster["server"], tls))
         path = folder / "meddler.kubeconfig"
         written = {**given, "clusters": [{"name": "test", "cluster": {"server": meddler.url}}]}
         path.write_text(json.dumps({**written, "users": [{"name": "test", "user": {}}]}), encoding="utf-8")
@@ -264,7 +285,7 @@ def meddler_before(kubeconfig: Path, folder: Path) -> Iterator[tuple[Meddler, Pa
     assert meddler.problems == [], "what the test wanted done in the middle failed"
 
 
-async def _new(server: str, tls: ssl.SSLContext) -> Meddler:
-    meddler = Meddler(server, tls)
+async def _new(kind: Callable[[str, ssl.SSLContext], Meddler], server: str, tls: ssl.SSLContext) -> Meddler:
+    meddler = kind(server, tls)
     await meddler.start()
     return meddler

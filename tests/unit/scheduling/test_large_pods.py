@@ -86,10 +86,11 @@ LARGE: dict[str, tuple[dict[str, Any], type[Todo]]] = {
         Refusal,
     ),
     "10,000 affinity terms": ({"affinity": {"podAffinity": {REQUIRED: pod_terms(10_000)}}}, Refusal),
-    "10,000 anti-affinity terms": ({"affinity": {"podAntiAffinity": {REQUIRED: pod_terms(10_000)}}}, Bind),
+    "10,000 anti-affinity terms": ({"affinity": {"podAntiAffinity": {REQUIRED: pod_terms(10_000)}}}, Refusal),
+    "1,000 anti-affinity terms": ({"affinity": {"podAntiAffinity": {REQUIRED: pod_terms(1_000)}}}, Bind),
     "3,000 containers": (
         {"containers": [container(f"c{each}", cpu="1m", memory="1Mi") for each in range(3_000)]},
-        Bind,
+        Refusal,
     ),
     "3,000 selector terms": (
         {"affinity": by_terms(*({"key": f"k{each}", "operator": "In", "values": ["v"]} for each in range(3_000)))},
@@ -132,6 +133,24 @@ def test_a_single_pod_does_not_stall_the_scheduler(
     dispatcher.remove_pod("tenant/large", 0.0)
     assert isinstance(todo, outcome)
     assert took < MOST
+
+
+def test_a_pod_with_too_many_terms_about_others_is_told_so_and_counts_as_silent_where_it_stands(
+    dispatcher: Dispatcher,
+) -> None:
+    pod = pod_with(affinity={"podAntiAffinity": {REQUIRED: pod_terms(1_001)}})
+    dispatcher.set_pod(pod, 0.0)
+    todo = dispatcher.decide(0.0)
+    assert isinstance(todo, Refusal)
+    assert todo.reason == (
+        "Pod tenant/large: spec.affinity: 1001 terms about other pods are too many: at most 1000 are read"
+    )
+    dispatcher.remove_pod("tenant/large", 0.0)
+    on_node = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="n1"))
+    dispatcher.set_pod(on_node, 0.0)
+    assert "tenant/large" in dispatcher.state.pods
+    assert any("says nothing about others" in problem.text for problem in dispatcher.state.problems)
+    dispatcher.remove_pod("tenant/large", 0.0)
 
 
 def test_an_ordinary_pod_is_not_large() -> None:

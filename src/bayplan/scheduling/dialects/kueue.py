@@ -28,7 +28,7 @@ from bayplan.kube.topology_levels import is_node_label
 from bayplan.kube.whole_number import whole_number
 from bayplan.scheduling.dialects.dialect import Dialect, as_others_prefer, asked_by_label, topology_for
 from bayplan.scheduling.dialects.members import arrived, counted, group_of, has_begun
-from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
+from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about, judged
 from bayplan.scheduling.gang import Gang, Group, Slices
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.trees import Topologies
@@ -216,10 +216,10 @@ def _role(pod: Pod) -> str:
 
 def _request(pod: Pod) -> Request:
     annotations = pod.metadata.annotations or {}
-    for key, value in annotations.items():
+    for key in judged(annotations, TOPOLOGY_KEYS):
         complaint = complaint_about(key, TOPOLOGY_KEYS)
         if complaint:
-            raise InvalidObject(_annotations(pod).key(key), f'"{value}" {complaint}')
+            raise InvalidObject(_annotations(pod).key(key), f'"{annotations[key]}" {complaint}')
     return request_of(annotations, _annotations(pod))
 
 

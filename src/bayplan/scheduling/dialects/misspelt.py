@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import islice
 
 _ALIKE = 0.75
+# Keys of one object that are looked at.
+MOST_JUDGED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,12 @@ class KeyFamily:
     known: tuple[str, ...]
     telling: re.Pattern[str] | None = None
     never_meant: str = ""
+
+
+def judged(keys: Iterable[str], *families: KeyFamily) -> list[str]:
+    """The keys that begin as those of a family do, the first of very many: finding what was meant takes a while, and an object may have ten thousand."""
+    prefixes = tuple(family.prefix for family in families)
+    return list(islice((key for key in keys if key.startswith(prefixes)), MOST_JUDGED))
 
 
 @lru_cache(maxsize=4096)

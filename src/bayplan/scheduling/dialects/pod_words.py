@@ -18,7 +18,7 @@ from bayplan.kube.errors import ObjectPath
 from bayplan.kube.volcano_annotations import DECISION, POLICY
 from bayplan.scheduling.dialects import coscheduling, kai, kueue, volcano
 from bayplan.scheduling.dialects.dialect import TOPOLOGY
-from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
+from bayplan.scheduling.dialects.misspelt import MOST_JUDGED, KeyFamily, complaint_about, judged
 from bayplan.scheduling.dialects.own import KUBERNETES_WORKLOAD
 from bayplan.scheduling.gang_members import GROUP, POD_GROUP
 from bayplan.scheduling.ranks import RANK, SEGMENT
@@ -109,7 +109,10 @@ def word_problems(pod: Pod) -> list[Problem]:
     labels, annotations = metadata.labels or {}, metadata.annotations or {}
     found: list[Problem] = []
     for field, here, there in (("labels", labels, annotations), ("annotations", annotations, labels)):
-        for key, complaint in _complaints(field, tuple(here)):
+        keys = tuple(here)
+        # What very many keys mean is not worth keeping.
+        complaints = _complaints if len(keys) <= MOST_JUDGED else _complaints.__wrapped__
+        for key, complaint in complaints(field, keys):
             if key not in there:
                 at = ObjectPath.of(pod).child("metadata").child(field).key(key)
                 found.append(Problem(at, f'"{here[key]}" {complaint}'))
@@ -121,9 +124,10 @@ def _complaints(field: str, keys: tuple[str, ...]) -> tuple[tuple[str, str], ...
     """By key what to say about it; pods of one template have the same keys."""
     misplaced, other = (READ_FROM_ANNOTATIONS, "annotation") if field == "labels" else (READ_FROM_LABELS, "label")
     found = []
+    meant = set(judged(keys, *_FAMILIES))
     for key in keys:
         if key in misplaced:
             found.append((key, f"has no effect: it is read from the {other} of this name"))
-        else:
+        elif key in meant:
             found += [(key, text) for text in (complaint_about(key, family) for family in _FAMILIES) if text]
     return tuple(found)

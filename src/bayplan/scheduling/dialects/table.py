@@ -18,7 +18,7 @@ from bayplan.kube.core_v1 import Pod
 from bayplan.kube.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.dialects import coscheduling, kai, kueue, own, upstream, volcano
 from bayplan.scheduling.dialects.dialect import Dialect, full_name
-from bayplan.scheduling.dialects.misspelt import complaint_about
+from bayplan.scheduling.dialects.misspelt import complaint_about, judged
 from bayplan.scheduling.dialects.pod_words import OWN_FAMILY
 
 DIALECTS: tuple[Dialect[Any], ...] = (
@@ -60,7 +60,7 @@ def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
 
 def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
     """The fields and annotations of a group object that have no effect, one sentence each with its path."""
-    keys = ((key, complaint_about(key, OWN_FAMILY)) for key in written.metadata.annotations or ())
+    keys = ((key, complaint_about(key, OWN_FAMILY)) for key in judged(written.metadata.annotations or (), OWN_FAMILY))
     annotations = tuple(f'metadata.annotations["{key}"]: {complaint}' for key, complaint in keys if complaint)
     return (*(written.unread or ()), *annotations)
 

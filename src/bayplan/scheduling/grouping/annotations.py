@@ -43,7 +43,7 @@ from bayplan.scheduling.dialects.kai import (
     SEGMENT_SIZE,
     TOPOLOGY,
 )
-from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about
+from bayplan.scheduling.dialects.misspelt import KeyFamily, complaint_about, judged
 from bayplan.scheduling.dialects.pod_words import OWN_FAMILY
 from bayplan.scheduling.grouping.grouping import NOT_SUPPORTED, Problem
 from bayplan.scheduling.grouping.raw import Reference
@@ -105,7 +105,7 @@ _PATIENCE = re.compile(r"domains=([1-9][0-9]{0,5}),seconds=([0-9]{1,9}(?:\.[0-9]
 
 def asks(annotations: Mapping[str, str]) -> bool:
     """Whether annotations say anything about gangs, rightly or wrongly."""
-    return any(key in KEYS or misspelt(key) for key in annotations)
+    return any(key in KEYS for key in annotations) or any(map(misspelt, judged(annotations, *_FAMILIES)))
 
 
 def misspelt(key: str) -> str:

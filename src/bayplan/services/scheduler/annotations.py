@@ -53,8 +53,11 @@ def _known(assignment: Assignment, state: ClusterState) -> Iterator[ContainerZon
     # Groups decide where memory goes, and with it all containers after the one that asks for it.
     if hidden and asks_for_memory:
         return
+    wants: dict[str, tuple[tuple[str, int], ...]] = {}
+    for step in steps:
+        wants.setdefault(step.container, step.wants)
     for each in decision.containers:
-        asked = next((step.wants for step in steps if step.container == each.container), ())
+        asked = wants.get(each.container, ())
         if each.zones and not each.estimated and not _may_be_elsewhere(state, decision.row, report, asked):
             yield each
 
