@@ -2,7 +2,7 @@
 
     make object-fields        # after raising the version of Kubernetes in control_plane/go.mod
 
-In: the schemas of an API server. Out: `src/bayplan/kube/validation/object_fields.json`, every type that a pod, a pod template or a
+In: the schemas of an API server. Out: `src/bayplan/kube/validation/object_fields.json`, every type that a node, a pod, a pod template or a
 built-in workload is made of, as `field: type`. `test_strict_pods.py` holds the table in the repository to the server's.
 """
 
@@ -18,7 +18,7 @@ from tests.kubernetes.control_plane.raw_api import RawApi
 
 TABLE = Path(__file__).parents[2] / "src/bayplan/kube/validation/object_fields.json"
 GROUPS = ("api/v1", "apis/apps/v1", "apis/batch/v1")
-KINDS = ("Pod", "PodTemplateSpec", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
+KINDS = ("Node", "Pod", "PodTemplateSpec", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 # Types with a form of their own on the wire, whatever the schema says about them.
 SCALARS = {
     "Quantity": "quantity",

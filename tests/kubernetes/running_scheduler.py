@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -61,11 +62,10 @@ class RunningScheduler:
 
     def wait_until_ready(self) -> None:
         """Everything is listed."""
-        wait_until(
-            lambda: self.get("/readyz") == "ok" or self.process.poll() is not None,
-            "the scheduler is ready",
-            timeout=STARTS_WITHIN,
-        )
+        end = time.monotonic() + STARTS_WITHIN
+        while self.get("/readyz") != "ok" and self.process.poll() is None:
+            assert time.monotonic() < end, f"not ready: {self.get('/readyz?verbose')}\n{self.log[-3000:]}"
+            time.sleep(0.1)
         assert self.process.poll() is None, self.log
 
     def wait_until_leading(self) -> None:

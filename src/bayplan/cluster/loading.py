@@ -17,7 +17,7 @@ from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
 
 _Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
@@ -65,8 +65,20 @@ class _Loading:
         for topology in objects.topologies:
             if not self._take(lambda each: state.set_topology(each, at=self._live_at), topology):
                 state.set_unreadable_topology(topology.metadata.name)
+            elif (row := state.rows.get(topology.metadata.name)) is not None:
+                self._note_misspelt_resources(topology, row)
         for name in objects.unreadable_topologies:
             state.set_unreadable_topology(name)
+
+    def _note_misspelt_resources(self, topology: NodeResourceTopology, row: int) -> None:
+        """A resource that only zones have, under a name like one that only the node has: what the zones hold of it would not count."""
+        columns = self._state.columns
+        names = {name for zone in zones_of(topology) for name, _ in resources_of(zone)}
+        of_node = {name for name, index in columns.resource_index.items() if columns.offered[index, row]}
+        for name in sorted(names - of_node):
+            if hint := did_you_mean(name, of_node - names):
+                at = ObjectPath.of(topology).child("zones")
+                self._state.note(Problem(at, f'the node has no resource "{name}"{hint}'))
 
     def _set_new_node(self, node: Node) -> None:
         if node.metadata.name in self._state.rows:

@@ -120,13 +120,16 @@ def settings_of(topology: NodeResourceTopology, assumptions: Assumptions, note: 
     said = _Said()
     odd: list[tuple[ObjectPath, str, str]] = []
     policies = topology.topology_policies or []
-    if policies and folded(policies[0]):
-        _hear_policy(said, policies[0], odd, at.child("topologyPolicies").item(0), tuple(_PLAIN))
+    # A kubelet has one policy. Entries that name none, such as HyperThreading, stand beside it.
+    counts = next((index for index, each in enumerate(policies) if policy_and_scope(each)), 0)
+    if policies and folded(policies[counts]):
+        _hear_policy(said, policies[counts], odd, at.child("topologyPolicies").item(counts), tuple(_PLAIN))
         # A name that is not known may have had a level, too.
         said.odd_scope = said.odd_policy
-    for index, other in enumerate(policies[1:], start=1):
-        if folded(other) != folded(policies[0]):
-            note(at.child("topologyPolicies").item(index), f'"{other}" is ignored: only the first entry counts')
+    for index, other in enumerate(policies):
+        if index != counts and folded(other) != folded(policies[counts]):
+            known = "only the first entry counts" if policy_and_scope(other) else "it names no policy of a kubelet"
+            note(at.child("topologyPolicies").item(index), f'"{other}" is ignored: {known}')
     settings = KubeletSettings()
     for attribute in topology.attributes or []:
         name, value = _BY_FOLD.get(folded(attribute.name), attribute.name), attribute.value

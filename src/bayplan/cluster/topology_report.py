@@ -179,8 +179,6 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
         if any(known.id == zone_id for known in zones):
             text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
             problems.append(Problem(where.child("name"), text))
-        if not zone.resources:
-            problems.append(Problem(where.child("resources"), "is empty: no pod can be aligned to this zone"))
         zones.append(_zone_report(zone, zone_id, where, names, problems))
         shows_use = shows_use and all(shows_what_is_left(resource) for _, resource in resources_of(zone))
     _note_mixed_forms(topology, at, problems)

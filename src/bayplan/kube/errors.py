@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, Protocol, Union, get_args, get_origin
+from typing import Any, NamedTuple, Protocol, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -145,14 +145,31 @@ def _fields_at(struct: type[Struct], path: str) -> Iterable[str]:
     """The names of the fields that there are at a path below a struct."""
     at: type[Struct] | None = struct
     for part in filter(None, re.sub(r"\[[^\]]*\]", "", path).split(".")):
-        at = None if at is None else struct_fields(at).get(part)
+        found = None if at is None else struct_fields(at).get(part)
+        at = None if found is None else found.struct
     return () if at is None else struct_fields(at)
 
 
+class StructField(NamedTuple):
+    """The struct of a field's value, or of the entries of its list or map, if there is one; `keyed` if a mapping there is a map of entries."""
+
+    struct: type[Struct] | None
+    keyed: bool
+
+
 @cache
-def struct_fields(struct: type[Struct]) -> Mapping[str, type[Struct] | None]:
-    """The fields of a struct as they are written; each with the struct of its value, or of the entries of its list or map, if there is one."""
-    return {field.encode_name: _struct_in(field.type) for field in msgspec.structs.fields(struct)}
+def struct_fields(struct: type[Struct]) -> Mapping[str, StructField]:
+    """The fields of a struct as they are written."""
+    return {
+        field.encode_name: StructField(_struct_in(field.type), _is_keyed(field.type))
+        for field in msgspec.structs.fields(struct)
+    }
+
+
+def _is_keyed(annotation: Any) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return any(map(_is_keyed, get_args(annotation)))
+    return get_origin(annotation) is dict
 
 
 def _struct_in(annotation: Any) -> type[Struct] | None:

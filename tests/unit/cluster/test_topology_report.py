@@ -224,10 +224,24 @@ class TestSettings:
         report = read(attributes=attributes(**{name: "restricted"}))
         assert (report.settings.policy, report.upstream_settings.policy) == (Policy.RESTRICTED, Policy.NONE)
 
-    def test_only_the_first_of_several_policies_counts_and_the_others_are_told(self) -> None:
-        report = read(topologyPolicies=["SingleNumaNode", "single-numa-node", "HyperThreading"])
-        assert report.settings.policy is Policy.SINGLE_NUMA_NODE
-        assert problems(report) == ['topologyPolicies[2]: "HyperThreading" is ignored: only the first entry counts']
+    @pytest.mark.parametrize(
+        "policies, told",
+        [
+            (
+                ["Restricted", "RESTRICTED", "None"],
+                'topologyPolicies[2]: "None" is ignored: only the first entry counts',
+            ),
+            (
+                ["HyperThreading", "Restricted"],
+                'topologyPolicies[0]: "HyperThreading" is ignored: it names no policy of a kubelet',
+            ),
+        ],
+    )
+    def test_the_first_policy_that_kubelets_have_counts_and_the_others_are_told(
+        self, policies: list[str], told: str
+    ) -> None:
+        report = read(topologyPolicies=policies)
+        assert (report.settings.policy, problems(report)) == (Policy.RESTRICTED, [told])
 
     def test_an_empty_scope_is_the_kubelets_default(self) -> None:
         report = read(attributes=attributes(topologyManagerPolicy="restricted", topologyManagerScope=""))

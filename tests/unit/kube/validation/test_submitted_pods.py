@@ -120,11 +120,17 @@ def test_a_field_of_a_newer_kubernetes_may_be_let_through_and_values_may_not(tmp
     assert told(pod(spec="newSetting: 5, restartPolicy: No, "), tmp_path, Strictness.IGNORE)
 
 
-def test_a_cluster_may_have_fields_of_a_newer_kubernetes(tmp_path: Path) -> None:
+def test_a_cluster_may_have_fields_of_a_newer_kubernetes_and_a_dump_by_hand_may_not(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(pod(spec="newSetting: 5, nodeName: n, "))
+    by_hand = pod(spec="newSetting: 5, nodeName: n, ")
+    file.write_text(by_hand.replace("name: p", "name: p, uid: 9f86d081", 1))
     found = read_objects(file)
     assert [len(found.pods), found.left_out, found.remarks] == [1, [], []]
+    file.write_text(by_hand)
+    assert [len(read_objects(file).pods), read_objects(file).remarks] == [
+        1,
+        [f"Pod p ({file}:4:8): spec.newSetting: unknown field"],
+    ]
 
 
 def test_a_template_is_checked_at_its_own_place() -> None:
