@@ -23,7 +23,7 @@ from typing import Any
 from bayplan.kube.access import find_access
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, POD_GROUPS, PODS, Resource
-from bayplan.kube.watch import Changes, follow
+from bayplan.kube.watch import Changes, Listed, follow
 from benchmarks.attack_objects import BY_NODE, BY_TENANT, TENANT, Json, encoded
 from benchmarks.clusters import node, topology
 from benchmarks.measure import report
@@ -133,9 +133,10 @@ class _Attack:
     async def _watch(self, client: KubeClient) -> None:
         async for news in follow(client, PODS, namespace=OTHER):
             now = time.monotonic()
-            for change in news.changes if isinstance(news, Changes) else ():
-                if change.object.spec.node_name:
-                    self._bound.setdefault(change.object.metadata.name, now)
+            pods = [change.object for change in news.changes] if isinstance(news, Changes) else []
+            for pod in news.items if isinstance(news, Listed) else pods:
+                if pod.spec.node_name:
+                    self._bound.setdefault(pod.metadata.name, now)
 
     async def _others_come(self, client: KubeClient) -> None:
         number = 0

@@ -362,10 +362,9 @@ class Dispatcher:
 
     def next_time(self) -> float | None:
         """When there is something to do even if no news come."""
-        of_queue = self.queue.next_time()
-        if self._waking.moment() == self._woken_at:
-            return of_queue
-        return self._wakes_from if of_queue is None else min(of_queue, self._wakes_from)
+        of_waking = None if self._waking.moment() == self._woken_at else self._wakes_from
+        moments = (self.queue.next_time(), self.gangs.next_time(), of_waking)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def is_assumed(self, pod: Pod, node: str) -> bool:
         """True if a pod's place is still kept for it: neither was given back nor has its node gone."""

@@ -119,6 +119,10 @@ class GangRoster:
         """Members with a node."""
         return [pod for pod in self._members.of(name).values() if pod.spec.node_name]
 
+    def size(self, name: str) -> int:
+        """How many members there are."""
+        return len(self._members.of(name))
+
     def tally(self, name: str) -> Tally:
         """How many members are how far."""
         members = self._members.of(name).values()

@@ -40,6 +40,10 @@ from bayplan.scheduling.waking import (
     namespaces_that_matter,
 )
 
+# A gang of more pods is not looked at after every one of them that comes, changes or goes, but after a rest that grows with its size.
+LARGE_GANG = 256
+REST_PER_POD = 50e-6
+
 REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
 
 
@@ -75,6 +79,8 @@ class GangUnits:
         # Gangs that something happened to since the last decision, and when.
         self._touched: dict[str, float] = {}
         self._all_touched = False
+        # When large gangs may be looked at again.
+        self._rest_until: dict[str, float] = {}
         # Gangs for whom there is nothing to decide, but whose pods may be other ones than before.
         self._to_count: dict[str, None] = {}
         # When each gang was first queued. Members that come later are as old as their gang, so they go before younger units.
@@ -111,7 +117,7 @@ class GangUnits:
             self._all_touched = False
             for name in self.roster.names():
                 self.touch(name, now)
-        for name in [each for each in self._touched if not self._half_bound.is_releasing(each)]:
+        for name in [each for each in self._touched if self._may_look_at(each, now)]:
             # Taken out first: one that brings a bug of ours to light does not do so again at every decision.
             since = self._touched.pop(name)
             waiting, running = self.roster.waiting(name), self.roster.running(name)
@@ -120,6 +126,7 @@ class GangUnits:
                     self._ended_untold[name] = None
                 self._half_bound.forget(name)
                 self._first_queued.pop(name, None)
+                self._rest_until.pop(name, None)
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
             elif not waiting and self._is_of_another_scheduler(name, running):
@@ -134,6 +141,21 @@ class GangUnits:
                 self.queue.put(
                     GANG + name, priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant
                 )
+
+    def _may_look_at(self, name: str, now: float) -> bool:
+        """Whether somebody may look at a gang that something happened to."""
+        if self._half_bound.is_releasing(name):
+            return False
+        size = self.roster.size(name)
+        if size > LARGE_GANG:
+            if now < self._rest_until.get(name, now):
+                return False
+            self._rest_until[name] = now + size * REST_PER_POD
+        return True
+
+    def next_time(self) -> float | None:
+        """When the next large gang may be looked at to which something happened."""
+        return min((self._rest_until[name] for name in self._touched if name in self._rest_until), default=None)
 
     def to_count(self) -> Iterator[str]:
         """Gangs without anybody who waits, to whose pods something happened; each named once."""

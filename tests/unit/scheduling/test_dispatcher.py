@@ -598,6 +598,32 @@ class TestGangs:
         assert '"lefft"' in reason(scheduler.decide(0))
 
 
+def test_a_large_gang_is_not_looked_at_after_every_pod_that_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look costs as much as the gang has pods, so ten thousand pods that come one by one would cost their square."""
+    scheduler = dispatcher()
+    looks: list[str] = []
+    waiting = scheduler.roster.waiting
+
+    def look(name: str) -> list[Pod]:
+        looks.append(name)
+        return waiting(name)
+
+    monkeypatch.setattr(scheduler.roster, "waiting", look)
+    scheduler.set_group(pod_group(1000), 0.0)
+    for number in range(1000):
+        scheduler.set_pod(pod(f"p{number}", gang="train"), number / 1000)
+        scheduler.next_may_be_long(number / 1000)
+    small = 256 + 1
+    assert len(looks) < small + 100
+    scheduler.wake(1.0)
+    due = scheduler.next_time()
+    assert due is not None
+    assert 1.0 <= due <= 1.0 + 1000 * 50e-6
+    looks.clear()
+    scheduler.next_may_be_long(due)
+    assert looks
+
+
 def test_a_bug_that_one_pod_brings_to_light_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = dispatcher("n1")
     scheduler.set_pod(pod("cursed", 7), 0)

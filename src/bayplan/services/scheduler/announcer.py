@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 
 from msgspec import structs
 
@@ -49,6 +50,8 @@ STUCK_FOR = 10.0
 # A thousand members have one reason: so many of them get events about it.
 MEMBERS_WITH_EVENTS = 8
 MOST_REMEMBERED = 50_000
+# Conditions that are written in one go.
+CONDITIONS_AT_ONCE = 256
 
 
 class _Refused:
@@ -107,6 +110,8 @@ class Announcer:
         self._waiting_to_be_told = (self._refused, self._ungrouped, self._arriving, self._stuck)
         # What the pods of those that are stuck have been told, with its numbers.
         self._told_in_full: dict[str, str] = {}
+        # By unit, the conditions of its pods that are still to be written.
+        self._conditions_due: dict[str, Iterator[tuple[Pod, str, Reason]]] = {}
         # Complete gangs whose pods are to be counted again, and since when.
         self._to_count: dict[str, float] = {}
         # Where a PodGroup's owner asks for the value of a field, as far as somebody knows.
@@ -124,6 +129,7 @@ class Announcer:
         """When the next explanation is due; None if nobody waits for one."""
         times = [each.next_time for each in self._waiting_to_be_told]
         times.append(next((since + ARRIVES_FOR for since in self._to_count.values()), None))
+        times.append(0.0 if self._conditions_due else None)
         return min((moment for moment in times if moment is not None), default=None)
 
     def refused(self, refusal: Refusal, now: float) -> None:
@@ -150,6 +156,7 @@ class Announcer:
         for each in self._waiting_to_be_told:
             each.drop(unit)
         self._told_in_full.pop(unit, None)
+        self._conditions_due.pop(unit, None)
 
     def withdraw_all(self) -> None:
         """Another instance leads, and says what there is to say."""
@@ -157,6 +164,7 @@ class Announcer:
             each.clear()
         self._told_in_full.clear()
         self._to_count.clear()
+        self._conditions_due.clear()
 
     def placed(self, unit: str, pods: list[Pod]) -> None:
         """A unit has its place: what was to be said about it is no longer true."""
@@ -181,6 +189,8 @@ class Announcer:
                     self._try(explain, told)
         while time.perf_counter() < end and (gang := self._due_to_count(now)):
             self._write_count(gang)
+        while time.perf_counter() < end and (unit := next(iter(self._conditions_due), "")):
+            self._write_conditions(unit)
 
     def _in_words(self, refusal: Refusal, now: float) -> Refusal | None:
         """A refusal with its reason in words; None if a bug of ours keeps it from being found."""
@@ -274,9 +284,20 @@ class Announcer:
                 self._gangs.stands(written, tally, f"{_more_wait(len(refusal.pods))}: {text}")
             else:
                 self._gangs.waits(written, text, tally, invalid=refusal.invalid)
-        for pod in _not_gated(refusal.pods):
-            reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
-            self.conditions.unschedulable(pod, _of_member(written, on_pods or text), reason)
+        reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
+        said = _of_member(written, on_pods or text)
+        self._conditions_due[refusal.unit] = ((pod, said, reason) for pod in _not_gated(refusal.pods))
+        self._write_conditions(refusal.unit)
+
+    def _write_conditions(self, unit: str) -> None:
+        """The conditions of some pods of a unit; the others have their turn later."""
+        due = self._conditions_due[unit]
+        written = 0
+        for pod, said, reason in islice(due, CONDITIONS_AT_ONCE):
+            self.conditions.unschedulable(pod, said, reason)
+            written += 1
+        if written < CONDITIONS_AT_ONCE:
+            del self._conditions_due[unit]
 
     def _say(self, refusal: Refusal, text: str) -> None:
         """Events on the PodGroup, and on the pod or the first members."""

@@ -30,6 +30,7 @@ from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.scheduler import announcer as module
 from bayplan.services.scheduler.announcer import (
     ARRIVES_FOR,
+    CONDITIONS_AT_ONCE,
     GROUPED_WITHIN,
     MEMBERS_WITH_EVENTS,
     STANDS_FOR,
@@ -543,3 +544,25 @@ class TestProblemsWithObjects:
             dispatcher.remove_pod("default/pod", 1.0)
             announces.tell_problems({}, dispatcher.state.problems)
         assert [line.partition(":")[0] for line in heard.lines] == ["event Pod pod, NotSupported"] * 2
+
+
+def test_ten_thousand_conditions_are_written_a_few_at_a_time() -> None:
+    announces, heard, dispatcher = announcer()
+    own_gang(dispatcher, 1000)
+    announces.refused(no_room(*(f"p{number}" for number in range(1000))), 100.0)
+    due = announces._refused.take(100.0 + STANDS_FOR)
+    assert due is not None
+    announces._explain(due)
+    assert sum(line.startswith("condition") for line in heard.lines) == CONDITIONS_AT_ONCE
+    assert announces.next_time == 0.0
+    explain(announces, 101.0)
+    assert sum(line.startswith("condition") for line in heard.lines) == 1000
+    assert announces.next_time is None
+
+
+def test_conditions_of_a_unit_that_was_placed_meanwhile_are_not_written() -> None:
+    announces, heard, _ = announcer()
+    announces.not_bound(no_room(*(f"p{number}" for number in range(1000))))
+    announces.placed("gang ml/train", [])
+    explain(announces, 101.0)
+    assert sum(line.startswith("condition") for line in heard.lines) == CONDITIONS_AT_ONCE
