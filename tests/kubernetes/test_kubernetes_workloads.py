@@ -116,7 +116,7 @@ def test_a_job_with_a_workload_is_a_gang_in_the_domain_that_is_asked_for(
         pods = wait_until_placed(control_plane, namespace)
         made = group_made(control_plane, namespace)
     assert (made["spec"]["size"], made["spec"]["required"]) == (4, RACK)
-    assert made["metadata"]["annotations"] == {"bayplan.io/workload": "train"}
+    assert made["metadata"]["annotations"] == {"bayplan.io/workload": "rehearsal"}
     assert len({racks[pod["spec"]["nodeName"]] for pod in pods}) == 1
     assert ranks(pods) == [0, 1, 2, 3]
 

@@ -122,6 +122,8 @@ def prepare() -> None:
     """What has to be settled once in a process, before anything else is imported or printed."""
     # Before anything imports numpy: the engine's matrices are small, BLAS threads only get in each other's way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if sys.stdout is None:  # `bayplan ... >&-`
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")  # every write fails, as it would have
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # Pictures have characters that an old locale does not know: better a question mark than an error.
@@ -153,6 +155,12 @@ def run(argv: list[str]) -> int:
         # `bayplan ... | head -1` has read enough. Python would complain when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BY_SIGNAL + signal.SIGPIPE
+    except OSError as error:
+        if error.filename is not None or is_bad_input(error):
+            return _fail(str(error))
+        # An open stream: a full disk behind `>`, or `>&-`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail(f"cannot write to standard output: {error.strerror}")
     except Exception as error:  # noqa: BLE001 - the last line of defence: every run ends with one of our codes
         if is_bad_input(error):
             return _fail(*_messages(error))

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -71,6 +72,21 @@ def test_forced_colours_reach_a_pipe(bayplan: Bayplan, monkeypatch: pytest.Monke
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[" in bayplan(*arguments).out
+
+
+@pytest.mark.parametrize(
+    "target, problem", [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")], ids=["full", "closed"]
+)
+def test_a_standard_output_that_cannot_be_written_is_one_line(target: str, problem: str) -> None:
+    program = f"{shlex.quote(sys.executable)} -c 'from bayplan.cli.main import main; main()'"
+    done = subprocess.run(
+        f"{program} nodes --cluster {EXAMPLES}/cluster >{target}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, f"error: cannot write to standard output: {problem}\n")
 
 
 def test_a_closed_pipe_ends_quietly_as_kubectl_does() -> None:

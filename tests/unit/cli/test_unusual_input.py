@@ -125,6 +125,12 @@ SUBMITTED = [
     ),
     # Workloads
     Unusual(
+        "version that is not served",
+        replicated("replicas: 1", version="apps/v2"),
+        2,
+        'apiVersion: "apps/v2" is not served; expected apps/v1',
+    ),
+    Unusual(
         "no selector",
         replicated("replicas: 1").replace("selector: {matchLabels: {app: a}}, ", ""),
         0,

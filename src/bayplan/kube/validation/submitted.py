@@ -30,6 +30,10 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
         for shape, place in pod_templates(document, at):
             found += field_faults(shape["spec"], "PodSpec", place.child("spec"))
         return found
+    group = api_version.partition("/")[0]
+    known = next((each for each in _BUILT_IN if each.partition("/")[0] == group), api_version)
+    if known != api_version and kind in _BUILT_IN[known]:
+        return [InvalidObject(at.child("apiVersion"), f'"{api_version}" is not served; expected {known}')]
     if kind in _BUILT_IN.get(api_version, ()):
         found += field_faults(document, kind, at)
         if all(isinstance(fault, UnknownField) for fault in found):

@@ -251,7 +251,7 @@ class _Place:
         for key in self.annotations:
             complaint = misspelt(key)
             if complaint:
-                self.wrong(key, complaint)
+                self.problems.append(Problem(self.about, self.source(key).field, None, complaint))
             elif key in VOLCANO_NETWORK:
                 field, why = self.source(key).field, f"has no effect on this gang; write {REQUIRED} or {PREFERRED}"
                 self.problems.append(

@@ -137,13 +137,13 @@ def test_what_cannot_be_meant(annotations: dict[str, str], key: str, complaint: 
 def test_a_misspelt_wish_is_not_lost_in_silence(key: str, meant: str) -> None:
     _, problems = read({key: "x"})
     assert asks({key: "x"})
-    assert problems == [f'Job ml/train: metadata.annotations["{key}"]: "x" is not known; did you mean {meant}?']
+    assert problems == [f'Job ml/train: metadata.annotations["{key}"]: is not known; did you mean {meant}?']
 
 
 def test_a_key_that_resembles_none_is_told_which_there_are() -> None:
     _, problems = read({"kai.scheduler/placement": RACK})
     assert problems[0].startswith(
-        'Job ml/train: metadata.annotations["kai.scheduler/placement"]: "example.com/rack" is not known; there are kai.scheduler/topology, '
+        'Job ml/train: metadata.annotations["kai.scheduler/placement"]: is not known; there are kai.scheduler/topology, '
     )
 
 
@@ -211,9 +211,7 @@ def test_the_nearer_place_wins_and_the_farther_fills_in() -> None:
 
 def test_a_key_with_bayplans_own_prefix_is_never_lost() -> None:
     _, problems = read({"bayplan.io/whatever": "x"})
-    assert problems[0].startswith(
-        'Job ml/train: metadata.annotations["bayplan.io/whatever"]: "x" is not known; there are '
-    )
+    assert problems[0].startswith('Job ml/train: metadata.annotations["bayplan.io/whatever"]: is not known; there are ')
 
 
 def test_a_level_may_be_short_in_one_language_and_whole_in_the_other() -> None:
