@@ -96,6 +96,10 @@ release: setup ## build wheel and sdist, check them, and run the demo from the w
 	@$(RELEASE_VENV)/bin/twine check --strict dist/*
 	@$(BIN)/python -m tests.release dist
 
+# FUZZ="--seed 7 --only world" draws the same again. A short run is among the property tests.
+fuzz: setup ## spoil examples and push them through everything: no traceback, no step over its budget, books that add up
+	@$(BIN)/python -m tests.fuzz $(FUZZ)
+
 bench: setup ## measure; run it before and after an optimisation
 	@$(BIN)/python -m benchmarks
 

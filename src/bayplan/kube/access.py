@@ -75,7 +75,7 @@ def _from_inside_the_cluster(environment: Mapping[str, str], folder: Path) -> Ac
         tls = trust.context()
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise AccessError(f"service account {folder / 'ca.crt'}: cannot be used: {error}") from None
-    credentials = TokenFile(folder / "token", tls)
+    credentials = TokenFile(folder / "token", tls, authorities=folder / "ca.crt")
     credentials.read_now()
     namespace = folder / "namespace"
     return Access(

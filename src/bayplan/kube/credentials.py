@@ -99,18 +99,21 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file. An unreadable file is no trouble as long as the last token serves."""
+    """A token in a file, and beside it perhaps the authorities to trust, which are replaced too. An unreadable file is no trouble as long as its last content serves."""
 
     def __init__(
         self,
         file: Path,
         tls: ssl.SSLContext | None,
         *,
+        authorities: Path | None = None,
         fallback: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._file = file
         self._tls = tls
+        self._authorities = authorities
+        self._trusted = ""
         self._clock = clock
         self._token = fallback
         self._credential = Credential(None, tls)
@@ -138,10 +141,24 @@ class TokenFile:
             token = self._token
         if not token:
             raise AccessError(f"token file {self._file}: is empty")
-        if token != self._token or self._credential.authorization is None:
+        if self._trust_anew() or token != self._token or self._credential.authorization is None:
             self._token = token
             self._credential = Credential(f"Bearer {token}", self._tls)
         self._read_at = self._clock()
+
+    def _trust_anew(self) -> bool:
+        """Whether the authorities have been replaced; connections from now on trust the new ones."""
+        if self._authorities is None:
+            return False
+        try:
+            found = self._authorities.read_text()
+            if found == self._trusted:
+                return False
+            self._tls = Trust(found).context()
+        except (OSError, ValueError):  # it is being written just now; ssl.SSLError is an OSError
+            return False
+        self._trusted = found
+        return True
 
 
 class CertificateFiles:

@@ -113,6 +113,35 @@ async def test_a_renewed_certificate_is_shown_after_a_refusal(
         assert [asked.certificate for asked in server.asked] == ["old", "old", "new"]
 
 
+def test_the_authorities_beside_a_token_are_read_again_when_they_are_replaced(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """A cluster that changes its CA replaces ca.crt of service accounts; who read it once could reach no server any more."""
+    now = 0.0
+    token, trusted = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("secret")
+    trusted.write_bytes(authority.certificate.read_bytes())
+    credentials = TokenFile(token, None, authorities=trusted, clock=lambda: now)
+
+    def shown() -> ssl.SSLContext:
+        context = asyncio.run(credentials.current()).tls
+        assert context is not None
+        return context
+
+    first = shown()
+    now = 61.0
+    assert shown() is first
+    (tmp_path / "next").mkdir()
+    trusted.write_bytes(Authority(tmp_path / "next").certificate.read_bytes())
+    now = 122.0
+    second = shown()
+    assert second is not first
+    assert second.get_ca_certs() != first.get_ca_certs()
+    trusted.write_text("half of it")
+    now = 183.0
+    assert shown() is second
+
+
 @asynchronous
 async def test_a_server_of_another_authority_is_not_believed(
     tmp_path: Path, authority: Authority, tls: ssl.SSLContext

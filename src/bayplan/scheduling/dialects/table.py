@@ -68,7 +68,8 @@ def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
 def dialect_of_gang(key: str) -> Dialect[Any]:
     """The dialect of a gang, from its key in the roster."""
     name, _, rest = key.partition(" ")
-    return _BY_NAME[name] if rest else own.DIALECT
+    # A name of bayplan's own has no dialect before it, and a dump may have one with a space in it.
+    return _BY_NAME.get(name, own.DIALECT) if rest else own.DIALECT
 
 
 def gang_named(pod: Pod) -> str:

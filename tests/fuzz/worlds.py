@@ -1,0 +1,265 @@
+"""Spoiled objects through the scheduler without its edges: decode, intake, decide, explain, announce, bind, delete; with oracles on the way.
+
+books add up         the free amounts of each node are those of a state built anew from the same nodes and pods
+nothing stays        once everything is deleted, nothing is left of it
+a kubelet admits     what is bound to a node whose report is true (`honest_world`)
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.kube.core_v1 import Pod
+from bayplan.kube.decoding import Changes, Listed, WatchLines, decoder_of
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
+from bayplan.plugins.node_resource_topology_args import read_arguments
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.todo import Bind, Refusal, Release
+from bayplan.services.scheduler.annotations import annotations_of
+from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.words import Sentences
+from bayplan.simulate.kubelet.report import NodeAgent
+from tests.closed_loop import any_kubelet, any_pod
+from tests.fuzz.corpus import by_kind
+from tests.fuzz.failures import Disagreement, Findings
+from tests.fuzz.mutating import mutated
+
+Json = Any
+MOST_DECISIONS = 200
+CLUSTER_WIDE = ("Node", "Namespace", "NodeResourceTopology", "Numatopology", "Topology", "HyperNode")
+ARGUMENTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"filterMode": "Upstream"},
+    {"scoringStrategy": {"type": "LeastNUMANodes"}, "assume": {"memoryGroups": "Strict"}},
+)
+
+
+class World:
+    """One dispatcher that lives through many clusters, one after another."""
+
+    def __init__(self, random: Random, findings: Findings) -> None:
+        self._findings = findings
+        arguments = random.choice(ARGUMENTS)
+        profile = default_profile(NodeResourceTopologyMatch(read_arguments(arguments)))
+        self.dispatcher = Dispatcher({"bayplan": profile, "default-scheduler": profile})
+        self.intake = Intake(self.dispatcher)
+        self._sentences = Sentences(self.dispatcher)
+        self._now = 1000.0
+        self._version = 0
+
+    def live_through(self, random: Random) -> None:
+        """A cluster of spoiled objects, from its first list to its last deletion."""
+        self._now += 60.0
+        bound: dict[str, Json] = {}
+        for entry in self.intake.entries:
+            self._list(entry.resource, self._drawn(random, entry.resource))
+        for _ in range(3):
+            bound |= self._decide(random)
+            self._bind(bound)
+            self._watch(random)
+        with self._findings.step("books"):
+            self._books_add_up()
+        for entry in self.intake.entries:
+            self._list(entry.resource, [])
+        self._now += 60.0
+        self._decide(random)
+        with self._findings.step("nothing stays"):
+            self._nothing_stays()
+
+    def _drawn(self, random: Random, resource: Resource[Any]) -> list[Json]:
+        known = by_kind().get((resource.api_version, resource.kind), ())
+        if not known:
+            return []
+        number = random.randint(0, {"Pod": 40, "Node": 12}.get(resource.kind, 6))
+        return [self._one(random, each) for each in random.choices(known, k=number)]
+
+    def _one(self, random: Random, document: Json) -> Json:
+        self._version += 1
+        self._findings.objects += 1
+        spoiled = mutated(
+            random,
+            document,
+            random.choice((0, 1, 1, 2, 5)),
+            by_kind().get((document["apiVersion"], document["kind"]), ()),
+        )
+        # What an API server sees to.
+        metadata = spoiled["metadata"] = spoiled["metadata"] if isinstance(spoiled.get("metadata"), dict) else {}
+        metadata["resourceVersion"] = str(self._version)
+        metadata.setdefault("uid", f"u{random.randrange(40)}")
+        for key in ("name",) if document["kind"] in CLUSTER_WIDE else ("namespace", "name"):
+            if not isinstance(metadata.get(key), str) or not metadata[key]:
+                metadata[key] = "default"
+        if spoiled.get("kind") == "Pod" and isinstance(spoiled.get("spec"), dict) and random.random() < 0.8:
+            spoiled["spec"]["schedulerName"] = "bayplan"
+        return spoiled
+
+    def _list(self, resource: Resource[Any], items: list[Json]) -> None:
+        page = json.dumps({"metadata": {"resourceVersion": str(self._version)}, "items": items}).encode()
+        with self._findings.step(f"list {resource.kind}"):
+            read, broken, head = decoder_of(resource).page(page)
+            self.intake.take(resource, Listed(read, head.resource_version, broken), self._now)
+
+    def _watch(self, random: Random) -> None:
+        """Lines of a watch: objects that come, change and go."""
+        for entry in random.sample(self.intake.entries, 4):
+            known = by_kind().get((entry.resource.api_version, entry.resource.kind), ())
+            if not known:
+                continue
+            lines = [
+                json.dumps(
+                    {
+                        "type": random.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED")),
+                        "object": self._one(random, each),
+                    }
+                )
+                for each in random.choices(known, k=random.randint(1, 6))
+            ]
+            with self._findings.step(f"watch {entry.resource.kind}"):
+                said = decoder_of(entry.resource).lines("\n".join(lines).encode() + b"\n")
+                self._now += 1.0
+                self.intake.take(entry.resource, _changes(said), self._now)
+
+    def _decide(self, random: Random) -> dict[str, Json]:
+        """Decide about everything that waits; what is bound, as documents with their nodes."""
+        bound: dict[str, Json] = {}
+        self.dispatcher.wake(self._now)
+        for _ in range(MOST_DECISIONS):
+            todo = None
+            with self._findings.step("decide"):
+                todo = self.dispatcher.decide(self._now)
+            if todo is None:
+                break
+            if isinstance(todo, Refusal):
+                if todo.traceback:
+                    self._findings.note(f"decide: {todo.traceback.strip().splitlines()[-1][:100]}", todo.traceback)
+                with self._findings.step("explain"):
+                    self._sentences.of(todo)
+            elif isinstance(todo, Bind):
+                with self._findings.step("bind"):
+                    self._take(random, todo, bound)
+            elif isinstance(todo, Release):
+                for pod in todo.pods:
+                    with self._findings.step("release"):
+                        self.dispatcher.remove_pod(pod_key(pod), self._now)
+        return bound
+
+    def _take(self, random: Random, todo: Bind, bound: dict[str, Json]) -> None:
+        for assignment in todo.assignments:
+            annotations_of(assignment, self.dispatcher.state)
+        failed = [each for each in todo.assignments if random.random() < 0.1]
+        if failed:
+            self.dispatcher.not_bound(todo, failed, self._now)
+        else:
+            self.dispatcher.bound(todo, self._now)
+        for each in todo.assignments:
+            if each not in failed:
+                bound[pod_key(each.pod)] = (each.pod, each.node)
+
+    def _bind(self, bound: dict[str, Any]) -> None:
+        """The API server shows what was bound."""
+        for pod, node in bound.values():
+            with self._findings.step("show bound"):
+                self._version += 1
+                self.dispatcher.set_pod(on_node(pod, node), self._now)
+
+    def _books_add_up(self) -> None:
+        state = self.dispatcher.state
+        anew = ClusterState()
+        for node in state.nodes:
+            if node is not None:
+                anew.set_node(node)
+        for key, pod in state.bound.items():
+            try:
+                anew.set_pod(pod)
+            except InvalidObject as error:
+                raise Disagreement(f"{key} is bound in one state and refused by another: {error}") from None
+        assumed = {key for key in state.pods if key not in state.bound}
+        touched = {state.names[state.pods[key].row] for key in assumed}
+        for name, row in state.rows.items():
+            if name in touched or name not in anew.rows:
+                continue
+            for resource, index in state.columns.resource_index.items():
+                other = anew.columns.resource_index.get(resource)
+                here = state.columns.free[index, row]
+                there = anew.columns.free[other, anew.rows[name]] if other is not None else 0.0
+                if not np.isclose(here, there):
+                    raise Disagreement(f"free {resource} on {name!r}: {here} in the books, {there} by counting")
+
+    def _nothing_stays(self) -> None:
+        dispatcher, state = self.dispatcher, self.dispatcher.state
+        left: dict[str, list[Any]] = {
+            "pods": list(state.pods),
+            "bound": list(state.bound),
+            "nodes": list(state.rows),
+            "waiting": list(dispatcher.waiting),
+            "queue": [None] * len(dispatcher.queue),
+            "problems": list(self.intake.problems),
+        }
+        still = {name: found[:3] for name, found in left.items() if found}
+        if still:
+            raise Disagreement(f"still there after everything was deleted: {still}")
+
+
+def _changes(said: WatchLines[Any]) -> Changes[Any]:
+    return Changes(said.changes, list(said.broken.values()))
+
+
+def on_node(pod: Pod, node: str) -> Pod:
+    """The pod as the API server shows it once it is bound."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def honest_world(random: Random, findings: Findings) -> None:
+    """Nodes whose reports are true, and pods that are spoiled: whatever is bound, the node's (virtual) kubelet admits."""
+    profile = default_profile()
+    dispatcher = Dispatcher({"bayplan": profile})
+    intake = Intake(dispatcher)
+    agents = {f"n{number}": NodeAgent(f"n{number}", any_kubelet(random)) for number in range(random.randint(1, 4))}
+    intake.take(NODES, Listed([each.node for each in agents.values()], "1", []), 0.0)
+    reports = [each.topology(complete=True) for each in agents.values()]
+    intake.take(NODE_RESOURCE_TOPOLOGIES, Listed(reports, "1", []), 0.0)
+    bodies = [_spoiled_pod(random, number) for number in range(12)]
+    findings.objects += len(bodies)
+    with findings.step("list Pod"):
+        pods, broken, _ = decoder_of(PODS).page(json.dumps({"items": bodies}).encode())
+        intake.take(PODS, Listed(pods, "2", broken), 1.0)
+    for turn in range(40):
+        todo = None
+        with findings.step("decide"):
+            todo = dispatcher.decide(2.0 + turn)
+        if todo is None:
+            break
+        if isinstance(todo, Refusal) and todo.traceback:
+            findings.note(f"decide: {todo.traceback.strip().splitlines()[-1][:100]}", todo.traceback)
+        if isinstance(todo, Bind):
+            with findings.step("kubelet admits"):
+                _admit(dispatcher, agents, todo, 2.0 + turn)
+
+
+def _spoiled_pod(random: Random, number: int) -> Json:
+    body = msgspec.json.decode(msgspec.json.encode(any_pod(random, f"p{number}")))
+    if random.random() < 0.5:
+        containers = body["spec"]["containers"]
+        body["spec"]["containers"] = mutated(random, containers, random.choice((1, 1, 2)), (containers,))
+    return {**body, "spec": {**body["spec"], "schedulerName": "bayplan"}, "apiVersion": "v1", "kind": "Pod"}
+
+
+def _admit(dispatcher: Dispatcher, agents: dict[str, NodeAgent], todo: Bind, now: float) -> None:
+    dispatcher.bound(todo, now)
+    for each in todo.assignments:
+        key, agent = pod_key(each.pod), agents[each.node]
+        admission = agent.kubelet.admit(key, effective_request(each.pod))
+        if not admission.admitted:
+            raise Disagreement(f"the kubelet of {each.node} refuses {key}: {admission}")
+        dispatcher.set_pod(on_node(each.pod, each.node), now)
+        dispatcher.set_report(agent.topology(complete=True, at=now), now)

@@ -1,0 +1,35 @@
+"""A short run of the fuzzer (`make fuzz`): nothing falls over, nothing takes too long, and the books add up."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.__main__ import TARGETS, fuzz
+
+# How many objects of each target a run of the tests can afford.
+OBJECTS = {"world": 4_000, "honest": 240, "command": 200, "configuration": 15, "scenario": 10, "node": 6}
+# The same every time: what another seed finds must not fail somebody else's change. The long run draws its own.
+SEED = 20_260_101
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_spoiled_examples_bring_nothing_down(target: str) -> None:
+    findings = fuzz(SEED, OBJECTS[target], (target,))
+    assert findings.told == []
+    assert findings.objects >= OBJECTS[target]
+
+
+def test_the_fuzzer_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that fails for some pods, and books that lose a pod."""
+    from bayplan.cluster.state import ClusterState
+    from bayplan.scheduling import dispatcher
+
+    def fails(*_: object, **__: object) -> None:
+        raise IndexError("planted")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(dispatcher, "schedule_one", fails)
+        assert any("IndexError: planted" in each for each in fuzz(SEED, 300, ("world",)).told)
+    with monkeypatch.context() as planted:
+        planted.setattr(ClusterState, "remove_pod", lambda *_, **__: None)
+        assert any("still there" in each for each in fuzz(SEED, 300, ("world",)).told)
