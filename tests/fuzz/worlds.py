@@ -188,11 +188,12 @@ class World:
         for name, row in state.rows.items():
             if name in touched or name not in anew.rows:
                 continue
-            for resource, index in state.columns.resource_index.items():
-                other = anew.columns.resource_index.get(resource)
-                here = state.columns.free[index, row]
-                there = anew.columns.free[other, anew.rows[name]] if other is not None else 0.0
-                if not np.isclose(here, there):
+            for resource, other in anew.columns.resource_index.items():
+                index = state.columns.resource_index.get(resource)
+                there = anew.columns.free[other, anew.rows[name]]
+                here = state.columns.free[index, row] if index is not None else 0.0
+                # What a node does not have is not counted before some other node has it.
+                if anew.columns.offered[other, anew.rows[name]] and not np.isclose(here, there):
                     raise Disagreement(f"free {resource} on {name!r}: {here} in the books, {there} by counting")
 
     def _nothing_stays(self) -> None:

@@ -133,9 +133,9 @@ class Dispatcher:
             self._await(key, pod, now)
         else:
             self._leave_queue(key)
-            name = self.roster.set_stranger(pod)
-            if name:
-                self.gangs.touch(name, now)
+            before, name = self.roster.gang_of(key), self.roster.set_stranger(pod)
+            for gang in filter(None, dict.fromkeys((before, name))):
+                self.gangs.touch(gang, now)
 
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""

@@ -99,8 +99,9 @@ class GangRoster:
 
     def set_stranger(self, pod: Pod) -> str:
         """A pod that waits for another scheduler; the key of the gang that it names, which may wait for it in vain."""
-        name = gang_named(pod)
-        self._strangers.put(pod_key(pod), name, pod)
+        key, name = pod_key(pod), gang_named(pod)
+        self._members.remove(key)
+        self._strangers.put(key, name, pod)
         return name
 
     def remove_member(self, key: str) -> str:

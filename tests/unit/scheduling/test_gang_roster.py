@@ -110,3 +110,18 @@ def test_a_gang_that_waits_in_vain_names_the_pod_of_another_scheduler() -> None:
     assert isinstance(roster.gang(key), Gang)
     roster.set_stranger(stranger)
     assert roster.remove_member("ml/b") == key
+
+
+def test_a_member_that_becomes_another_schedulers_pod_leaves_nothing_behind_when_it_goes() -> None:
+    roster = GangRoster()
+    roster.set_member(pod("a", **NAMING[""]))
+    assert roster.set_stranger(pod("a", **NAMING[""])) == "ml/train"
+    assert roster.waiting("ml/train") == []
+    assert roster.remove_member("ml/a") == "ml/train"
+    assert list(roster.names()) == []
+
+
+def test_a_gang_of_a_dump_may_have_a_space_in_its_name() -> None:
+    roster = GangRoster()
+    key = roster.set_member(pod("a", labels={"bayplan.io/pod-group": "my train"}))
+    assert isinstance(roster.gang(key), Incomplete)
