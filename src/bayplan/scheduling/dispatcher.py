@@ -134,8 +134,9 @@ class Dispatcher:
         else:
             self._leave_queue(key)
             before, name = self.roster.gang_of(key), self.roster.set_stranger(pod)
-            for gang in filter(None, dict.fromkeys((before, name))):
-                self.gangs.touch(gang, now)
+            for gang in dict.fromkeys((before, name)):
+                if gang:
+                    self.gangs.touch(gang, now)
 
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""
