@@ -133,8 +133,8 @@ class Dispatcher:
             self._await(key, pod, now)
         else:
             self._leave_queue(key)
-            before, name = self.roster.gang_of(key), self.roster.set_stranger(pod)
-            for gang in dict.fromkeys((before, name)):
+            left, name = self.roster.gang_of(key), self.roster.set_stranger(pod)
+            for gang in dict.fromkeys((left, name)):
                 if gang:
                     self.gangs.touch(gang, now)
 
