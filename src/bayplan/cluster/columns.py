@@ -223,7 +223,9 @@ class Columns:
         if known is None:
             if len(self._indexes) > MOST_KEPT:
                 self._indexes.clear()
-            known = self._indexes[names] = np.array([self.index_of(name) for name in names], dtype=np.intp)
+            known = np.array([self.index_of(name) for name in names], dtype=np.intp)
+            if len(names) <= MOST_NAMES_IN_ALL:
+                self._indexes[names] = known
         return known
 
     def add_row(self) -> int:

@@ -7,7 +7,9 @@ deployment cost one evaluation. `scheduling/answers.py` keeps those answers.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -56,6 +58,24 @@ class PodClass:
     """The Topology Manager policy that the pod asks for in Volcano's annotation, as written."""
     most_zones: int | None = None
     """How many NUMA zones the pod may get at most; None if it does not say."""
+
+
+_Value = TypeVar("_Value")
+
+
+def kept_with_class(work_out: Callable[[PodClass], _Value]) -> Callable[[PodClass], _Value]:
+    """Work something out once for a class and keep it for as long as the class: what is said about a class that is forgotten takes no memory."""
+    name = f"{work_out.__module__}.{work_out.__qualname__}"
+
+    def found(pod: PodClass) -> _Value:
+        kept = pod.__dict__
+        if name not in kept:
+            kept[name] = work_out(pod)
+        value: _Value = kept[name]
+        return value
+
+    found.__doc__ = work_out.__doc__
+    return found
 
 
 # Volumes that may tie a pod to nodes or keep it from some, each by its Python name and its own.

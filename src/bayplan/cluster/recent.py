@@ -7,16 +7,19 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 MOST_KEPT = 10_000
+# Of keys that are bytes; those of ordinary pods have a few hundred.
+MOST_BYTES = 16 << 20
 
 _Kept = TypeVar("_Kept")
 
 
 class Recent(Generic[_Kept]):
-    """Keeps the `most` that were used last; whoever was asked for longest ago makes room."""
+    """Keeps the `most` that were used last, and fewer if their keys are long; whoever was asked for longest ago makes room."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = MOST_KEPT if most is None else most
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._bytes = 0
 
     def get(self, key: Hashable) -> _Kept | None:
         """What is kept under a key."""
@@ -27,10 +30,17 @@ class Recent(Generic[_Kept]):
 
     def put(self, key: Hashable, thing: _Kept) -> _Kept:
         """Keep a thing, and hand it back."""
+        if key not in self._kept:
+            self._bytes += _length(key)
         self._kept[key] = thing
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        while len(self._kept) > self._most or (self._bytes > MOST_BYTES and len(self._kept) > 1):
+            gone, _ = self._kept.popitem(last=False)
+            self._bytes -= _length(gone)
         return thing
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _length(key: Hashable) -> int:
+    return len(key) if isinstance(key, bytes) else 0

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns import TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.limits import MOST_NAMES
 from bayplan.cluster.pod_request import CPU, PodRequest
 from bayplan.engine.one_node import ONE_NODE_STRATEGIES, worst_zone_score
 from bayplan.engine.rows import Rows, among, count
@@ -161,9 +162,13 @@ def _asked_at(scope: Scope, request: PodRequest, weights: Weights) -> list[Asked
     return [_asked(tuple(container.requests.items()), importance) for container in request.containers]
 
 
-@lru_cache(maxsize=4096)
 def _asked(amounts: Items, weights: Items) -> Asked:
-    """A request as arrays. A weight below 1, or none at all, counts as 1."""
+    """A request as arrays. A weight below 1, or none at all, counts as 1. Requests of very many names are not kept."""
+    return _kept_asked(amounts, weights) if len(amounts) <= MOST_NAMES else _kept_asked.__wrapped__(amounts, weights)
+
+
+@lru_cache(maxsize=4096)
+def _kept_asked(amounts: Items, weights: Items) -> Asked:
     configured = dict(weights)
     importance = [float(max(configured.get(name, 1), 1)) for name, _ in amounts]
     units = [float(-(-amount // 1000) if name == CPU else amount) for name, amount in amounts]

@@ -8,9 +8,9 @@ Guaranteed pods, devices always. Whether a node cares about a resource at all is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_class import PodClass, kept_with_class
 from bayplan.cluster.pod_request import (
     CPU,
     PODS,
@@ -119,7 +119,7 @@ class Demand:
         return None if self.has_init_containers else self.container_steps
 
 
-@lru_cache(maxsize=16_384)
+@kept_with_class
 def demand(pod: PodClass) -> Demand:
     """What a class of pods asks of zones; worked out once per class."""
     return demand_of(pod.request)

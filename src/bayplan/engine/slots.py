@@ -18,20 +18,18 @@ else: a kubelet that finds no zones for the sum tries container by container, wh
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_EXPECTED, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_class import PodClass, kept_with_class
 from bayplan.cluster.pod_request import CPU, PODS, is_memory
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.admission import Verdict, Want, verdicts, wants_of, without_report
 from bayplan.engine.budget import UNLIMITED, Budget
 from bayplan.engine.demand import Demand, Step, demand
-from bayplan.engine.rows import Mask, Rows, among
+from bayplan.engine.rows import Mask, Rows, among, count
 from bayplan.engine.slots_one_node import slots_of_one
 from bayplan.engine.slots_replay import replayed_slots
 from bayplan.engine.slots_reports import reports_of
@@ -104,7 +102,7 @@ def _of_one(state: ClusterState, pod: PodClass, assumptions: Assumptions, row: i
     return slots_of_one(columns, asked, demand(pod), row, assumptions, min(most, 1) if pod.host_ports else most)
 
 
-@lru_cache(maxsize=4096)
+@kept_with_class
 def _asked_of_node(pod: PodClass) -> tuple[tuple[str, ...], Counts]:
     asked = {PODS: 1} | {name: amount for name, amount in pod.request.total.items() if amount}
     return tuple(asked), np.array([[float(amount)] for amount in asked.values()])
@@ -114,6 +112,8 @@ def _by_node_sums(columns: Columns, pod: PodClass, rows: Rows, most: int) -> Cou
     """How many pods the node's allocatable holds beside what is on it; with host ports one at most."""
     names, amounts = _asked_of_node(pod)
     indexes = columns.indexes(names)
+    if columns.of_no_node in indexes:
+        return np.zeros(count(rows))
     free = columns.free[indexes, rows] if isinstance(rows, slice) else columns.free[indexes[:, np.newaxis], rows]
     times: Counts = np.minimum.reduce(free / amounts, axis=0)
     np.floor(times, out=times)

@@ -7,13 +7,12 @@ code of a refusal is the position of the first resource that is short, so that c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns import FIRST_RESOURCES, FloatColumn
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pod_class import PodClass, kept_with_class
 from bayplan.cluster.pod_request import PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Codes, Rows
@@ -40,7 +39,7 @@ class NodeResourcesFit:
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """1 + the position of the first short resource in `asked_of_node(pod)`."""
-        names, amounts = _as_arrays(asked_of_node(pod))
+        names, amounts = _as_arrays(pod)
         indexes = state.columns.indexes(names)
         # Of something that no node has, every node is short: what is asked for after it changes nothing.
         in_vain = np.flatnonzero(indexes == state.columns.of_no_node)
@@ -90,19 +89,20 @@ class NodeResourcesFit:
         return total // len(SCORED)
 
 
-@lru_cache(maxsize=4096)
+@kept_with_class
 def asked_of_node(pod: PodClass) -> tuple[tuple[str, int], ...]:
     """What the node must have free, one place for the pod first. Amounts of zero ask for nothing."""
     asked = tuple((name, amount) for name, amount in pod.request.total.items() if amount)
     return ((PODS, 1), *asked)
 
 
-@lru_cache(maxsize=4096)
-def _as_arrays(asked: tuple[tuple[str, int], ...]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+@kept_with_class
+def _as_arrays(pod: PodClass) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    asked = asked_of_node(pod)
     return tuple(name for name, _ in asked), np.array([[float(amount)] for _, amount in asked])
 
 
-@lru_cache(maxsize=4096)
+@kept_with_class
 def _scored_amounts(pod: PodClass) -> NDArray[np.float64]:
     return np.array([[float(pod.request.total.get(name, 0))] for name in SCORED])
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 _ALIKE = 0.75
 # Keys of one object that are looked at.
-MOST_JUDGED = 64
+MOST_JUDGED = 32
 
 
 @dataclass(frozen=True, slots=True)

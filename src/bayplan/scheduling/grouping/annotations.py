@@ -248,8 +248,9 @@ class _Place:
         self.problems.append(Problem(self.about, self.source(key).field, self.annotations.get(key), allowed))
 
     def check_keys(self) -> None:
+        meant = set(judged(self.annotations, *_FAMILIES))
         for key in self.annotations:
-            complaint = misspelt(key)
+            complaint = misspelt(key) if key in meant else ""
             if complaint:
                 self.problems.append(Problem(self.about, self.source(key).field, None, complaint))
             elif key in VOLCANO_NETWORK:
