@@ -49,7 +49,15 @@ def round_of(target: str, random: Random, findings: Findings, folder: Path) -> N
             one_node(random, findings)
 
 
-def fuzz(seed: int, objects: int, only: tuple[str, ...] = TURNS, first: int = 0, budget: float = BUDGET) -> Findings:
+def fuzz(
+    seed: int,
+    objects: int,
+    only: tuple[str, ...] = TURNS,
+    first: int = 0,
+    budget: float = BUDGET,
+    *,
+    aloud: bool = False,
+) -> Findings:
     """Rounds of all targets in turn, until so many objects were tried."""
     findings = Findings(budget=budget)
     handler = Tracebacks(findings)
@@ -57,7 +65,7 @@ def fuzz(seed: int, objects: int, only: tuple[str, ...] = TURNS, first: int = 0,
     before = root.handlers
     root.handlers = [handler]
     began = told = time.monotonic()
-    number = first
+    number, shown = first, 0
     try:
         with tempfile.TemporaryDirectory() as folder:
             while findings.objects < objects:
@@ -68,7 +76,10 @@ def fuzz(seed: int, objects: int, only: tuple[str, ...] = TURNS, first: int = 0,
                 except Exception as error:  # noqa: BLE001 - a bug of the fuzzer's own
                     findings.note(f"round of {target}: {type(error).__name__}", traceback.format_exc())
                 number += 1
-                if time.monotonic() - told > SECONDS_BETWEEN_NEWS:
+                for each in findings.told[shown:] if aloud else ():
+                    _say(f"\n{each}")
+                shown = len(findings.told)
+                if aloud and time.monotonic() - told > SECONDS_BETWEEN_NEWS:
                     told = time.monotonic()
                     rate = findings.objects / (told - began)
                     _say(f"{findings.objects} objects, {rate:.0f} a second, {len(findings.seen)} failures")
@@ -93,10 +104,13 @@ def main() -> int:
     seed = SystemRandom().randrange(2**32) if given.seed is None else given.seed
     _say(f"seed {seed}")
     findings = fuzz(
-        seed, given.objects, tuple(given.only.split(",")) if given.only else TURNS, given.first, given.budget
+        seed,
+        given.objects,
+        tuple(given.only.split(",")) if given.only else TURNS,
+        given.first,
+        given.budget,
+        aloud=True,
     )
-    for each in findings.told:
-        _say(f"\n{each}")
     seconds, slowest = findings.slowest
     _say(
         f"\n{findings.objects} objects, {findings.steps.total()} steps, {len(findings.seen)} failures; slowest {seconds:.2f} s: {slowest}"

@@ -74,10 +74,19 @@ def _spoil_state(random: Random, node: VirtualNode) -> None:
     )
     if not file.exists():
         return
-    if random.random() < 0.2:
+    if random.random() < 0.2 or not _is_json(file):
         file.write_bytes(file.read_bytes()[: random.randint(0, 60)])
     else:
         file.write_text(json.dumps(mutated(random, json.loads(file.read_text()), random.randint(1, 3))))
+
+
+def _is_json(file: Path) -> bool:
+    """Whether nobody has cut it off before."""
+    try:
+        json.loads(file.read_bytes())
+    except ValueError:
+        return False
+    return True
 
 
 def _spoil_configuration(random: Random, node: VirtualNode) -> None:

@@ -7,15 +7,17 @@ a kubelet admits     what is bound to a node whose report is true (`honest_world
 
 from __future__ import annotations
 
+import asyncio
 import json
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from bayplan.cluster.pod_request import effective_request
-from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.cluster.state import MOST_PROBLEMS, ClusterState, pod_key
+from bayplan.kube.client import KubeClient
 from bayplan.kube.core_v1 import Pod
 from bayplan.kube.decoding import Changes, Listed, WatchLines, decoder_of
 from bayplan.kube.errors import InvalidObject
@@ -24,10 +26,14 @@ from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.todo import Bind, Refusal, Release
+from bayplan.scheduling.todo import Bind, Complete, Refusal, Release
+from bayplan.services.edges.aside import Aside
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder
 from bayplan.services.scheduler.annotations import annotations_of
+from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
-from bayplan.services.scheduler.words import Sentences
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.closed_loop import any_kubelet, any_pod
 from tests.fuzz.corpus import by_kind
@@ -36,6 +42,10 @@ from tests.fuzz.mutating import mutated
 
 Json = Any
 MOST_DECISIONS = 200
+# Rows of nodes that are gone are used again.
+MOST_ROWS = 100
+# Seconds after which everything that waits has been told why.
+LATER = 1000.0
 CLUSTER_WIDE = ("Node", "Namespace", "NodeResourceTopology", "Numatopology", "Topology", "HyperNode")
 ARGUMENTS: tuple[dict[str, Any], ...] = (
     {},
@@ -53,7 +63,10 @@ class World:
         profile = default_profile(NodeResourceTopologyMatch(read_arguments(arguments)))
         self.dispatcher = Dispatcher({"bayplan": profile, "default-scheduler": profile})
         self.intake = Intake(self.dispatcher)
-        self._sentences = Sentences(self.dispatcher)
+        # Nothing is sent: what they are told stays in their outboxes.
+        client = cast("KubeClient", None)
+        events, conditions = EventRecorder(client, instance="fuzz"), ConditionWriter(client)
+        self._announcer = Announcer(self.dispatcher, events, conditions, GangStatusWriter(client))
         self._now = 1000.0
         self._version = 0
 
@@ -142,8 +155,10 @@ class World:
             if isinstance(todo, Refusal):
                 if todo.traceback:
                     self._findings.note(f"decide: {todo.traceback.strip().splitlines()[-1][:100]}", todo.traceback)
-                with self._findings.step("explain"):
-                    self._sentences.of(todo)
+                self._announcer.refused(todo, self._now)
+            elif isinstance(todo, Complete):
+                with self._findings.step("complete"):
+                    self._announcer.complete(todo)
             elif isinstance(todo, Bind):
                 with self._findings.step("bind"):
                     self._take(random, todo, bound)
@@ -151,11 +166,18 @@ class World:
                 for pod in todo.pods:
                     with self._findings.step("release"):
                         self.dispatcher.remove_pod(pod_key(pod), self._now)
+        with self._findings.step("announce"):
+            asyncio.run(self._announcer.explain_for(1.0, self._now + LATER, Aside(threaded=False)))
+        with self._findings.step("count"):
+            self._announcer.count(self.dispatcher.gangs.to_count(), self._now)
+        with self._findings.step("problems"):
+            self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
         return bound
 
     def _take(self, random: Random, todo: Bind, bound: dict[str, Json]) -> None:
         for assignment in todo.assignments:
             annotations_of(assignment, self.dispatcher.state)
+        self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
         failed = [each for each in todo.assignments if random.random() < 0.1]
         if failed:
             self.dispatcher.not_bound(todo, failed, self._now)
@@ -205,7 +227,10 @@ class World:
             "waiting": list(dispatcher.waiting),
             "queue": [None] * len(dispatcher.queue),
             "problems": list(self.intake.problems),
+            "gangs": [*dispatcher.roster.names(), *dispatcher.roster.groups],
         }
+        if len(state.problems) > MOST_PROBLEMS or len(state.names) > MOST_ROWS:
+            raise Disagreement(f"grows without end: {len(state.problems)} problems, {len(state.names)} rows")
         still = {name: found[:3] for name, found in left.items() if found}
         if still:
             raise Disagreement(f"still there after everything was deleted: {still}")

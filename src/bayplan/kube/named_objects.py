@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from bayplan.kube.access import Access
 from bayplan.kube.client import ApiError, KubeClient
 from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.json_text import decode
 from bayplan.kube.object_set import OtherObject
 from bayplan.kube.resources import Resource
 from bayplan.kube.versions import ServedResource, resources_of
+
+_Struct = TypeVar("_Struct")
 
 LONGEST_CHAIN = 10
 # Owners of pods that never stand between a pod and another workload that could be asked for by name.
@@ -114,7 +118,7 @@ async def _named(
     """Objects with a name, in one namespace or in all of them."""
     path = _resource(api_version, resource).path(namespace)
     answer = await client.request("GET", path, query={"fieldSelector": f"metadata.name={name}"})
-    listed = msgspec.json.decode(answer, type=_Listed).items
+    listed = _decoded(answer, _Listed, f"{resource.kind} {name}").items
     return [_other(api_version, resource.kind, bytes(each)) for each in listed]
 
 
@@ -123,7 +127,15 @@ def _resource(api_version: str, served: ServedResource) -> Resource[Any]:
 
 
 def _other(api_version: str, kind: str, document: bytes) -> OtherObject:
-    return OtherObject(api_version, kind, msgspec.json.decode(document, type=_Head).metadata, document)
+    return OtherObject(api_version, kind, _decoded(document, _Head, kind).metadata, document)
+
+
+def _decoded(answer: bytes, kind: type[_Struct], about: str) -> _Struct:
+    """What the server answered; raises `InvalidObject` if an object in it cannot be read, such as one that is nested too deeply."""
+    try:
+        return decode(answer, kind)
+    except msgspec.DecodeError as error:
+        raise InvalidObject(ObjectPath(about), str(error)) from None
 
 
 def _references(owned: Iterable[Metadata]) -> list[tuple[str, OwnerReference]]:

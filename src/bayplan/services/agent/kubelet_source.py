@@ -21,6 +21,7 @@ import msgspec
 from bayplan.kube.documents import in_place
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import read_document
+from bayplan.kube.json_text import decode
 from bayplan.services.agent.kubelet_config import KubeletSetup, from_flags, setup_of
 
 TIMEOUT = aiohttp.ClientTimeout(total=10.0)
@@ -118,7 +119,7 @@ async def _configz(source: str, headers: Mapping[str, str]) -> Mapping[str, obje
     except (aiohttp.ClientError, TimeoutError) as error:
         raise NoConfiguration(f"kubelet configuration {source}: {_said(error)}") from None
     try:
-        return msgspec.json.decode(data, type=dict[str, object])
+        return decode(data, dict[str, object])
     except msgspec.MsgspecError as error:
         raise NoConfiguration(f"kubelet configuration {source}: this is not what configz answers: {error}") from None
 

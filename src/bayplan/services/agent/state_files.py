@@ -16,7 +16,7 @@ import msgspec
 
 from bayplan.cluster.inventory import NotUnderstood, cpu_set
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
-from bayplan.kube.json_text import json_words
+from bayplan.kube.json_text import decode, json_words
 from bayplan.services.agent.pod_resources import DeviceGroup, MemoryBlock
 from bayplan.services.agent.sysfs_files import members
 
@@ -166,11 +166,11 @@ def device_state_of(text: bytes, source: str) -> DeviceState:
 def _decoded(text: bytes, kind: type[_Struct], source: str) -> _Struct:
     at = ObjectPath(f"file {source}")
     try:
-        return msgspec.json.decode(text, type=kind)
+        return decode(text, kind)
     except msgspec.ValidationError as error:
         where, problem = field_and_problem(error)
         raise InvalidObject(at.child(where) if where else at, problem) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise InvalidObject(at, f"is not valid JSON: {json_words(error)}") from None
 
 

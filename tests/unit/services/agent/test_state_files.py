@@ -103,3 +103,9 @@ def test_cpus_that_are_no_list_are_named_with_their_place() -> None:
     text = b'{"policyName": "static", "defaultCpuSet": "0", "entries": {"uid-a": {"main": "one"}}}'
     with pytest.raises(InvalidObject, match=r'file f: entries.uid-a.main: "one": must be a list of CPU ids'):
         cpu_state_of(text, "f")
+
+
+def test_a_state_file_that_is_nested_without_end_is_unreadable_like_any_other() -> None:
+    deep = b'{"unknown":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(InvalidObject, match="nested too deeply"):
+        cpu_state_of(deep, "cpu_manager_state")
