@@ -5,7 +5,7 @@ creation until a watch shows its node. Meanwhile the attacker (`attack_objects.p
 printed is the worst delay of the other tenant's pods for each: at most 2 s is allowed, and 5 s under ten at once. The longest turn of the scheduler's event loop is printed beside it.
 
     BENCH_QUICK=1 python -m benchmarks attacks              # 100 nodes
-    BENCH_ATTACKS=gang python -m benchmarks attacks         # those whose name contains a word
+    BENCH_ATTACKS=node/ python -m benchmarks attacks        # those whose name contains a text, here all of nodes
 """
 
 from __future__ import annotations
@@ -63,13 +63,17 @@ def run() -> None:
         return
     wanted = os.environ.get("BENCH_ATTACKS", "")
     nodes = 100 if os.environ.get("BENCH_QUICK") else 1_000
-    chosen = [name for name in (*BY_TENANT, *BY_NODE) if wanted in name]
+    chosen = [name for name in (*BY_TENANT, *BY_NODE) if wanted in _shown(name)]
     with ControlPlane() as plane:
         for name, figures in attacked(plane, nodes, chosen):
             told = f"s worst delay of others; {figures.together:.2f} s under ten; longest turn {1e3 * figures.longest_turn:.0f} ms"
-            report(f"attacks {'tenant' if name in BY_TENANT else 'node'}/{name}", figures.alone, told)
+            report(f"attacks {_shown(name)}", figures.alone, told)
             if figures.alone > MOST_ALONE or figures.together > MOST_TOGETHER:
                 print(f"bench attacks {name}: more than {MOST_ALONE:g} s or {MOST_TOGETHER:g} s")
+
+
+def _shown(name: str) -> str:
+    return f"{'tenant' if name in BY_TENANT else 'node'}/{name}"
 
 
 def attacked(plane: ControlPlane, nodes: int, names: Sequence[str]) -> Iterable[tuple[str, Figures]]:

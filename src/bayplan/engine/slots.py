@@ -36,6 +36,8 @@ from bayplan.engine.slots_reports import reports_of
 from bayplan.engine.slots_single_zones import Counts, in_single_zones
 
 Wants = tuple[tuple[str, int], ...]
+# So few names are not worth looking through for those that no node has.
+FEW_NAMES = 16
 
 
 def slots(
@@ -112,7 +114,7 @@ def _by_node_sums(columns: Columns, pod: PodClass, rows: Rows, most: int) -> Cou
     """How many pods the node's allocatable holds beside what is on it; with host ports one at most."""
     names, amounts = _asked_of_node(pod)
     indexes = columns.indexes(names)
-    if columns.of_no_node in indexes:
+    if len(names) > FEW_NAMES and columns.of_no_node in indexes:
         return np.zeros(count(rows))
     free = columns.free[indexes, rows] if isinstance(rows, slice) else columns.free[indexes[:, np.newaxis], rows]
     times: Counts = np.minimum.reduce(free / amounts, axis=0)

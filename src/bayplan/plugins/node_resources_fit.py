@@ -19,6 +19,8 @@ from bayplan.engine.rows import Codes, Rows
 from bayplan.engine.scores import MOST_SCORE, Scores
 
 SCORED = FIRST_RESOURCES[:2]
+# So few names are not worth looking through for those that no node has.
+FEW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,12 @@ class NodeResourcesFit:
         """1 + the position of the first short resource in `asked_of_node(pod)`."""
         names, amounts = _as_arrays(pod)
         indexes = state.columns.indexes(names)
-        # Of something that no node has, every node is short: what is asked for after it changes nothing.
-        in_vain = np.flatnonzero(indexes == state.columns.of_no_node)
-        judged = int(in_vain[0]) + 1 if len(in_vain) else len(indexes)
-        short = _free(state, indexes[:judged], rows) < amounts[:judged]
+        if len(indexes) > FEW:
+            # Of something that no node has, every node is short: what is asked for after it changes nothing.
+            in_vain = np.flatnonzero(indexes == state.columns.of_no_node)
+            judged = int(in_vain[0]) + 1 if len(in_vain) else len(indexes)
+            indexes, amounts = indexes[:judged], amounts[:judged]
+        short = _free(state, indexes, rows) < amounts
         if not np.logical_or.reduce(short, axis=None):
             return None
         return np.where(short.any(axis=0), short.argmax(axis=0) + 1, 0).astype(np.uint8)

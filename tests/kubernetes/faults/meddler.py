@@ -198,7 +198,8 @@ class Meddler:
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         connection = request.transport
-        assert connection is not None
+        if connection is None:  # whoever asked is gone
+            return web.Response()
         self._watches.add(connection)
         try:
             async with self._session.get(
