@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.kube.access import find_access
-from bayplan.kube.client import ApiError, KubeClient
+from bayplan.kube.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, POD_GROUPS, PODS, Resource
 from bayplan.kube.watch import Changes, Listed, follow
 from benchmarks.attack_objects import BY_NODE, BY_TENANT, TENANT, Json, encoded
@@ -116,7 +116,8 @@ class _Attack:
             try:
                 await asyncio.sleep(BEFORE)
                 bodies = [body for number in range(objects) for body in self._bodies(number)]
-                await several_at_once(lambda body: self._create(client, body), bodies)
+                with suppress(Unreachable):  # The API server itself is too busy with what it was given.
+                    await several_at_once(lambda body: self._create(client, body), bodies)
                 await asyncio.sleep(AFTER)
                 coming.cancel()
                 await asyncio.wait({coming})
