@@ -13,8 +13,14 @@ import pytest
 import yaml
 
 from bayplan.kube.documents import read_documents
+from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.kube.visible import visible, visible_json
+from bayplan.scheduling.gang_roster import Tally
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder
+from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
+from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, pod_named
 
 # Set the title, ring, begin a line, turn the direction of text, stand between letters, erase the screen, delete, end a line again.
 HOSTILE = "\x1b]0;owned\x07\nFORGED\r\u202e\u200b\x9b2J\x7f\u2028\u2066\U000e0041"
@@ -196,6 +202,25 @@ def test_logs_show_it_escaped_and_json_keeps_the_value() -> None:
         assert_harmless(each)
     assert [each for each in text.split("\n")[1:] if not each.startswith("    ")] == []
     assert json.loads(line)["pod"] == HOSTILE
+
+
+def test_events_conditions_and_the_status_of_gangs_show_it_escaped() -> None:
+    client = RecordingClient()
+
+    async def told() -> None:
+        async with (
+            EventRecorder(client.as_client(), instance="x") as events,
+            ConditionWriter(client.as_client()) as said,
+        ):
+            events.failed_scheduling(pod_named("p"), f"no node has {HOSTILE}")
+            said.unschedulable(pod_named("p"), f"no node has {HOSTILE}")
+
+    in_virtual_time(told())
+    progress = Progress(Stage.WAITS, f"no rack has {HOSTILE}", Tally(2, 0, 0), invalid=False)
+    written = [*client.bodies, *(status_of(each.type, progress) for each in ALL_POD_GROUPS.values())]
+    found = [each for each in strings(written) if "owned" in each]
+    assert len(found) >= 2 + len(ALL_POD_GROUPS)
+    assert all(each.isprintable() for each in found)
 
 
 def test_the_escapes() -> None:
