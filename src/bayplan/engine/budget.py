@@ -30,6 +30,8 @@ class Budget:
     """So many units of work; a budget inside another one spends that one's, too."""
 
     def __init__(self, work: float = WORK, around: Budget | None = None, *, hard: bool = False) -> None:
+        self.spent = 0.0
+        """The units that were charged so far."""
         self._left = work
         self._around = around
         self._hard = hard
@@ -53,6 +55,7 @@ class Budget:
         """Charge work that is done next; raises `OutOfWork` if a hard budget has too little left for it."""
         done = min(work, self._left) if self._hard else work
         self._left -= done
+        self.spent += done
         if self._around is not None:
             self._around.spend(done)
         if done < work:

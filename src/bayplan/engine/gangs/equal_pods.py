@@ -35,6 +35,8 @@ class Found:
     domains: int
     most: int
     unproven: frozenset[Goal] = frozenset()
+    wider_proven: bool = True
+    """False if the same number of preferred domains might be in fewer domains of wider levels."""
 
 
 def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
@@ -49,7 +51,7 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     most = int(in_required.max(initial=0))
     if most < wish.pods:
         return Found(None, 0, most)
-    by_table = _by_all_goals(tree, slots, wish)
+    by_table = _by_all_goals(tree, slots, room, wish)
     if by_table is not None:
         counts, complete = by_table
         unproven = frozenset[Goal]() if complete else _not_counted(wish)
@@ -60,10 +62,25 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
             unproven |= _not_counted(wish)
     if wish.preferred is None:
         return Found(counts, 0, most, unproven)
+    wider_proven = by_table is not None or _few_wider_domains(tree, room, wish, counts)
     touched = tree.domain_at[wish.preferred][np.flatnonzero(counts)]
     if wish.standing:
         touched = np.sort(np.append(touched, tree.domain_at[wish.preferred][list(wish.standing)]))
-    return Found(counts, 1 + int(np.count_nonzero(np.diff(touched))), most, unproven)
+    return Found(counts, 1 + int(np.count_nonzero(np.diff(touched))), most, unproven, wider_proven)
+
+
+def _few_wider_domains(tree: Tree, room: Sequence[Counts], wish: Wish, counts: Counts) -> bool:
+    """True if no fewer domains of any wider level hold all pods, or members stand in them anyway."""
+    used = [*np.flatnonzero(counts).tolist(), *wish.standing]
+    for level in range((wish.preferred or 0) - 1, -1, -1):
+        domains = tree.domain_at[level]
+        standing = {int(domains[at]) for at in wish.standing}
+        left = wish.pods - int(room[level][list(standing)].sum())
+        others = np.sort(np.delete(room[level], list(standing)))[::-1]
+        needed = len(standing) + (1 + int(np.searchsorted(np.cumsum(others), left)) if left > 0 else 0)
+        if len(set(domains[used].tolist())) > needed:
+            return False
+    return True
 
 
 def _not_counted(wish: Wish) -> frozenset[Goal]:
@@ -72,11 +89,12 @@ def _not_counted(wish: Wish) -> frozenset[Goal]:
     return frozenset(wish.objective[unknown:])
 
 
-def _by_all_goals(tree: Tree, slots: Counts, wish: Wish) -> tuple[Counts, bool] | None:
+def _by_all_goals(tree: Tree, slots: Counts, room: Sequence[Counts], wish: Wish) -> tuple[Counts, bool] | None:
     """The best by a table over the tree, and whether it has compared all domains; None if it would be too large, or if the pods ask for more than it knows."""
-    if wish.layers or wish.spread or wish.roomiest:
+    if wish.spread or wish.roomiest or any(layer.level == WHOLE_TREE for layer in wish.layers):
         return None
-    return place_by_table(tree, slots, Asked(wish.pods, wish.required, wish.preferred, wish.objective, wish.standing))
+    asked = Asked(wish.pods, wish.required, wish.preferred, wish.objective, wish.standing, wish.layers)
+    return place_by_table(tree, slots, room, asked)
 
 
 def room_by_level(tree: Tree, slots: Counts, layers: Sequence[Layer]) -> list[Counts]:

@@ -28,6 +28,7 @@ from bayplan.engine.gangs.bounds import crowd, fewest_domains, in_one, shortage,
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.exchange import in_order_of_ranks
+from bayplan.engine.gangs.gathering import gathered
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
@@ -47,6 +48,9 @@ from bayplan.engine.gangs.slices import Layer
 # What may be spent on being closer together once there is a place: inside narrower domains, and in fewer domains of wider levels.
 WORK_FOR_CLOSER = 200_000
 WORK_FOR_WIDER = 400_000
+# Bringing groups together takes a share of what the search has taken, and so much in any case.
+SHARE_FOR_GATHERING = 0.25
+WORK_FOR_GATHERING = 2_000
 # How a quick answer was found, by whether all pods have one shape.
 HOW = {True: "groups packed", False: "groups placed by best fit"}
 
@@ -78,13 +82,18 @@ def _of_groups(problem: Problem, budget: Budget) -> Solution:
     """Groups, or pods of different shapes: what is proven is about their first goal, `fewest-domains` or `closest`."""
     first = problem.objective[0]
     if first is Goal.CLOSEST:
-        return _closest(problem, budget)
+        solution = _closest(problem, budget)
+        try:
+            return _gathered(problem, solution, budget)
+        except OutOfWork:
+            return solution
     solution = _in_few_domains(problem, budget)
-    for improved in (_brought_closer, _in_fewer_wider_domains):
+    for improved in (_brought_closer, _in_fewer_wider_domains, _gathered):
         try:
             solution = improved(problem, solution, budget)
         except OutOfWork:
             break
+    solution = _with_wider_levels(problem, solution)
     if first is not Goal.FEWEST_DOMAINS and solution.found:
         bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
@@ -121,6 +130,23 @@ def _in_fewer_wider_domains(problem: Problem, known: Solution, budget: Budget) -
     if exact.found and domain_counts(problem, exact) < counts:
         return replace(known, placed=exact.placed)
     return known
+
+
+def _with_wider_levels(problem: Problem, known: Solution) -> Solution:
+    """The same answer, which says if fewer domains of wider levels might do."""
+    if not known.found or known.wider_proven or not problem.prefers:
+        return known
+    if domain_counts(problem, known)[1:] == _fewest_wider(problem):
+        return replace(known, wider_proven=True)
+    return replace(known, bound=f"{known.bound}; {_not_proven([], wider=False)}")
+
+
+def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
+    """Groups closer to each other, without more domains of any level. Gangs that are to be spread stay as they are."""
+    if not known.found or problem.spread or problem.roomiest:
+        return known
+    work = max(WORK_FOR_GATHERING, SHARE_FOR_GATHERING * budget.spent)
+    return replace(known, placed=gathered(problem, known.placed, budget.at_most(work)))
 
 
 def _fewest_wider(problem: Problem) -> tuple[int, ...]:
@@ -239,14 +265,17 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         level = in_one(problem, wish.required)
         return infeasible(f"the gang needs {slots_text(wish.pods)}{slices}{level}, the most there are is {found.most}")
     bound, status = "equal pods: counted exactly", Status.OPTIMAL
-    if found.unproven:
-        bound = f"equal pods: counted; {_not_proven(goal for goal in wish.objective if goal in found.unproven)}"
+    if found.unproven or not found.wider_proven:
+        unproven = [goal for goal in wish.objective if goal in found.unproven]
+        bound = f"equal pods: counted; {_not_proven(unproven, wider=found.wider_proven)}"
         status = Status.FEASIBLE if wish.objective[0] in found.unproven else Status.OPTIMAL
-    return Solution(status, _divided(problem, shape, found.counts), bound)
+    return Solution(status, _divided(problem, shape, found.counts), bound, wider_proven=found.wider_proven)
 
 
-def _not_proven(goals: Iterable[Goal]) -> str:
-    return f"not proven to be the best by {' and '.join(goal.value for goal in goals)}"
+def _not_proven(goals: Iterable[Goal], *, wider: bool = True) -> str:
+    """`not proven to be the best by mean-distance`; where preferred domains are proven and `wider` ones are not, it says so."""
+    names = [] if wider else [f"{Goal.FEWEST_DOMAINS.value} of wider levels"]
+    return f"not proven to be the best by {' and '.join((*names, *(goal.value for goal in goals)))}"
 
 
 def _divided(problem: Problem, shape: int, counts: Counts) -> Placed:

@@ -10,6 +10,7 @@ Costs are whole numbers. A table that would be too large, or whose weights would
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.tree import Tree
 from bayplan.engine.gangs.objective import Goal, Objective
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
+from bayplan.engine.gangs.slices import Layer
 
 # Cells of all rows and of putting them together; a million of them take some 3 ms.
 MOST_CELLS = 400_000
@@ -30,13 +32,29 @@ NO_WAY = np.int64(1 << 61)
 
 @dataclass(frozen=True)
 class Asked:
-    """So many pods inside one domain of `required`, in few of `preferred`, by an order of goals; `standing` are members that run, by position."""
+    """So many pods inside one domain of `required`, in few of `preferred`, by an order of goals; `standing` are members that run, by position.
+
+    Domains of the level of a layer hold whole slices only, or just one if slices are apart.
+    """
 
     pods: int
     required: int
     preferred: int | None
     objective: Objective
     standing: tuple[int, ...] = ()
+    layers: tuple[Layer, ...] = ()
+
+    def allows(self, level: int, pods: Counts) -> NDArray[np.bool_]:
+        """Which numbers of pods a domain of a level may have."""
+        allowed = np.ones(len(pods), dtype=np.bool_)
+        for layer in self.layers:
+            if layer.level == level:
+                allowed &= (pods % layer.size == 0) & (not layer.apart or pods <= layer.size)
+        return allowed
+
+    def may_be_in_one(self, level: int) -> bool:
+        """False if one domain of a level has too many slices that are apart."""
+        return not any(layer.apart and layer.level <= level and layer.size < self.pods for layer in self.layers)
 
     @property
     def target(self) -> int:
@@ -44,23 +62,22 @@ class Asked:
         return self.required if self.preferred is None else max(self.required, self.preferred)
 
 
-def place_by_table(tree: Tree, slots: Counts, asked: Asked) -> tuple[Counts, bool] | None:
-    """Pods by position, and whether every domain was compared; None if the table would be too large. One required domain has room for all pods."""
+def place_by_table(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: Asked) -> tuple[Counts, bool] | None:
+    """Pods by position, and whether every domain was compared; None if the table would be too large.
+
+    `rooms` are by level how many pods each domain holds, in whole slices. One required domain has room for all pods.
+    """
     # Where closeness comes first, nothing is looked at above the lowest level that has a domain for everybody.
     closest_first = asked.objective[0] is Goal.CLOSEST
     by_nodes = bool(asked.standing) or not _largest_nodes_are_best(tree, asked)
     lowest = tree.node_level if by_nodes else tree.node_level - 1
     starts = tree.starts[lowest] if lowest >= 0 else np.zeros(1, dtype=np.intp)
-    room = np.add.reduceat(slots, starts)
+    room = rooms[lowest] if lowest >= 0 else np.add.reduceat(slots, starts)
     top = asked.required
-    if closest_first:
-        sums = (tree.sums(slots, level) for level in range(tree.node_level, asked.required, -1))
-        holding = (
-            level
-            for level, each in zip(range(tree.node_level, asked.required, -1), sums, strict=True)
-            if each.max() >= asked.pods
-        )
-        top = asked.required if asked.standing else next(holding, asked.required)
+    if closest_first and not asked.standing:
+        levels = range(tree.node_level, asked.required, -1)
+        holding = (level for level in levels if asked.may_be_in_one(level) and rooms[level].max() >= asked.pods)
+        top = next(holding, asked.required)
     if top > lowest:
         return None
     whole = top == lowest
@@ -73,15 +90,20 @@ def place_by_table(tree: Tree, slots: Counts, asked: Asked) -> tuple[Counts, boo
     columns = 1 if whole else asked.pods + 1
     if len(cells) * columns * (width + (columns if columns > 1 else 0)) > MOST_CELLS:
         return None
-    weights = _weights(tree, asked, int(tree.sums(slots, max(asked.target, 0)).max()))
+    leftover = rooms[max(asked.target, 0)]
+    if asked.layers:
+        # Room for whole slices, then slots.
+        sums = tree.sums(slots, max(asked.target, 0))
+        leftover = leftover * (asked.pods * int(sums.max()) + 1) + sums
+    weights = _weights(tree, asked, int(leftover.max()))
     if weights is None:
         return None
-    return _Table(tree, slots, asked, weights, lowest, top, starts).best(cells), complete
+    return _Table(tree, slots, asked, weights, lowest, top, starts, leftover).best(cells), complete
 
 
 def _largest_nodes_are_best(tree: Tree, asked: Asked) -> bool:
-    """True if filling the largest nodes of a rack first is best by all goals: not if the room that is left over is that of nodes."""
-    return asked.target < tree.node_level
+    """True if filling the largest nodes of a rack first is best by all goals: not if the room that is left over is that of nodes, or slices are on nodes."""
+    return asked.target < tree.node_level and all(layer.level < tree.node_level for layer in asked.layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +170,7 @@ class _Table:
     lowest: int
     top: int
     starts: NDArray[np.intp]
-    rooms: dict[int, Counts] = field(default_factory=dict)
+    leftover: Counts
     members: dict[int, Counts] = field(default_factory=dict)
 
     def best(self, cells: NDArray[np.intp]) -> Counts:
@@ -196,6 +218,8 @@ class _Table:
         """Rows of domains that may hold everybody, by what they cost: goals before closeness, closeness, goals behind it."""
         if level > self.top and self.asked.objective[-1] is Goal.CLOSEST:
             return []  # whatever is best inside a domain is counted in those around it, too
+        if not self.asked.may_be_in_one(level):
+            return []
         found = []
         for row in rows:
             cost = int(row.costs[-1])
@@ -220,10 +244,12 @@ class _Table:
             standing = self._standing(self.lowest)[cells]
             new = np.where(standing > 0, 0, self.weights.nodes)
             costs = self._own(self.lowest, cells[:, np.newaxis], pods) + np.where(pods > 0, new[:, np.newaxis], 0)
-            return np.where(pods <= self.slots[cells][:, np.newaxis], costs, NO_WAY)
+            fits = (pods <= self.slots[cells][:, np.newaxis]) & self.asked.allows(self.lowest, pods)
+            return np.where(fits, costs, NO_WAY)
         costs = self._costs_of_nodes(self._nodes_of(cells), pods)
         if self.lowest > WHOLE_TREE:
-            costs = np.where(costs < NO_WAY, costs + self._own(self.lowest, cells[:, np.newaxis], pods), NO_WAY)
+            fits = (costs < NO_WAY) & self.asked.allows(self.lowest, pods)
+            costs = np.where(fits, costs + self._own(self.lowest, cells[:, np.newaxis], pods), NO_WAY)
         return costs
 
     def _nodes_of(self, racks: NDArray[np.intp]) -> Counts:
@@ -254,15 +280,9 @@ class _Table:
             standing = self._standing(level)[domains]
             used = np.where(standing > 0, 0, used)
         if level == asked.target:
-            leftover = weights.leftover * self._room(level)[domains]
+            leftover = weights.leftover * self.leftover[domains]
             used = used + (np.where(standing > 0, 0, leftover) if asked.preferred == level else leftover)
         return np.where(pods > 0, used, 0) - weights.squares * pods * (pods + 2 * standing)
-
-    def _room(self, level: int) -> Counts:
-        """The slots of each domain of a level."""
-        if level not in self.rooms:
-            self.rooms[level] = self.tree.sums(self.slots, level)
-        return self.rooms[level]
 
     def _standing(self, level: int) -> Counts:
         """How many members run in each domain of a level."""
@@ -285,7 +305,8 @@ class _Table:
             shares.append((row, best))
             costs = both[np.arange(size), best]
         if level > WHOLE_TREE:
-            costs = np.where(costs < NO_WAY, costs + self._own(level, domain, np.arange(size)), NO_WAY)
+            fits = (costs < NO_WAY) & self.asked.allows(level, np.arange(size))
+            costs = np.where(fits, costs + self._own(level, domain, np.arange(size)), NO_WAY)
         return _Row(costs, level, domain, tuple(shares))
 
 

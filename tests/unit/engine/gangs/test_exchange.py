@@ -25,9 +25,21 @@ def blocks(problem: Problem, solution: Solution) -> str:
 def test_groups_of_two_sizes_change_the_block_once() -> None:
     sizes = (2, 3, 2, 3, 2, 3)
     problem = equal_pods(
+        *racks("b1/r1: 5", "b1/r2: 5", "b2/r1: 5"),
+        gang(),
+        *(group(f"g{number}", size, RACK) for number, size in enumerate(sizes)),
+    )
+    assert blocks(problem, search(problem, Budget())) == "b1 b1 b1 b1 b2 b2"
+
+
+def test_as_many_groups_as_possible_share_a_block_because_that_is_closer() -> None:
+    sizes = (2, 3, 2, 3, 2, 3)
+    problem = equal_pods(
         *racks(*LINES), gang(), *(group(f"g{number}", size, RACK) for number, size in enumerate(sizes))
     )
-    assert blocks(problem, search(problem, Budget())) == "b1 b1 b1 b2 b2 b2"
+    in_blocks = blocks(problem, search(problem, Budget())).split()
+    pods = {block: sum(size for size, at in zip(sizes, in_blocks, strict=True) if at == block) for block in in_blocks}
+    assert sorted(pods.values()) == [6, 9]
 
 
 def at(position: int) -> dict[int, Spots]:
