@@ -23,6 +23,8 @@ from bayplan.engine.gangs.tree_table import largest_first
 MOST_ROUNDS = 8
 # Domains that are tried for one group.
 MOST_TRIES = 3
+# Nodes beyond those beside pods of the gang that are compared.
+MOST_TARGETS = 64
 # Cells, pods by nodes, that are compared at once.
 MOST_CELLS = 200_000
 # What a microsecond compares on one level.
@@ -181,42 +183,52 @@ class _State:
     def move_pods(self, budget: Budget) -> None:
         """Pods of one part from a node to a better one, as long as there is any."""
         bundles = sorted((count, key, position) for key, here in self.at.items() for position, count in here.items())
-        chunk = max(1, MOST_CELLS // self.tree.size)
-        for begin in range(0, len(bundles), chunk):
+        targets = self._targets()
+        chunk = max(1, MOST_CELLS // max(len(targets), 1))
+        for begin in range(0, len(bundles) if len(targets) else 0, chunk):
+            some = bundles[begin : begin + chunk]
+            budget.spend(50 + len(some) * len(targets) * len(self.inside) / CELLS_PER_WORK)
             if budget.is_spent:
                 return
-            some = bundles[begin : begin + chunk]
-            budget.spend(50 + len(some) * self.tree.size * len(self.inside) / CELLS_PER_WORK)
-            for index in np.flatnonzero((self._gains(some) > 0).any(axis=1)).tolist():
+            for index in np.flatnonzero((self._gains(some, targets) > 0).any(axis=1)).tolist():
                 budget.spend(WORK_OF_A_MOVE)
                 _, key, position = some[index]
-                self._move_bundle(key, position)
+                self._move_bundle(key, position, targets)
 
-    def _gains(self, bundles: list[tuple[int, Key, int]]) -> NDArray[np.int64]:
-        """[bundle, position]: what is gained by moving as many pods of it there as have room."""
-        rooms = {shape: self._room(shape, 0, self.tree.size) for shape in {key[1] for _, key, _ in bundles}}
+    def _targets(self) -> NDArray[np.intp]:
+        """Nodes with room that could be better: beside pods of the gang in the lowest domains, and the roomiest of wider ones."""
+        room = np.maximum.reduce([self._room(shape, 0, self.tree.size) for shape in self.used])
+        lowest = max(self.tree.node_level - 1, 0)
+        beside = (room > 0) & (self.inside[lowest][self.tree.domain_at[lowest]] > 0)
+        wider = np.flatnonzero((room > 0) & (self.inside[0][self.tree.domain_at[0]] > 0) & ~beside)
+        roomiest = wider[np.argsort(-room[wider], kind="stable")[:MOST_TARGETS]]
+        return np.concatenate((np.flatnonzero(beside), roomiest))
+
+    def _gains(self, bundles: list[tuple[int, Key, int]], targets: NDArray[np.intp]) -> Counts:
+        """[bundle, target]: what is gained by moving as many pods of it there as have room."""
+        rooms = {shape: self._room(shape, 0, self.tree.size)[targets] for shape in {key[1] for _, key, _ in bundles}}
         positions = np.array([position for _, _, position in bundles])
         most = np.array([count for count, _, _ in bundles])[:, np.newaxis]
         share = np.minimum(np.stack([rooms[key[1]] for _, key, _ in bundles]), most)
         gain: Counts = np.zeros_like(share)
         for inside, domain_at in zip(self.inside, self.tree.domain_at, strict=True):
-            here = domain_at[positions][:, np.newaxis]
-            gain += np.where(domain_at == here, 0, 2 * share * (inside[domain_at] - inside[here] + share))
+            here, there = domain_at[positions][:, np.newaxis], domain_at[targets]
+            gain += np.where(there == here, 0, 2 * share * (inside[there] - inside[here] + share))
         allowed = np.array([self._bounds(self.groups.bound_by[key[0]], position) for _, key, position in bundles])
-        at = np.arange(self.tree.size)
-        gain[(at < allowed[:, :1]) | (at >= allowed[:, 1:]) | (share == 0)] = 0
-        gain[np.arange(len(bundles)), positions] = 0
+        gain[(targets < allowed[:, :1]) | (targets >= allowed[:, 1:]) | (share == 0)] = 0
+        gain[targets == positions[:, np.newaxis]] = 0
         return gain
 
-    def _move_bundle(self, key: Key, position: int) -> None:
+    def _move_bundle(self, key: Key, position: int, targets: NDArray[np.intp]) -> None:
         count = self.at[key].get(position, 0)
         if not count:
             return
-        gain = self._gains([(count, key, position)])[0]
+        gain = self._gains([(count, key, position)], targets)[0]
         room = self._room(key[1], 0, self.tree.size)
-        for best in np.argsort(-gain, kind="stable")[:MOST_TRIES].tolist():
-            if gain[best] <= 0:
+        for index in np.argsort(-gain, kind="stable")[:MOST_TRIES].tolist():
+            if gain[index] <= 0:
                 return
+            best = int(targets[index])
             share = min(int(room[best]), count)
             moves: list[Move] = [(key, position, -share), (key, best, share)]
             for move in moves:

@@ -88,7 +88,7 @@ def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Prob
         occupied = np.unique(domain_at[list(problem.parts[0].standing)])
         enough &= np.arange(len(enough)) == occupied[0] if len(occupied) == 1 else False
     for domain in sorted(np.flatnonzero(enough), key=lambda domain: int(room[domain]))[:most]:
-        yield _restricted(problem, domain_at == domain)
+        yield restricted(problem, domain_at == domain)
 
 
 def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
@@ -112,7 +112,7 @@ def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
     whether = replace(problem, parts=tuple(replace(part, preferred=None) for part in problem.parts))
     while low < high and not budget.is_spent:
         inside = np.isin(problem.tree.domain_at[level], order[:number])
-        found = program.solve(_restricted(whether, inside), budget.at_most(work))
+        found = program.solve(restricted(whether, inside), budget.at_most(work))
         if found.found:
             best, high = replace(found, status=Status.FEASIBLE, bound=INSIDE, wider_proven=False), number - 1
             number = (low + high + 1) // 2
@@ -124,5 +124,6 @@ def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
     return best
 
 
-def _restricted(problem: Problem, inside: NDArray[np.bool_]) -> Problem:
+def restricted(problem: Problem, inside: NDArray[np.bool_]) -> Problem:
+    """The same gang with slots at some positions only."""
     return problem.with_slots(tuple(np.where(inside, counts, 0) for counts in problem.slots))

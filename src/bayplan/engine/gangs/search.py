@@ -47,6 +47,8 @@ from bayplan.engine.gangs.slices import Layer
 
 # What may be spent on being closer together once there is a place: inside narrower domains, and in fewer domains of wider levels.
 WORK_FOR_CLOSER = 200_000
+WORK_FOR_A_DOMAIN = 5_000
+MOST_CLOSER = 4
 WORK_FOR_WIDER = 400_000
 # Bringing groups together takes a share of what the search has taken, and so much in any case.
 SHARE_FOR_GATHERING = 0.25
@@ -109,11 +111,11 @@ def _brought_closer(problem: Problem, known: Solution, budget: Budget) -> Soluti
     for level, inside, _ in narrowed.from_below(problem):
         if level <= spanned:
             break
-        for each in inside:
+        for each in inside[:MOST_CLOSER]:
             if budget.is_spent:
                 return known
             budget.spend(_reading(each))
-            closer = infeasible("") if shortage(each) else _quickly(each, budget)
+            closer = infeasible("") if shortage(each) else _quickly(each, budget.at_most(WORK_FOR_A_DOMAIN))
             if closer.found and domain_counts(problem, closer) <= domains:
                 return replace(known, placed=closer.placed)
     return known
@@ -146,7 +148,11 @@ def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
     if not known.found or problem.spread or problem.roomiest:
         return known
     work = max(WORK_FOR_GATHERING, SHARE_FOR_GATHERING * budget.spent)
-    return replace(known, placed=gathered(problem, known.placed, budget.at_most(work)))
+    inside = problem
+    if problem.objective[0] is Goal.CLOSEST and (level := _spanned(problem, known)) != WHOLE_TREE:
+        first = next(int(spots.positions[0]) for part in known.placed for spots in part.values())
+        inside = narrowed.restricted(problem, problem.tree.domain_at[level] == problem.tree.domain_at[level][first])
+    return replace(known, placed=gathered(inside, known.placed, budget.at_most(work)))
 
 
 def _fewest_wider(problem: Problem) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""HiGHS, limited by work: branch nodes and checkpoints, at which it asks whether to go on. The clock is only a guard.
+"""HiGHS, limited by work: simplex iterations, branch nodes and checkpoints, at which it asks whether to go on. The clock is only a guard.
 
 One thread and no time limit in reach make it deterministic: the same program has the same answer on any machine. `highspy` is an optional dependency (`pip install
 bayplan[exact]`); without it bayplan still counts, packs and searches, and says `highspy is not installed` where only a program could have told more.
@@ -105,7 +105,10 @@ class Program:
         solver.setOptionValue("mip_rel_gap", 0.0)
         solver.setOptionValue("threads", 1)
         solver.setOptionValue("random_seed", seed)
-        checkpoints = _stop_after(solver, 2 + int(budget.left / WORK_OF_A_CHECKPOINT))
+        iterations = 1 + int(budget.left / WORK_OF_AN_ITERATION)
+        # This limits every single linear program; their sum is looked at whenever the solver asks.
+        solver.setOptionValue("simplex_iteration_limit", iterations)
+        checkpoints = _stop_after(solver, 2 + int(budget.left / WORK_OF_A_CHECKPOINT), iterations)
         solver.passModel(self._model(highspy))
         solver.run()
         known, status = solver.getInfo(), solver.getModelStatus()
@@ -138,13 +141,13 @@ class Program:
         return lp
 
 
-def _stop_after(solver: Any, checkpoints: int) -> list[int]:
-    """Interrupt a solver at its n-th checkpoint; the list tells how many there were."""
+def _stop_after(solver: Any, checkpoints: int, iterations: int) -> list[int]:
+    """Interrupt a solver at its n-th checkpoint, or after so many simplex iterations; the list tells how many checkpoints there were."""
     seen: list[int] = []
 
     def check(event: Any) -> None:
         seen.append(1)
-        if len(seen) >= checkpoints:
+        if len(seen) >= checkpoints or event.data_out.simplex_iteration_count >= iterations:
             event.interrupt()
 
     solver.cbMipInterrupt.subscribe(check)

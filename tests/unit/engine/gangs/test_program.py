@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs import program
+from bayplan.engine.gangs import program, solver
 from bayplan.engine.gangs.problem import Mix, Part, Problem, Solution, Status, domains_used, wished_domains
+from bayplan.engine.gangs.solver import GUARD, OUT_OF_WORK, Outcome, Program
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, pods_of, racks
 
 BYTES = 2**30
@@ -152,3 +153,28 @@ def test_no_time_and_no_solver_are_said(monkeypatch: pytest.MonkeyPatch) -> None
     solution = program.solve(problem, Budget())
     assert solution.status is Status.LIMIT_REACHED
     assert solution.bound == "highspy is not installed (pip install bayplan[exact])"
+
+
+def packing(pods: int, bins: int) -> Program:
+    """Pods of sizes 2 to 9 into as few bins of 14 as possible."""
+    program_ = Program()
+    takes = {(pod, each): program_.variable(1.0) for pod in range(pods) for each in range(bins)}
+    used = [program_.variable(1.0, 1.0) for _ in range(bins)]
+    for pod in range(pods):
+        program_.row([(takes[pod, each], 1.0) for each in range(bins)], 1.0, 1.0)
+    for each in range(bins):
+        sizes = [(takes[pod, each], float(2 + pod * 5 % 8)) for pod in range(pods)]
+        program_.row([*sizes, (used[each], -14.0)], upper=0.0)
+    return program_
+
+
+def test_the_solver_stops_when_its_work_is_done_and_says_so() -> None:
+    answers = [packing(40, 24).solve(Budget(100_000)) for _ in range(2)]
+    assert {answer.why for answer in answers} == {OUT_OF_WORK}
+    assert answers[0].outcome is answers[1].outcome is not Outcome.BEST
+    assert answers[0].values.tolist() == answers[1].values.tolist()
+
+
+def test_a_clock_that_strikes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "GUARD_SECONDS", 0.0)
+    assert packing(40, 24).solve(Budget()).why == GUARD
