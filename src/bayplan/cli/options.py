@@ -170,21 +170,30 @@ def cluster_options(function: _Function) -> _Function:
 class Session:
     """A cluster, from files or as it runs, and the profiles to judge pods by. `configuration` is the document they were read from.
 
-    `source` is where an object is said to be missing: in the dump, or in the cluster.
+    `source` is where an object is said to be missing: in the dump, or in the cluster. With `owners`, pods are in the gangs that their owners mean.
     """
 
     def __init__(
-        self, objects: ObjectSet, configuration: Any, profiles: dict[str, Profile], source: str = "dump"
+        self,
+        objects: ObjectSet,
+        configuration: Any,
+        profiles: dict[str, Profile],
+        source: str = "dump",
+        *,
+        owners: bool = False,
     ) -> None:
+        from bayplan.cli.workloads import group_by_owners, unused_kinds
         from bayplan.cluster.loading import load_state
+        from bayplan.scheduling.workloads.grouped import Grouped
 
         self.objects = objects
         self.source = source
         self.configuration = configuration
         self._profiles = profiles
+        if owners and self._runs:
+            self._read_owners()
+        self.grouped = group_by_owners(objects, self.grouping) if owners else Grouped()
         self.state = load_state(self.objects, live_at=time() if self._runs else None, assumptions=self.assumptions)
-        from bayplan.cli.workloads import unused_kinds
-
         ignored = unused_kinds(self.objects, self.grouping)
         problems = [f"{error}: the object is left out" for error in objects.left_out]
         problems += [*objects.remarks, *map(str, self.state.problems)]
@@ -199,8 +208,13 @@ class Session:
         config: Path | None = None,
         scheduler_name: str | None = None,
         objects: ObjectSet | None = None,
+        *,
+        owners: bool = False,
     ) -> Session:
-        """Read what the options of a command name; `objects` are those of the cluster if they are known already."""
+        """Read what the options of a command name; `objects` are those of the cluster if they are known already.
+
+        Commands that decide about pods of the cluster need their `owners`.
+        """
         if objects is None:
             objects = _read(cluster) if cluster else _read_live()
         if config is None and scheduler_name is not None:
@@ -210,12 +224,12 @@ class Session:
         profiles = profiles_in(written)
         source = "dump" if cluster else LIVE
         if scheduler_name is None:
-            return cls(objects, configuration, profiles, source)
+            return cls(objects, configuration, profiles, source, owners=owners)
         if scheduler_name not in profiles:
             raise click.UsageError(
                 f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}"
             )
-        return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]}, source)
+        return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]}, source, owners=owners)
 
     @cached_property
     def grouping(self) -> GroupingSettings:
@@ -243,6 +257,20 @@ class Session:
         found = asked_live(lambda access: read_named(access, text, kinds, name, namespace, pods))
         self.objects.others += found
         return found
+
+    def _read_owners(self) -> None:
+        """In a cluster that runs: the owners of pods that nobody has grouped yet, and of those beside them, now among the objects."""
+        from bayplan.kube.named_objects import MOST_OWNERS, read_owners
+        from bayplan.scheduling.grouping.expecting import awaits_look
+
+        waiting = [pod for pod in self.objects.pods if not pod.spec.node_name and awaits_look(pod)]
+        ours = [pod for pod in waiting if not self.is_stranger(pod)]
+        if not ours:
+            return
+        found, left_out = asked_live(lambda access: read_owners(access, ours, self.objects.pods))
+        self.objects.others += found
+        if left_out:
+            warn([f"pods wait for more than {MOST_OWNERS} owners: {left_out} of them are not read"])
 
     @property
     def _runs(self) -> bool:

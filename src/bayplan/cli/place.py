@@ -81,7 +81,7 @@ def place(
     goals = _objective(objective)
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
     with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name)
+        session = Session.open(cluster, config, scheduler_name, owners=True)
     read = read_work(session, files, namespace)
     work = read.objects
     if output == "svg":

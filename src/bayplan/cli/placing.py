@@ -30,6 +30,7 @@ from bayplan.cli.gangs import (
 from bayplan.cli.options import Session, read_all
 from bayplan.cli.output import show_progress, warn, working
 from bayplan.cli.workloads import (
+    group_files_by_owners,
     grouping_with,
     misspelt_kinds,
     no_pods_text,
@@ -52,6 +53,7 @@ from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
 from bayplan.kube.object_set import ObjectSet
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dialects.pod_words import word_problems
 from bayplan.scheduling.dialects.table import gang_named
 from bayplan.scheduling.gang import Gang
@@ -78,6 +80,7 @@ def read_work(session: Session, paths: Sequence[Path], namespace: str | None) ->
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
     objects.pods = _with_namespace(session, objects.pods, namespace)
     _refuse_two_pods_of_one_name(objects.pods)
+    group_files_by_owners(session, objects, plans, namespace)
     return FilesWork(objects, plans)
 
 
@@ -233,7 +236,10 @@ def workload_outcome(plan: Plan, outcomes: Mapping[str, Outcome]) -> WorkloadOut
 def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> Outcome:
     """One decision with its ranking, or with everything there is to say about the "no"."""
     state, profile = session.state, session.profile_for(pod)
-    decision = schedule_one(state, pod, profile, answers)
+    wrong = session.grouped.held_back(pod)
+    decision = (
+        Decision(pod_key(pod), None, held_back=wrong) if wrong else schedule_one(state, pod, profile, answers)
+    )
     if decision.held_back:
         return Outcome(decision)
     pod_class = state.classes.of(pod)

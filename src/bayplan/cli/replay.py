@@ -87,7 +87,7 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
         raise InvalidObject(at.child("bayplan.schedulerName"), f'"{name}" is not in its configuration')
     if name is not None:
         profiles = {name: profiles[name]}
-    return Session(read_objects(snapshot), recorded.configuration, profiles), recorded
+    return Session(read_objects(snapshot), recorded.configuration, profiles, owners=True), recorded
 
 
 def _decided_about(session: Session, recorded: Recorded, snapshot: Path) -> Work:

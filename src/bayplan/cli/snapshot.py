@@ -50,18 +50,20 @@ def snapshot(
     """
     from bayplan.cli.deciding import decide_all, has_patience, work_of
     from bayplan.cli.standing import now_or
+    from bayplan.cli.workloads import warn_of_owners
     from bayplan.explain.snapshot import record, snapshot_document
 
     moment = now_or(now).replace(microsecond=0)
     if sys.stdout.isatty():
         raise click.UsageError("the snapshot is compressed: redirect it into a file, such as '> s.json.gz'")
     with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name)
+        session = Session.open(cluster, config, scheduler_name, owners=True)
     waiting = list(session.state.waiting.values())
     further, planned = _with_files(session, files, namespace) if files else ([], [])
     work = work_of([*waiting, *further], planned)
     # A time that no decision depends on would make two snapshots of the same cluster differ.
     decided_at = moment.isoformat() if has_patience(session, work) else None
+    warn_of_owners(session.grouped, waiting, session.source)
     decisions = decide_all(session, work, moment)
     recorded = record(decisions, session.configuration, scheduler_name, decided_at)
     _write(snapshot_document(session.objects, recorded))

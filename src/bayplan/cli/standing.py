@@ -14,6 +14,7 @@ from bayplan.cli.gangs import outcome_of_gang_with, warn_of_stranger
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
 from bayplan.cli.placing import in_namespace, outcome_for
+from bayplan.cli.workloads import warn_of_owners
 from bayplan.cluster.pod_zones import zones_on_node
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.topology_report import Problem
@@ -95,6 +96,7 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     report = state.reports[row] if row is not None else None
     zones = zones_on_node(pod, pod_key(pod), pod_class.request, report, problems)
     warn([str(problem) for problem in problems])
+    warn_of_owners(session.grouped, [pod], session.source)
     outcome, gang = None, None
     if not settled and not gang_named(pod):
         warn_of_stranger(session, pod)

@@ -17,6 +17,7 @@ from bayplan.cli.gangs import GangPlacer
 from bayplan.cli.options import Session
 from bayplan.cli.output import show_progress, working
 from bayplan.cli.placing import SECONDS_BETWEEN_NEWS
+from bayplan.cli.workloads import warn_of_owners
 from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.explain.gang_outcome import GangOutcome
@@ -42,6 +43,7 @@ def findings(session: Session, is_meant: Callable[[Pod], bool], now: datetime) -
     ours = [pod for pod in waiting if not session.is_stranger(pod)]
     meant = {pod_key(pod) for pod in session.objects.pods if is_meant(pod)}
     found = [_elsewhere(pod) for pod in waiting if session.is_stranger(pod)]
+    warn_of_owners(session.grouped, (pod for pod in ours if pod_key(pod) in meant), session.source)
     found += _decided(session, work_of(ours), now)
     found += [
         Finding(pod_key(pod), Kind.REFUSED, f"refused by the kubelet: {reason}", node=pod.spec.node_name or "")
@@ -87,7 +89,7 @@ class _Alone:
         except click.UsageError:
             return _elsewhere(pod)
         pod_class = state.classes.of(pod)
-        held_back = why_not_yet(pod, pod_class)
+        held_back = self._session.grouped.held_back(pod) or why_not_yet(pod, pod_class)
         if held_back:
             return Finding(key, Kind.HELD_BACK, held_back)
         # Neighbours may let a pod in that they kept out before, so only pods without any are alike.

@@ -47,12 +47,16 @@ def answered(
     watch: bool,
     output: str,
     files: Sequence[Path] = (),
+    owners: bool = False,
 ) -> int:
-    """Open the session that the options name and draw the answer; with `watch` again after every change, also of `files`."""
+    """Open the session that the options name and draw the answer; with `watch` again after every change, also of `files`.
+
+    Answers about pods of the cluster need their `owners`.
+    """
 
     def session(objects: ObjectSet | None = None) -> Session:
         with working("reading the cluster"):
-            return Session.open(cluster, config, scheduler_name, objects)
+            return Session.open(cluster, config, scheduler_name, objects, owners=owners)
 
     if not watch:
         return draw(session())

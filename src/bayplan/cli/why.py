@@ -125,7 +125,7 @@ def why(
             print_document(standing_document(standing), output)
         return 0 if standing.good else 1
 
-    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output)
+    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, owners=True)
 
 
 def _named(words: tuple[str, ...]) -> str | None:

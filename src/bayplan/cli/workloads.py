@@ -21,9 +21,10 @@ from bayplan.scheduling.closeness import unbound
 from bayplan.scheduling.dialects.table import key_of
 from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
 from bayplan.scheduling.grouping.group import GroupingSettings, with_rules
-from bayplan.scheduling.grouping.raw import RawObject, Reference
+from bayplan.scheduling.grouping.raw import RawObject, Reference, raw_pod
 from bayplan.scheduling.grouping.rules import rules_of
 from bayplan.scheduling.workloads.existing import Owners, owner_of
+from bayplan.scheduling.workloads.grouped import Grouped, group_pods
 from bayplan.scheduling.workloads.kinds import every_kind, kind_of, known_kinds
 from bayplan.scheduling.workloads.plan import Beside, Plan, plan_of, with_names
 from bayplan.scheduling.workloads.planned import Around
@@ -35,6 +36,8 @@ INSTEAD = {
         "TrainJob",
     ): "a TrainJob's pods depend on its runtime: give the JobSet that the trainer makes of it",
 }
+OWNERS_NAMED = 3
+_Key = tuple[str, str, str, str]
 _ALIKE = 0.85  # kinds are short: a Service is no RayService
 HOW_TO_RULE = "other kinds need a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
 
@@ -58,7 +61,9 @@ class Workloads:
             ),
         )
         self._around = Around(self.settings.rules, session.state)
-        self._taken = {key_of(each).rpartition(" ")[2] for each in (*session.objects.gangs, *objects.gangs)}
+        written = {key_of(each).rpartition(" ")[2] for each in (*session.objects.gangs, *objects.gangs)}
+        # Gangs that were made of the owners of pods are those of the workloads themselves.
+        self._taken = written - session.grouped.names
 
     @property
     def in_cluster(self) -> list[RawObject]:
@@ -100,6 +105,56 @@ class Workloads:
     @staticmethod
     def _names(plan: Plan) -> set[str]:
         return {key_of(gang).rpartition(" ")[2] for gang in plan.gangs}
+
+
+def group_by_owners(objects: ObjectSet, settings: GroupingSettings) -> Grouped:
+    """Put the pods of a cluster into the gangs that their owners mean, as the pod grouper does, and the PodGroups among the objects."""
+    found = _grouped(objects.pods, settings, [(objects, "default")])
+    objects.pods = found.pods
+    objects.gangs += found.gangs
+    return found
+
+
+def group_files_by_owners(session: Session, work: ObjectSet, plans: Iterable[Plan], namespace: str | None) -> None:
+    """The same for the pods of `-f` that no workload there wants: their owners may be in the cluster."""
+    planned = {pod_key(member.pod) for plan in plans for member in plan.members}
+    pods = [pod for pod in work.pods if pod_key(pod) not in planned]
+    parts = [(session.objects, "default"), (work, namespace or "default")]
+    found = _grouped(pods, grouping_with(session, work), parts)
+    for problem in (problem for of_pod in found.problems.values() for problem in of_pod if problem.holds):
+        raise problem.as_error()
+    grouped = {pod_key(pod): pod for pod in found.pods}
+    work.pods = [grouped.get(pod_key(pod), pod) for pod in work.pods]
+    work.gangs += found.gangs
+    warn_of_owners(found, pods, f"{session.source} or -f")
+
+
+def _grouped(pods: Sequence[Pod], settings: GroupingSettings, parts: Sequence[tuple[ObjectSet, str]]) -> Grouped:
+    """Pods, grouped by their owners in all parts, each with its default namespace."""
+    written = {key_of(each).rpartition(" ")[2] for part, _ in parts for each in part.gangs}
+    beside = Beside(
+        pods=pods,
+        owners=Owners(thing for part, home in parts for thing in _owners_in(part, home, settings)),
+        workloads=KubernetesWorkloads.of(each for part, _ in parts for each in part.kubernetes_workloads),
+    )
+    return group_pods(beside, settings, written)
+
+
+def warn_of_owners(grouped: Grouped, pods: Iterable[Pod], source: str) -> None:
+    """Say of pods what is wrong with their owners' annotations, and which owners are not known: of many the first few."""
+    told, missing = dict[str, None](), dict[str, None]()
+    for pod in pods:
+        key = pod_key(pod)
+        told |= {str(problem): None for problem in grouped.problems.get(key, ()) if not problem.holds}
+        if key in grouped.missing:
+            missing[str(grouped.missing[key])] = None
+    warn(list(told))
+    named = ", ".join(list(missing)[:OWNERS_NAMED])
+    if len(missing) == 1:
+        warn([f"{named} is not in the {source}: its topology annotations are unknown"])
+    elif missing:
+        more = f" and {len(missing) - OWNERS_NAMED} more" if len(missing) > OWNERS_NAMED else ""
+        warn([f"{len(missing)} owners are not in the {source} ({named}{more}): their topology annotations are unknown"])
 
 
 def _only_in_files(session: Session, work: ObjectSet) -> list[Pod]:
@@ -196,7 +251,36 @@ def _kind_meant(other: OtherObject, settings: GroupingSettings) -> InvalidObject
 
 
 def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]:
-    return [each for each in objects.others if kind_of(_reference(each), settings.rules) is None]
+    """Objects of kinds without a rule that own nothing."""
+    others = [each for each in objects.others if kind_of(_reference(each), settings.rules) is None]
+    owning = _owning(objects) if others else set()
+    return [each for each in others if _key(_reference(each)) not in owning]
+
+
+def _owners_in(objects: ObjectSet, namespace: str, settings: GroupingSettings) -> Iterator[RawObject]:
+    """Workloads, and whatever else owns something: a group's leader, Spark's driver, objects whose annotations count for what they own."""
+    yield from _decoded(objects.others, namespace, settings).values()
+    owning = _owning(objects)
+    for pod in objects.pods:
+        if ("", "Pod", pod.metadata.namespace or "default", pod.metadata.name) in owning:
+            yield raw_pod(pod)
+    for each in objects.others:
+        about = _reference(each)
+        if _key(about) in owning and kind_of(about, settings.rules) is None:
+            yield with_names(each.decoded(), namespace)
+
+
+def _owning(objects: ObjectSet) -> set[_Key]:
+    """Everything that owns a pod or another object."""
+    return {
+        (owner.api_version.rpartition("/")[0], owner.kind, thing.metadata.namespace or "default", owner.name)
+        for thing in (*objects.pods, *objects.others)
+        for owner in thing.metadata.owner_references or ()
+    }
+
+
+def _key(about: Reference) -> _Key:
+    return about.group, about.kind, about.namespace or "default", about.name
 
 
 def no_pods_text(settings: GroupingSettings) -> str:

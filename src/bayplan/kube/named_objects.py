@@ -27,7 +27,7 @@ _Struct = TypeVar("_Struct")
 LONGEST_CHAIN = 10
 # Owners of pods that never stand between a pod and another workload that could be asked for by name.
 LOWEST = frozenset({"ReplicaSet", "DaemonSet", "Node"})
-MOST_OWNERS = 100
+MOST_OWNERS = 500
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -76,6 +76,18 @@ async def read_named(
             await chain.follow(each.metadata)
         await asyncio.gather(*(chain.fetch(*each) for each in beside[:MOST_OWNERS]))
         return chain.found
+
+
+async def read_owners(access: Access, waiting: Sequence[Pod], pods: Sequence[Pod]) -> tuple[list[OtherObject], int]:
+    """Everything above pods that wait, and above pods beside them in their namespaces; and how many owners were too many to read."""
+    homes = {pod.metadata.namespace for pod in waiting}
+    nearest = {_named_by(each): each for each in _references((pod.metadata for pod in waiting), frozenset())}
+    beside = _references(pod.metadata for pod in pods if pod.metadata.namespace in homes)
+    nearest |= {key: each for each in beside if (key := _named_by(each)) not in nearest}
+    async with KubeClient(access) as client:
+        chain = _Chain(client, [])
+        await asyncio.gather(*(chain.climb(*each) for each in list(nearest.values())[:MOST_OWNERS]))
+    return chain.found, max(len(nearest) - MOST_OWNERS, 0)
 
 
 async def _versions(client: KubeClient) -> dict[str, list[str]]:
@@ -138,14 +150,22 @@ def _decoded(answer: bytes, kind: type[_Struct], about: str) -> _Struct:
         raise InvalidObject(ObjectPath(about), str(error)) from None
 
 
-def _references(owned: Iterable[Metadata]) -> list[tuple[str, OwnerReference]]:
+def _references(
+    owned: Iterable[Metadata], without: frozenset[str] = LOWEST
+) -> list[tuple[str, OwnerReference]]:
     """The owners of objects that may themselves belong to a workload, each once, with their namespace."""
     found: dict[tuple[str, str, str], tuple[str, OwnerReference]] = {}
     for metadata in owned:
         for each in metadata.owner_references or ():
-            if each.kind not in LOWEST:
-                found[each.kind, metadata.namespace or "", each.name] = (metadata.namespace or "", each)
+            if each.kind not in without:
+                named = (metadata.namespace or "", each)
+                found[_named_by(named)] = named
     return list(found.values())
+
+
+def _named_by(owner: tuple[str, OwnerReference]) -> tuple[str, str, str]:
+    namespace, reference = owner
+    return reference.kind, namespace, reference.name
 
 
 class _Chain:
@@ -166,6 +186,12 @@ class _Chain:
             if owner is None:
                 return
             here = owner.metadata
+
+    async def climb(self, namespace: str, owner: OwnerReference) -> None:
+        """Fetch an owner and everything above it."""
+        found = await self.fetch(namespace, owner)
+        if found is not None:
+            await self.follow(found.metadata)
 
     async def fetch(self, namespace: str, owner: OwnerReference) -> OtherObject | None:
         """One owner; None if it was fetched before or cannot be read."""

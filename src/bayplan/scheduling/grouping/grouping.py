@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.scheduling.grouping.raw import RawObject, Reference, shown
 
 # Why an event is written: an object says what cannot be meant, or what bayplan does not do.
@@ -31,8 +32,12 @@ class Problem:
     reason: str = INVALID_GROUP
 
     def __str__(self) -> str:
+        return str(self.as_error())
+
+    def as_error(self) -> InvalidObject:
+        """The same for callers that cannot go on."""
         value = "" if self.value is None else f"{shown(self.value)} "
-        return f"{self.about}: {self.field}: {value}{self.allowed}"
+        return InvalidObject(ObjectPath(str(self.about)).child(self.field), f"{value}{self.allowed}")
 
 
 class Refused(Exception):

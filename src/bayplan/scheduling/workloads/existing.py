@@ -43,32 +43,32 @@ _TOLD_APART_BY = (
 )
 
 Identity = tuple[str, ...]
-_Known = tuple[str, str, str, str]
+_Known = tuple[str, str, str]
 
 
 class Owners:
     """Objects by group, kind, namespace and name, to follow owner references through."""
 
     def __init__(self, things: Iterable[RawObject] = ()) -> None:
-        self._things: dict[_Known, RawObject] = {}
+        self._things: dict[_Known, dict[str, RawObject]] = defaultdict(dict)
         for thing in things:
             about = Reference.of(thing)
-            self._things[about.group, about.kind, about.namespace or "default", about.name] = thing
+            self._things[about.group, about.kind, about.namespace or "default"][about.name] = thing
 
     def named(self, about: Reference) -> RawObject | None:
         """The object that a reference means, whatever its uid."""
-        return self._things.get((about.group, about.kind, about.namespace or "default", about.name))
+        return self._things.get((about.group, about.kind, about.namespace or "default"), {}).get(about.name)
 
     def answer(self, question: Question) -> list[RawObject]:
         """The objects that grouping asks for (`grouping/questions.py`)."""
         asked = Reference(question.api_version, question.kind)
-        home = question.namespace or "default"
+        of_kind = self._things.get((asked.group, asked.kind, question.namespace or "default"), {})
+        named = of_kind if not question.name else [question.name] if question.name in of_kind else []
+        found = [of_kind[name] for name in named]
         return [
             thing
-            for (group, kind, namespace, name), thing in self._things.items()
-            if (group, kind, namespace) == (asked.group, asked.kind, home)
-            and question.name in ("", name)
-            and all(labels_of(thing).get(key) == value for key, value in question.labels)
+            for thing in found
+            if all(labels_of(thing).get(key) == value for key, value in question.labels)
         ]
 
     def above(self, reference: Reference) -> tuple[RawObject, ...]:
@@ -98,7 +98,7 @@ def pods_of(about: Reference, planned: Sequence[PlannedPod], pods: Iterable[Pod]
     """The pods of a workload that exist and have not ended."""
     references = (Reference.of(owner) for pod in planned for owner in pod.owners)
     between = {(each.group, each.kind, each.name) for each in references}
-    return [pod for pod in pods if _is_active(pod) and _belongs(pod, about, between, owners)]
+    return [pod for pod in pods if is_active(pod) and _belongs(pod, about, between, owners)]
 
 
 def matched(made: Sequence[Pod], existing: Iterable[Pod], told_apart_by: Iterable[str] = ()) -> list[Pod | None]:
@@ -118,14 +118,15 @@ def matched(made: Sequence[Pod], existing: Iterable[Pod], told_apart_by: Iterabl
     return found
 
 
-def _is_active(pod: Pod) -> bool:
+def is_active(pod: Pod) -> bool:
+    """Whether a pod has neither ended nor been deleted."""
     return pod.metadata.deletion_timestamp is None and (pod.status is None or pod.status.phase not in TERMINAL)
 
 
 def _belongs(pod: Pod, about: Reference, between: set[tuple[str, str, str]], owners: Owners) -> bool:
     if (pod.metadata.namespace or "default") != (about.namespace or "default"):
         return False
-    reference = _controller(pod)
+    reference = controller_of(pod)
     if reference is None:
         return False
     found = Reference(reference.api_version, reference.kind, about.namespace, reference.name, reference.uid)
@@ -145,7 +146,8 @@ def _is_same(one: Reference, other: Reference) -> bool:
     return same_name and (not one.uid or not other.uid or one.uid == other.uid)
 
 
-def _controller(pod: Pod) -> OwnerReference | None:
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """The owner that manages a pod; None if it has none."""
     references = pod.metadata.owner_references or []
     return next((each for each in references if each.controller), references[0] if references else None)
 

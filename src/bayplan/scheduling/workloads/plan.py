@@ -25,7 +25,7 @@ from bayplan.scheduling.gang_reader import MOST_PODS
 from bayplan.scheduling.grouping.group import GroupingSettings, group_for, named_by_others
 from bayplan.scheduling.grouping.grouping import Grouping, Problem
 from bayplan.scheduling.grouping.questions import Question
-from bayplan.scheduling.grouping.raw import RawObject, Reference, WrongValue, metadata_of, shown
+from bayplan.scheduling.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.scheduling.workloads.existing import Owners, matched, owner_of, pods_of
 from bayplan.scheduling.workloads.kinds import WorkloadKind, kind_of
 from bayplan.scheduling.workloads.planned import Around, PlannedPod, generated, is_true
@@ -96,7 +96,7 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
         planned = list(kind.make(thing, around))
         stops = bool(kind.stopped) and is_true(thing, kind.stopped)
     except WrongValue as wrong:
-        raise _invalid(about, wrong.field, wrong.value, wrong.allowed) from None
+        raise Problem(about, wrong.field, wrong.value, wrong.allowed).as_error() from None
     if len(planned) > MOST_PODS:
         raise InvalidObject(
             ObjectPath(str(about)).child("spec"), f"{len(planned)} pods are too many: {MOST_PODS} at most"
@@ -230,42 +230,37 @@ def _grouped(
     for each, pod, existing in zip(planned, made, slots, strict=True):
         # Pods of one template are all in gangs or all alone.
         grouping = (
-            Grouping() if each.where in alone else _grouping(pod, (*each.owners, *above), settings, answers, beside)
+            Grouping() if each.where in alone else grouping_of(pod, (*each.owners, *above), settings, answers, beside)
         )
         if grouping.manifest is None:
             alone.add(each.where)
         for problem in grouping.problems:
             if problem.holds:
-                raise _invalid(problem.about, problem.field, problem.value, problem.allowed)
+                raise problem.as_error()
             problems[problem] = None
         if grouping.manifest is not None and grouping.name not in gangs:
             gangs[grouping.name] = msgspec.convert(grouping.manifest, PodGroup)
-        labelled = _labelled(existing or pod, grouping)
-        members.append(PlannedMember(labelled, existing is None, each.where))
+        members.append(PlannedMember(labelled(existing or pod, grouping), existing is None, each.where))
     return tuple(members), tuple(gangs.values()), tuple(problems)
 
 
-def _grouping(
+def grouping_of(
     pod: Pod,
     owners: Sequence[RawObject],
     settings: GroupingSettings,
     answers: dict[Question, list[RawObject]],
     beside: Beside,
 ) -> Grouping:
+    """The gang of a pod with these owners; `answers` keeps what was asked on the way."""
     while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads), Question):
         answers[outcome] = beside.owners.answer(outcome)
     return outcome
 
 
-def _labelled(pod: Pod, grouping: Grouping) -> Pod:
+def labelled(pod: Pod, grouping: Grouping) -> Pod:
     """The pod as the grouper would label it; one that names its gang already stays as it is."""
     own = pod.metadata.labels or {}
     if not grouping.labels or POD_GROUP in own or named_by_others(pod):
         return pod
     metadata = msgspec.structs.replace(pod.metadata, labels={**own, **grouping.labels})
     return msgspec.structs.replace(pod, metadata=metadata)
-
-
-def _invalid(about: Reference, field: str, value: object, allowed: str) -> InvalidObject:
-    said = "" if value is None else f"{shown(value)} "
-    return InvalidObject(ObjectPath(str(about)).child(field), f"{said}{allowed}")
