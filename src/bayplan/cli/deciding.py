@@ -72,8 +72,8 @@ def members_of(session: Session, gangs: Sequence[str]) -> dict[str, list[Pod]]:
 def decide_gang(session: Session, placer: GangPlacer, key: str, members: Sequence[Pod], now: datetime) -> GangOutcome:
     """Decide about one gang, which takes its seats; one that is wrong in itself has no place for that reason."""
     try:
-        gang, created = gang_of_key(session, key, members)
-        return placer.place(gang, now, created)
+        gang, written = gang_of_key(session, key, members)
+        return placer.place(gang, now, written)
     except InvalidObject as error:
         decision = GangDecision(key.rpartition(" ")[2], Status.INFEASIBLE, str(error), problem=str(error))
         return GangOutcome(decision, "", (), len(session.state.rows), ())

@@ -55,6 +55,8 @@ from bayplan.scheduling.gang_remedies import GangRemedy, Running, gang_remedies
 from bayplan.scheduling.gang_roster import GangRoster, naming_strangers
 from bayplan.scheduling.gang_standing import standing_seats, what_is_split
 from bayplan.scheduling.gang_styles import BAYPLAN
+from bayplan.scheduling.grouping.podgroup import name_of as name_of_group
+from bayplan.scheduling.grouping.raw import Reference
 from bayplan.scheduling.ranks import rank_key
 from bayplan.scheduling.relations import answer_for, newcomer_of
 from bayplan.scheduling.rooms import rooms_of
@@ -174,11 +176,18 @@ class GangPlacer:
         self._answers = answers
         self._schedulers: dict[str, GangScheduler] = {}
 
-    def place(self, gang: Gang | Incomplete, now: datetime, created: str | None = None) -> GangOutcome:
+    def place(
+        self, gang: Gang | Incomplete, now: datetime, written: PodGroup | None = None, created: str | None = None
+    ) -> GangOutcome:
         """Decide about a gang and take its seats. Raises `InvalidObject` if it is wrong in itself.
 
-        It waits since its PodGroup was `created` if its pods do not say since when.
+        If its pods do not say since when it waits, its PodGroup does, or `created`. The PodGroup's owner names it.
         """
+        owner = "" if written is None else owner_of_gang(written)
+        since = created if written is None else written.metadata.creation_timestamp
+        return replace(self._placed(gang, now, since, owner), owner=owner)
+
+    def _placed(self, gang: Gang | Incomplete, now: datetime, created: str | None, owner: str) -> GangOutcome:
         session = self._session
         begun = moment_of(created or "")
         otherwise = None if begun is None else begun.timestamp()
@@ -190,7 +199,7 @@ class GangPlacer:
         tree = session.trees.get(topology)
         wrong = problem_of(gang, tree, session.trees.names)
         if wrong or tree is None:
-            raise InvalidObject(ObjectPath(f"PodGroup {gang.name}"), wrong)
+            raise InvalidObject(ObjectPath(owner or f"PodGroup {gang.name}"), wrong)
         scheduler = self._scheduler(gang)
         if not gang.pods:
             return running_outcome(scheduler, tree, gang)
@@ -216,6 +225,7 @@ class GangPlacer:
             zones_unknown=tuple(dict.fromkeys(seated.node for seated in taken or () if seated.node and seated.remark)),
             distances=_distances(tree, gang, decision) if decision.seats and tree.levels else None,
             waited=waited,
+            running=standing_seats(gang, tree),
             remedies=self._remedies(scheduler, gang, decision),
         )
 
@@ -287,7 +297,7 @@ def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcom
     with naming_the_file(session.objects, written):
         gang = _without_strangers(session, written)
         placer = GangPlacer(session, ClassAnswers(session.state))
-        outcome = placer.place(gang, now, written.metadata.creation_timestamp)
+        outcome = placer.place(gang, now, written)
     warn_of_demands(session.objects, written)
     return outcome
 
@@ -319,19 +329,33 @@ def outcome_of_gang_with(session: Session, pod: Pod, now: datetime) -> GangOutco
     if written is not None:
         return outcome_of(session, written, now)
     gang, _ = gang_of_key(session, key, session.objects.pods)
-    return GangPlacer(session, ClassAnswers(session.state)).place(gang, now, pod.metadata.creation_timestamp)
+    placer = GangPlacer(session, ClassAnswers(session.state))
+    return placer.place(gang, now, created=pod.metadata.creation_timestamp)
 
 
-def gang_of_key(session: Session, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, str | None]:
-    """The gang of a key with its members among `pods`, and when its PodGroup was created; that may not exist, or it may need none."""
+def gang_of_key(session: Session, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, PodGroup | None]:
+    """The gang of a key with its members among `pods`, and its PodGroup; that may not exist, or it may need none."""
     written = _written(session, key)
     if written is not None:
-        return gang_in(written, pods, session.trees.topologies), written.metadata.creation_timestamp
+        return gang_in(written, pods, session.trees.topologies), written
     roster = GangRoster(lambda: session.trees.topologies)
     for pod in pods:
         roster.set_member(pod)
     gang = roster.gang(key)
     return replace(gang, gang=key.rpartition(" ")[2]) if isinstance(gang, Incomplete) else gang, None
+
+
+def owner_of_gang(written: PodGroup) -> str:
+    """`Job ml/train`: the workload that the pod grouper made a PodGroup of, where the user never wrote the PodGroup's name; else empty."""
+    metadata = written.metadata
+    owner = next(iter(metadata.owner_references or ()), None)
+    if not isinstance(written, podgroup_v1alpha1.PodGroup) or owner is None or owner.name == metadata.name:
+        return ""
+    about = Reference(owner.api_version, owner.kind, metadata.namespace or "default", owner.name, owner.uid)
+    named = name_of_group(about)
+    if metadata.name == named:
+        return str(about)
+    return f"{about}, gang {metadata.name.removeprefix(f'{named}-')}"
 
 
 def _written(session: Session, key: str) -> PodGroup | None:

@@ -72,9 +72,7 @@ def numa(
             print_document(numa_document(drawn), output)
         return 0
 
-    return answered(
-        draw, cluster, config, scheduler_name, watch=watch, output=output, files=files, owners=bool(files)
-    )
+    return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files, owners=bool(files))
 
 
 def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:

@@ -55,7 +55,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.dialects.pod_words import word_problems
-from bayplan.scheduling.dialects.table import gang_named
+from bayplan.scheduling.dialects.table import AnyPodGroup, gang_named
 from bayplan.scheduling.gang import Gang
 from bayplan.scheduling.gang_members import Incomplete
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
@@ -155,8 +155,8 @@ def place_gangs(
     An `objective` counts instead of the one that a gang names.
     """
 
-    def placed(gang: Gang | Incomplete, created: str | None = None) -> GangOutcome:
-        return placer.place(_aiming_at(objective, gang), now, created)
+    def placed(gang: Gang | Incomplete, written: AnyPodGroup | None = None) -> GangOutcome:
+        return placer.place(_aiming_at(objective, gang), now, written)
 
     known = {pod_key(pod) for pod in work.pods}
     pods = [*work.pods, *(pod for pod in session.objects.pods if pod_key(pod) not in known)]
@@ -169,7 +169,7 @@ def place_gangs(
             warn_of_fields(work, written)
             with naming_the_file(work, written):
                 gang = gang_in(written, pods, topologies, namespace)
-                outcomes.append(placed(gang, written.metadata.creation_timestamp))
+                outcomes.append(placed(gang, written))
             warn_of_demands(work, written)
         outcomes += [placed(gang) for gang in gangs_without_an_object(work.pods, topologies)]
         decided = {outcome.name for outcome in outcomes}
@@ -237,9 +237,7 @@ def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows:
     """One decision with its ranking, or with everything there is to say about the "no"."""
     state, profile = session.state, session.profile_for(pod)
     wrong = session.grouped.held_back(pod)
-    decision = (
-        Decision(pod_key(pod), None, held_back=wrong) if wrong else schedule_one(state, pod, profile, answers)
-    )
+    decision = Decision(pod_key(pod), None, held_back=wrong) if wrong else schedule_one(state, pod, profile, answers)
     if decision.held_back:
         return Outcome(decision)
     pod_class = state.classes.of(pod)

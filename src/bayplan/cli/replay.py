@@ -87,7 +87,10 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
         raise InvalidObject(at.child("bayplan.schedulerName"), f'"{name}" is not in its configuration')
     if name is not None:
         profiles = {name: profiles[name]}
-    return Session(read_objects(snapshot), recorded.configuration, profiles, owners=True), recorded
+    objects = read_objects(snapshot)
+    if recorded.grouping_rules:
+        objects.rule_documents.append((snapshot, {"kinds": recorded.grouping_rules}))
+    return Session(objects, recorded.configuration, profiles, owners=True), recorded
 
 
 def _decided_about(session: Session, recorded: Recorded, snapshot: Path) -> Work:

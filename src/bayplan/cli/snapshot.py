@@ -50,7 +50,7 @@ def snapshot(
     """
     from bayplan.cli.deciding import decide_all, has_patience, work_of
     from bayplan.cli.standing import now_or
-    from bayplan.cli.workloads import warn_of_owners
+    from bayplan.cli.workloads import used_objects, warn_of_owners
     from bayplan.explain.snapshot import record, snapshot_document
 
     moment = now_or(now).replace(microsecond=0)
@@ -65,8 +65,9 @@ def snapshot(
     decided_at = moment.isoformat() if has_patience(session, work) else None
     warn_of_owners(session.grouped, waiting, session.source)
     decisions = decide_all(session, work, moment)
-    recorded = record(decisions, session.configuration, scheduler_name, decided_at)
-    _write(snapshot_document(session.objects, recorded))
+    rules = session.grouping.rules
+    recorded = record(decisions, session.configuration, scheduler_name, decided_at, rules)
+    _write(snapshot_document(session.objects, recorded, used_objects(session.objects, session.grouping), rules))
     if not decisions:
         warn(["no pod waits in this cluster: the snapshot holds no decision to replay"])
     return 0
@@ -78,6 +79,7 @@ def _with_files(session: Session, files: tuple[Path, ...], namespace: str | None
 
     from bayplan.cli.gangs import pod_groups
     from bayplan.cli.placing import read_work
+    from bayplan.cli.workloads import add_workloads
     from bayplan.cluster.state import pod_key
     from bayplan.scheduling.dialects.table import key_of
 
@@ -87,6 +89,7 @@ def _with_files(session: Session, files: tuple[Path, ...], namespace: str | None
     held, read = session.objects, read_work(session, files, namespace).objects
     further = [pod for pod in read.pods if pod_key(pod) not in session.state.waiting]
     held.pods += further
+    add_workloads(held, read, namespace)
     read.gangs = [msgspec.structs.replace(each, metadata=named(each.metadata)) for each in read.gangs]
     read.other_gangs = [msgspec.structs.replace(each, metadata=named(each.metadata)) for each in read.other_gangs]
     planned = [key_of(each) for each in pod_groups(read)]

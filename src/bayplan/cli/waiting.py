@@ -123,13 +123,13 @@ def _of_gang(outcome: GangOutcome, waiting: Sequence[Pod]) -> Iterator[Finding]:
         kind, cause = Kind.FITS, FITS
     else:
         kind, cause = Kind.GANG, refusal_sentence(outcome)
-    left_out = set(decision.left_out)
+    left_out, who = set(decision.left_out), (outcome.name, "", outcome.owner)
     for pod in waiting:
         key = pod_key(pod)
         if kind is Kind.FITS and key in left_out:
-            yield Finding(key, Kind.GANG, "its gang starts without it: it is beyond the minimum", outcome.name)
+            yield Finding(key, Kind.GANG, "its gang starts without it: it is beyond the minimum", *who)
         else:
-            yield Finding(key, kind, cause, outcome.name)
+            yield Finding(key, kind, cause, *who)
 
 
 def _elsewhere(pod: Pod) -> Finding:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
 
 from bayplan.cli.options import Session
 from bayplan.cli.output import warn
@@ -250,6 +253,24 @@ def _kind_meant(other: OtherObject, settings: GroupingSettings) -> InvalidObject
     return InvalidObject(at.child("kind"), f'"{other.kind}" is not known{hint}') if hint else None
 
 
+def add_workloads(cluster: ObjectSet, work: ObjectSet, namespace: str | None) -> None:
+    """Put the workloads of `-f` that a cluster does not have among its objects."""
+    known = {_key(_reference(each)) for each in cluster.others}
+    for each in work.others:
+        metadata = msgspec.structs.replace(each.metadata, namespace=each.metadata.namespace or namespace or "default")
+        named = replace(
+            each, metadata=metadata, document=msgspec.json.encode(with_names(each.decoded(), metadata.namespace or ""))
+        )
+        if _key(_reference(named)) not in known:
+            cluster.others.append(named)
+
+
+def used_objects(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]:
+    """Workloads, and objects of other kinds that own something."""
+    unused = {id(each) for each in _unused(objects, settings)}
+    return [each for each in objects.others if id(each) not in unused]
+
+
 def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]:
     """Objects of kinds without a rule that own nothing."""
     others = [each for each in objects.others if kind_of(_reference(each), settings.rules) is None]
@@ -272,10 +293,11 @@ def _owners_in(objects: ObjectSet, namespace: str, settings: GroupingSettings) -
 
 def _owning(objects: ObjectSet) -> set[_Key]:
     """Everything that owns a pod or another object."""
+    owned = [*(pod.metadata for pod in objects.pods), *(each.metadata for each in objects.others)]
     return {
-        (owner.api_version.rpartition("/")[0], owner.kind, thing.metadata.namespace or "default", owner.name)
-        for thing in (*objects.pods, *objects.others)
-        for owner in thing.metadata.owner_references or ()
+        (owner.api_version.rpartition("/")[0], owner.kind, metadata.namespace or "default", owner.name)
+        for metadata in owned
+        for owner in metadata.owner_references or ()
     }
 
 

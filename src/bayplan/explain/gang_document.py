@@ -39,7 +39,7 @@ def gang_explanation(outcome: GangOutcome) -> Document:
         "apiVersion": API_VERSION,
         "kind": "GangExplanation",
         "gang": outcome.name,
-        "runs": bool(outcome.running) and not outcome.seats,
+        "runs": outcome.runs,
         "waitingSeconds": outcome.waiting_seconds,
         "now": gang_document(outcome),
     }
@@ -51,7 +51,8 @@ def gang_document(outcome: GangOutcome) -> Document:
     seats = sorted(outcome.seats, key=lambda seat: seat.rank)
     return {
         "gang": decision.gang,
-        "fits": decision.placed,
+        "owner": outcome.owner or None,
+        "fits": outcome.good,
         "answer": gang_text(outcome).partition("\n")[0],
         "topology": outcome.topology or None,
         "levels": list(outcome.levels),

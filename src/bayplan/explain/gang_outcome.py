@@ -49,8 +49,8 @@ class ShapeView:
 class GangOutcome:
     """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
 
-    `distances` are those among all members, seated or running; `running` are the places of a gang of which nobody waits, and `closeness` whether it could be closer. `waited` is for how many seconds it has
-    waited, None if nobody knows. `remedies` are changes that would help one without a place.
+    `distances` are those among all members, seated or running; `running` are the places of members with a node, and `closeness` whether a gang that runs could be closer. `waited` is for how many seconds it has
+    waited, None if nobody knows. `remedies` are changes that would help one without a place. `owner` is the workload that the gang was made of, if that has another name.
     """
 
     decision: GangDecision
@@ -66,6 +66,7 @@ class GangOutcome:
     closeness: Closeness | None = None
     zones_unknown: tuple[str, ...] = ()
     """Nodes of seats whose NUMA zones matter and are unknown."""
+    owner: str = ""
 
     @property
     def name(self) -> str:
@@ -75,7 +76,17 @@ class GangOutcome:
     @property
     def good(self) -> bool:
         """True if the gang runs or may start now."""
-        return self.decision.placed or bool(self.running)
+        return self.decision.placed or self.runs
+
+    @property
+    def runs(self) -> bool:
+        """True if every member has a node, and all stand as the gang asks for."""
+        return bool(self.running) and not self.shapes
+
+    @property
+    def title(self) -> str:
+        """What to call the gang: by the workload that the user wrote, else by its own name."""
+        return self.owner or self.name
 
     @property
     def waiting_seconds(self) -> int | None:

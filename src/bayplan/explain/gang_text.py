@@ -52,10 +52,10 @@ def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[Outcome], *, wide: b
 
 def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> str:
     """One gang. `status` says how it stands: `is Pending for 4m`."""
-    if outcome.running and not outcome.seats:
+    if outcome.runs:
         return visible_lines(_running_lines(outcome, wide=wide))
     if outcome.decision.problem:
-        return visible(f"{outcome.name} is not placed: {outcome.decision.problem}.")
+        return visible(f"{outcome.title} is not placed: {outcome.decision.problem}.")
     if not outcome.seats:
         return visible_lines([_refused_line(outcome, status), *_why_lines(outcome)])
     lines = [fitting_line(outcome, status), ""]
@@ -69,7 +69,7 @@ def _running_lines(outcome: GangOutcome, *, wide: bool) -> list[str]:
     """That a gang runs, and where."""
     levels = outcome.levels if all(len(seat.path) > len(outcome.levels) for seat in outcome.running) else ()
     where = place_phrase(levels, [seat.path[-1 - len(levels) :] for seat in outcome.running])
-    return [f"{outcome.name} runs: {where}", *standing_lines(outcome, wide=wide)]
+    return [f"{outcome.title} runs: {where}", *standing_lines(outcome, wide=wide)]
 
 
 def standing_lines(outcome: GangOutcome, *, wide: bool = False) -> list[str]:
@@ -104,11 +104,19 @@ def fitting_line(outcome: GangOutcome, status: str = "") -> str:
         known += f", at most {count(decision.gap, 'domain')} more than needed"
     known += f", {count(len(decision.left_out), 'pod')} left out" if decision.left_out else ""
     known += f", without {' and '.join(decision.relaxed)}" if decision.relaxed else ""
+    name, pods = outcome.title, len(outcome.seats) + len(decision.left_out)
     if decision.waits:
-        return (
-            f"{outcome.name} {f'{status}: it waits' if status else 'waits'} for a better place than {where} ({known})"
-        )
-    return f"{outcome.name} {f'{status}: it fits now' if status else 'fits'}: {where} ({known})"
+        return f"{name} {f'{status}: it waits' if status else 'waits'} for a better place than {where} ({known})"
+    if outcome.running:
+        fit = f"{_running_count(outcome, pods)}, the other {pods} {'fits' if pods == 1 else 'fit'}"
+        return f"{name}{f' {status}' if status else ''}: {fit}{' now' if status else ''}: {where} ({known})"
+    return f"{name} {f'{status}: it fits now' if status else 'fits'}: {where} ({known})"
+
+
+def _running_count(outcome: GangOutcome, others: int) -> str:
+    """`1 of 3 pods runs`."""
+    running = len(outcome.running)
+    return f"{running} of {running + others} pods {'runs' if running == 1 else 'run'}"
 
 
 def refusal_sentence(outcome: GangOutcome) -> str:
@@ -120,10 +128,13 @@ def _refused_line(outcome: GangOutcome, status: str) -> str:
     decision = outcome.decision
     unsure = decision.status is Status.LIMIT_REACHED
     if decision.style:  # whose sentence says by itself that it has no place
-        return f"{outcome.name} {f'{status}: ' if status else ''}{refusal_sentence(outcome)}."
-    return (
-        f"{outcome.name} {status or ('may or may not fit' if unsure else 'does not fit')}: {refusal_sentence(outcome)}."
-    )
+        return f"{outcome.title} {f'{status}: ' if status else ''}{refusal_sentence(outcome)}."
+    if outcome.running:
+        pods = sum(shape.pods for shape in outcome.shapes)
+        fit = "may or may not fit" if unsure else "does not fit" if pods == 1 else "do not fit"
+        lead = f"{outcome.title}{f' {status}' if status else ''}: {_running_count(outcome, pods)}"
+        return f"{lead}, the other {pods} {fit}: {refusal_sentence(outcome)}."
+    return f"{outcome.title} {status or ('may or may not fit' if unsure else 'does not fit')}: {refusal_sentence(outcome)}."
 
 
 # -- who sits where --------------------------------------------------------------------------------------------------------
@@ -198,6 +209,7 @@ def _remarks(outcome: GangOutcome) -> list[str]:
     told = [(LEAD, in_short(decision.bound, outcome.levels))]
     told += [("goals     ", in_order(decision.objective))] if decision.objective else []
     told += [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
+    told += [("running   ", _running_text(outcome))] if outcome.running else []
     told += [("parallel  ", "; ".join(parallelism_texts(outcome)))] if decision.parallelism else []
     told += [("patience  ", f"{decision.waits}; {decision.patience_left:.0f} s more")] if decision.waits else []
     told += [("gave up   ", ", ".join(decision.relaxed))] if decision.relaxed else []
@@ -215,6 +227,15 @@ def _told_lines(told: Sequence[tuple[str, str]]) -> list[str]:
         for lead, words in told
         for line in wrap(words, WIDTH, initial_indent=f"  {lead}", subsequent_indent=" " * (len(lead) + 2))
     ]
+
+
+def _running_text(outcome: GangOutcome) -> str:
+    """`rank 0 on b1-r1-n1`, `ranks 0-3 on b1-r1-n[1-2]`: the members that have nodes already."""
+    nodes = hostlist([seat.node for seat in outcome.running], LONGEST_HOSTLIST)
+    ranks = [seat.rank for seat in outcome.running if seat.rank >= 0]
+    if len(ranks) < len(outcome.running):
+        return f"{count(len(outcome.running), 'pod')} on {nodes}"
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {ranks_text(ranks)} on {nodes}"
 
 
 def parallelism_texts(outcome: GangOutcome) -> list[str]:
@@ -243,7 +264,7 @@ def distance_text(distances: Distances) -> str:
 
 
 def _why_lines(outcome: GangOutcome) -> list[str]:
-    lines = []
+    lines = _told_lines([("running   ", _running_text(outcome))]) if outcome.running else []
     for shape in outcome.shapes:
         lines.append(
             f"  asks for  {count(shape.pods, 'pod')}: {listing(shape.request.total) or 'nothing'}  ({shape.described})"

@@ -1,14 +1,14 @@
 """A snapshot: a cluster reduced to what decisions are made from, and the decisions that were made.
 
 It is a Kubernetes List, so every command takes it as `--cluster`; beside the objects it holds the scheduler configuration and, for
-each waiting gang and pod, the outcome. Only fields that bayplan reads are written (`kube/core_v1.py`): environment, commands, images, volumes'
-contents and foreign annotations never get in, so that a snapshot can be handed to somebody else. `replay` decides everything
+each waiting gang and pod, the outcome. Only fields that bayplan reads are written (`kube/core_v1.py`, and of workloads those of
+`scheduling/workloads/reduced.py`): environment, commands, images, volumes' contents and foreign annotations never get in, so that a snapshot can be shared. `replay` decides everything
 again and `differences` says what came out otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,20 +19,24 @@ from bayplan.kube import (
     hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
+    scheduling_v1alpha2,
     topology_levels,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
 )
 from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
 from bayplan.kube.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.object_set import ObjectSet, OtherPodGroup
+from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup
 from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.scheduling.grouping.kinds import KNOWN
+from bayplan.scheduling.grouping.rules import Rules
+from bayplan.scheduling.workloads.reduced import fields_of_rules, reduced, without_nulls
 
 KEY = "bayplan"
 LONGEST_DIFFERENCE = 300
 # They mean something only where they were taken, and no decision depends on them.
-OF_ONE_CLUSTER = ("uid", "resourceVersion", "ownerReferences")
+OF_ONE_CLUSTER = ("uid", "resourceVersion")
 # Annotations by which scheduling can be asked for or is recorded; all others may hold anything, even whole manifests.
 KEPT_ANNOTATIONS = (
     "bayplan.io/",
@@ -41,6 +45,11 @@ KEPT_ANNOTATIONS = (
     "volcano.sh/",
     "scheduling.k8s.io/",
     "scheduling.volcano.sh/",
+    "scheduling.x-k8s.io/",
+    "grove.io/",
+    "alpha.jobset.sigs.k8s.io/",
+    "leaderworkerset.sigs.k8s.io/",
+    "batch.kubernetes.io/job-completion-index",
     "pod-group-name",  # KAI's
 )
 
@@ -53,6 +62,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     # Kueue's and KAI's are alike; which one it was makes no difference.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
     hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
+    scheduling_v1alpha2.Workload: (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
     **{struct: (resource.api_version, resource.kind) for struct, resource in ALL_POD_GROUPS.items()},
 }
@@ -67,25 +77,34 @@ _Thing = (
     | podgroup_v1alpha1.PodGroup
     | OtherPodGroup
     | volcano_batch_v1alpha1.Job
+    | scheduling_v1alpha2.Workload
 )
 
 
 class Recorded(msgspec.Struct, frozen=True, rename="camel"):
-    """What a snapshot holds beside the objects. `decided_at` is there if a decision depends on the moment."""
+    """What a snapshot holds beside the objects. `decided_at` is there if a decision depends on the moment; `grouping_rules` are those that users wrote."""
 
     version: str
     decisions: list[dict[str, Any]]
     configuration: dict[str, Any] | None = None
     scheduler_name: str | None = None
     decided_at: str | None = None
+    grouping_rules: list[dict[str, Any]] | None = None
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
     bayplan: Recorded | None = None
 
 
-def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
-    """The objects and decisions as one document."""
+def snapshot_document(
+    objects: ObjectSet, recorded: Recorded, workloads: Iterable[OtherObject], rules: Rules
+) -> Document:
+    """The objects and decisions as one document. `workloads` are the objects that own pods, which `rules` may describe."""
+    of_rules = fields_of_rules(rules)
+
+    def keeps(annotation: str) -> bool:
+        return _is_kept(annotation) or annotation in of_rules
+
     things: list[_Thing] = [
         *objects.namespaces,
         *objects.nodes,
@@ -94,11 +113,15 @@ def snapshot_document(objects: ObjectSet, recorded: Recorded) -> Document:
         *objects.pods,
     ]
     things += [*objects.levels, *objects.hyper_nodes, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
+    things += objects.kubernetes_workloads
     return {
         "apiVersion": "v1",
         "kind": "List",
         KEY: {"apiVersion": API_VERSION, "kind": "Snapshot", **msgspec.to_builtins(recorded)},
-        "items": [_object(thing) for thing in things],
+        "items": [
+            *(_object(thing) for thing in things),
+            *(reduced(each.decoded(), of_rules, keeps) for each in workloads),
+        ],
     }
 
 
@@ -108,10 +131,11 @@ def recorded_in(document: object) -> Recorded | None:
 
 
 def record(
-    decisions: Sequence[Document], configuration: Any, scheduler_name: str | None, decided_at: str | None
+    decisions: Sequence[Document], configuration: Any, scheduler_name: str | None, decided_at: str | None, rules: Rules
 ) -> Recorded:
-    """Decisions of this version of bayplan."""
-    return Recorded(__version__, list(decisions), configuration, scheduler_name, decided_at)
+    """Decisions of this version of bayplan, made with these rules for kinds of workloads."""
+    own = [msgspec.to_builtins(rule) for kind, rule in rules.items() if KNOWN.get(kind) != rule]
+    return Recorded(__version__, list(decisions), configuration, scheduler_name, decided_at, own or None)
 
 
 def differences(first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -136,20 +160,16 @@ def _difference(key: str, then: Any, now: Any) -> str:
 def _object(thing: _Thing) -> Document:
     api_version, kind = _KINDS[type(thing)]
     reduced = msgspec.structs.replace(thing, metadata=_without_foreign_annotations(thing.metadata))
-    document = _without_nulls(msgspec.to_builtins(reduced))
+    document = without_nulls(msgspec.to_builtins(reduced))
     for name in OF_ONE_CLUSTER:
         document["metadata"].pop(name, None)
     return {"apiVersion": api_version, "kind": kind, **document}
 
 
+def _is_kept(annotation: str) -> bool:
+    return annotation.startswith(KEPT_ANNOTATIONS)
+
+
 def _without_foreign_annotations(metadata: Metadata) -> Metadata:
-    kept = {name: text for name, text in (metadata.annotations or {}).items() if name.startswith(KEPT_ANNOTATIONS)}
+    kept = {name: text for name, text in (metadata.annotations or {}).items() if _is_kept(name)}
     return msgspec.structs.replace(metadata, annotations=kept or None)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
-    return value

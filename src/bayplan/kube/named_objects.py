@@ -150,9 +150,7 @@ def _decoded(answer: bytes, kind: type[_Struct], about: str) -> _Struct:
         raise InvalidObject(ObjectPath(about), str(error)) from None
 
 
-def _references(
-    owned: Iterable[Metadata], without: frozenset[str] = LOWEST
-) -> list[tuple[str, OwnerReference]]:
+def _references(owned: Iterable[Metadata], without: frozenset[str] = LOWEST) -> list[tuple[str, OwnerReference]]:
     """The owners of objects that may themselves belong to a workload, each once, with their namespace."""
     found: dict[tuple[str, str, str], tuple[str, OwnerReference]] = {}
     for metadata in owned:

@@ -6,14 +6,17 @@ placed, and is told what is broken; its pods are left where they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bayplan.cluster.pod_zones import zones_of_pod
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.tree import Index, Tree
+from bayplan.kube.core_v1 import Pod
 from bayplan.scheduling.gang import Gang, Group, Seat
 from bayplan.scheduling.numa_level import is_numa
-from bayplan.scheduling.ranks import written_rank, written_segment
+from bayplan.scheduling.ranks import given_rank, index_of, written_rank, written_segment
 
 
 def what_is_split(gang: Gang, tree: Tree, state: ClusterState) -> str:
@@ -41,20 +44,32 @@ def _zones(group: Group) -> list[int]:
 
 
 def standing_seats(gang: Gang, tree: Tree) -> tuple[Seat, ...]:
-    """The places of running members in the order of their ranks, as their annotations number them; -1 where a pod has no rank.
+    """The places of running members in the order of their ranks (`_ranks`); -1 where a pod has no rank.
 
     The path of a node outside of the tree is its name alone.
     """
-    path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
+    members = [(group, pod) for group in gang.whole.every_group() for pod in group.running]
+    nodes = {pod.spec.node_name for _, pod in members}
+    path_of = {path[-1]: path for path in tree.paths[tree.node_level] if path[-1] in nodes}
     seats = []
-    for group in gang.whole.every_group():
-        for pod in group.running:
-            node = pod.spec.node_name or ""
-            rank, segment = written_rank(pod), written_segment(pod)
-            seats.append(
-                Seat(pod_key(pod), group.name, node, path_of.get(node, (node,)), -1 if rank is None else rank, segment)
-            )
+    for (group, pod), rank in zip(members, _ranks([pod for _, pod in members]), strict=True):
+        node = pod.spec.node_name or ""
+        seats.append(Seat(pod_key(pod), group.name, node, path_of.get(node, (node,)), rank, written_segment(pod)))
     return tuple(sorted(seats, key=lambda seat: seat.rank))
+
+
+def _ranks(pods: Sequence[Pod]) -> list[int]:
+    """The rank that was written on each pod with its bind, else the one that its label gives it; -1 where it has neither.
+
+    If no pod has a rank, the indices of their controller are the ranks, unless two pods share one: tasks of one gang each count from 0.
+    """
+    found = [written_rank(pod) for pod in pods]
+    found = [given_rank(pod) if rank is None else rank for pod, rank in zip(pods, found, strict=True)]
+    if all(rank is None for rank in found):
+        indices = [index_of(pod) for pod in pods]
+        inner = [None if index is None or index[0] else index[1] for index in indices]
+        found = inner if len(set(inner)) == len(inner) else found
+    return [-1 if rank is None else rank for rank in found]
 
 
 def split_in_words(group: Group, one: str, other: str) -> str:

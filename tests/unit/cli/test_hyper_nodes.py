@@ -123,7 +123,7 @@ class TestNoTree:
 
 
 def test_a_snapshot_keeps_them(bayplan: Bayplan, tmp_path: Path) -> None:
-    document = snapshot_document(read_objects(NETWORK), Recorded("0.1.0", []))
+    document = snapshot_document(read_objects(NETWORK), Recorded("0.1.0", []), (), {})
     taken = tmp_path / "snapshot.json"
     taken.write_text(json.dumps(document))
     assert bayplan("topology", cluster=taken).answer == "HyperNodes: 2 spines, 4 switches, 7 nodes; 1 node outside"

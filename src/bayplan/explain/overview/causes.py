@@ -17,6 +17,7 @@ from bayplan.kube.visible import visible_lines
 
 LONGEST_EXAMPLES = 48
 ONE_POD = "'bayplan why NAMESPACE/NAME' explains one of them."
+ONE_OWNER = "'bayplan why NAMESPACE/NAME' explains a pod, 'bayplan why KIND/NAME -n NAMESPACE' a workload."
 
 
 class Kind(Enum):
@@ -36,13 +37,14 @@ ON_THE_WAY = (Kind.FITS, Kind.OTHER_SCHEDULER)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One pod and its cause. `gang` is empty for a pod that stands alone, `node` for one that waits."""
+    """One pod and its cause. `gang` is empty for a pod that stands alone, `node` for one that waits; `owner` is the workload that the gang was made of."""
 
     pod: str
     kind: Kind
     cause: str
     gang: str = ""
     node: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Cause:
     pods: tuple[str, ...]
     gangs: tuple[str, ...]
     nodes: tuple[str, ...]
+    titles: tuple[str, ...] = ()
+    """What to call each gang: by its owner, else by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ def overview_of(findings: Sequence[Finding], namespace: str = "") -> Overview:
             tuple(finding.pod for finding in of_it),
             tuple(dict.fromkeys(finding.gang for finding in of_it if finding.gang)),
             tuple(dict.fromkeys(finding.node for finding in of_it if finding.node)),
+            tuple(dict.fromkeys(finding.owner or finding.gang for finding in of_it if finding.gang)),
         )
         for (kind, cause), of_it in grouped.items()
     ]
@@ -122,14 +127,16 @@ def overview_text(overview: Overview, *, wide: bool = False) -> str:
             str(len(each.pods)),
             str(len(each.gangs)) if each.gangs else "",
             each.cause,
-            hostlist(each.gangs or each.pods, longest) + (f" on {hostlist(each.nodes, longest)}" if each.nodes else ""),
+            hostlist(each.titles or each.pods, longest)
+            + (f" on {hostlist(each.nodes, longest)}" if each.nodes else ""),
         ]
         for each in overview.causes
     ]
     header = ["pods", "gangs", "cause", "which"]
     if not any(each.gangs for each in overview.causes):
         header, rows = [header[0], *header[2:]], [[row[0], *row[2:]] for row in rows]
-    return visible_lines([overview.answer, "", *table(header, rows, indent="  ", numbers=header[:-2]), "", ONE_POD])
+    hint = ONE_OWNER if any(each.titles != each.gangs for each in overview.causes) else ONE_POD
+    return visible_lines([overview.answer, "", *table(header, rows, indent="  ", numbers=header[:-2]), "", hint])
 
 
 def overview_document(overview: Overview) -> Document:

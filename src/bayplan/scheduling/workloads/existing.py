@@ -65,11 +65,7 @@ class Owners:
         of_kind = self._things.get((asked.group, asked.kind, question.namespace or "default"), {})
         named = of_kind if not question.name else [question.name] if question.name in of_kind else []
         found = [of_kind[name] for name in named]
-        return [
-            thing
-            for thing in found
-            if all(labels_of(thing).get(key) == value for key, value in question.labels)
-        ]
+        return [thing for thing in found if all(labels_of(thing).get(key) == value for key, value in question.labels)]
 
     def above(self, reference: Reference) -> tuple[RawObject, ...]:
         """The owners that a reference leads to, the nearest first, as far as they are known."""

@@ -80,11 +80,11 @@ class _Grouper:
         if not is_active(pod) or self._is_settled(pod):
             return pod
         reference = controller_of(pod)
-        owner, owners, absent = None, (), None
+        home = pod.metadata.namespace or "default"
+        owner = None
         if reference is not None:
-            home = pod.metadata.namespace or "default"
             owner = Reference(reference.api_version, reference.kind, home, reference.name, reference.uid)
-            owners, absent = self._chain(owner)
+        owners, absent = self._chain(owner)
         asked = asks(pod.metadata.annotations or {})
         if absent is not None and not pod.spec.node_name and (asked or self._may_ask(absent)):
             self.missing[pod_key(pod)] = absent
@@ -112,8 +112,10 @@ class _Grouper:
             return named_by_others(pod)
         return not may_have_group(pod) and not asks_by_itself(pod)
 
-    def _chain(self, owner: Reference) -> tuple[tuple[RawObject, ...], Reference | None]:
+    def _chain(self, owner: Reference | None) -> tuple[tuple[RawObject, ...], Reference | None]:
         """The owners above a pod, and the first one that is not there."""
+        if owner is None:
+            return (), None
         if owner not in self._chains:
             found = self._beside.owners.above(owner)
             self._chains[owner] = found, owner_of(found[-1]) if found else owner
