@@ -86,8 +86,11 @@ def test_why_and_place_follow_workloads_of_a_live_cluster(
     job = create_workload(plane, EXAMPLES / "job.yaml", namespace)
     play_controller(plane, {**job, "spec": {**job["spec"], "parallelism": 2}})
     code, answer, err = asked(plane, capsys, "why", "job/train", "-n", namespace)
-    assert answer.startswith(f"{namespace}/train-{job['metadata']['uid'][:8]} ")
+    assert answer.startswith(f"Job {namespace}/train ")
     assert "rack r1, 4 nodes" in answer
+    # Its pods are in the same gang, though no pod grouper has labelled them: their owner is fetched.
+    pod = asked(plane, capsys, "why", "-n", namespace, "-l", "job-name=train", "-o", "name")[1]
+    assert f"its gang Job {namespace}/train " in asked(plane, capsys, "why", pod, "-n", namespace)[1]
 
     # A kind that only the API server knows, by its short name.
     create_workload(plane, EXAMPLES / "own-kind.yaml", namespace)
@@ -96,7 +99,7 @@ def test_why_and_place_follow_workloads_of_a_live_cluster(
     assert f"TrainingRun {namespace}/night: pods are made of " in err
     rules = str(EXAMPLES / "grouping-rules.yaml")
     code, answer, _ = asked(plane, capsys, "why", "trun/night", "-n", namespace, "--grouping-rules", rules)
-    assert answer.startswith(f"{namespace}/night-")
+    assert answer.startswith(f"TrainingRun {namespace}/night ")
 
     # The same manifest again by file: what exists is not made twice.
     file = EXAMPLES / "job.yaml"

@@ -110,7 +110,7 @@ def test_a_folder_may_hold_rules_and_a_topology_beside_its_workloads(bayplan: Ba
 def test_two_gangs_that_would_have_one_name_have_two(bayplan: Bayplan) -> None:
     result = bayplan("place", "-f", WORKLOADS / "jobset.yaml", "-f", WORKLOADS / "raycluster.yaml", cluster=GANGS)
     assert "ml/tune fits: " in result.out
-    assert "ml/tune-rayclust " in result.out
+    assert "RayCluster ml/tune fits: " in result.out
 
 
 # -- objects that are not used -------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_pods_that_exist_are_not_made_twice(bayplan: Bayplan, busy: Path, tmp_pa
 def test_a_gang_of_which_some_pods_run_is_completed_beside_them(bayplan: Bayplan, busy: Path) -> None:
     result = bayplan("place", "-f", WORKLOADS / "job.yaml", cluster=busy)
     assert (result.code, result.err) == (0, "")
-    assert result.answer == "ml/train-1b4e28ba fits: block b2, rack r1, 2 nodes (optimal)"
+    assert result.answer == "Job ml/train: 2 of 4 pods run, the other 2 fit: block b2, rack r1, 2 nodes (optimal)"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_gang_of_which_some_pods_run_is_completed_beside_them(bayplan: Bayplan
         ("deploy/web", "shop/web: 2 of 4 replicas run, the other 2 fit: "),
         ("deployment.apps/web", "shop/web: 2 of 4 replicas run, the other 2 fit: "),
         ("Deployment/shop/web", "shop/web: 2 of 4 replicas run, the other 2 fit: "),
-        ("job/train", "ml/train-1b4e28ba fits: block b2, rack r1, 2 nodes (optimal)"),
+        ("job/train", "Job ml/train: 2 of 4 pods run, the other 2 fit: block b2, rack r1, 2 nodes (optimal)"),
     ],
 )
 def test_why_takes_a_workload_by_kind_and_name(bayplan: Bayplan, busy: Path, asked: str, answer: str) -> None:
@@ -313,7 +313,9 @@ def test_pods_of_a_volcano_job_that_exist_are_not_made_twice(bayplan: Bayplan, t
     placed = bayplan("place", "-f", file, "-o", "json", cluster=cluster)
     (gang,) = json.loads(placed.out)["gangs"]
     assert (gang["gang"], len(gang["seats"])) == ("ml/train-u-job", 8)
-    assert bayplan("why", "vcjob/train", cluster=cluster).answer.startswith("ml/train-u-job ")
+    assert bayplan("why", "vcjob/train", cluster=cluster).answer.startswith(
+        "ml/train-u-job: 1 of 9 pods runs, the other 8 fit: "
+    )
 
 
 # -- slots and snapshots -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 from bayplan.kube.access import Access
 from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.credentials import Credential, Fixed
-from bayplan.kube.named_objects import read_named
+from bayplan.kube.named_objects import read_named, read_owners
 from tests.scripted_api_server import ScriptedServer, asynchronous, refusal, says
 
 Json = dict[str, Any]
@@ -102,3 +102,22 @@ async def test_an_owner_that_must_not_be_read_is_left_out() -> None:
         server.answers("GET", "/apis/ray.io/v1/namespaces/ml/rayjobs", says({"items": [thing("x", above)]}))
         server.answers("GET", "/apis/example.com/v1/namespaces/ml/trainingruns/night", refusal(403, "Forbidden"))
         assert await found(server, "rayjob", [("ray.io", "RayJob")]) == ["ray.io/v1 RayJob x"]
+
+
+@asynchronous
+async def test_owners_of_pods_that_wait_are_read_to_the_top_and_those_beside_them() -> None:
+    def pod(name: str, kind: str, owner: str) -> Pod:
+        references = [OwnerReference(api_version="ray.io/v1", kind=kind, name=owner)]
+        return Pod(metadata=Metadata(name=name, namespace="ml", owner_references=references))
+
+    waiting, beside = pod("p", "RayCluster", "x-abcde"), pod("q", "RayCluster", "y-abcde")
+    async with ScriptedServer() as server:
+        serve(server)
+        at = "/apis/ray.io/v1/namespaces/ml"
+        above = ("ray.io/v1", "RayJob", "x")
+        server.answers("GET", f"{at}/rayclusters/x-abcde", says(thing("x-abcde", above)))
+        server.answers("GET", f"{at}/rayjobs/x", says(thing("x")))
+        server.answers("GET", f"{at}/rayclusters/y-abcde", refusal(404, "NotFound"))
+        owners, left_out = await read_owners(Access(server.url, Fixed(Credential())), [waiting], [waiting, beside])
+        assert [(each.kind, each.metadata.name) for each in owners] == [("RayCluster", "x-abcde"), ("RayJob", "x")]
+        assert left_out == 0
