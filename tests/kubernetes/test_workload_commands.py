@@ -89,8 +89,8 @@ def test_why_and_place_follow_workloads_of_a_live_cluster(
     assert answer.startswith(f"Job {namespace}/train ")
     assert "rack r1, 4 nodes" in answer
     # Its pods are in the same gang, though no pod grouper has labelled them: their owner is fetched.
-    pod = asked(plane, capsys, "why", "-n", namespace, "-l", "job-name=train", "-o", "name")[1]
-    assert f"its gang Job {namespace}/train " in asked(plane, capsys, "why", pod, "-n", namespace)[1]
+    waiting = asked(plane, capsys, "why", "-n", namespace, "-l", "job-name=train", "-o", "name")[1]
+    assert f"its gang Job {namespace}/train " in asked(plane, capsys, "why", waiting, "-n", namespace)[1]
 
     # A kind that only the API server knows, by its short name.
     create_workload(plane, EXAMPLES / "own-kind.yaml", namespace)
