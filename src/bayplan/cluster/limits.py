@@ -20,7 +20,7 @@ MOST_ZONES = 64
 # Entries of `bayplan.io/devices` over all resources, pods in `bayplan.io/pods` or `podAllocations`, and attributes.
 MOST_DEVICES = 4096
 MOST_PODS = 2048
-MOST_ATTRIBUTES = 1024
+MOST_ATTRIBUTES = 256
 # Things that are told about one report.
 MOST_TOLD = 16
 # Resource names of all nodes together; the code of a refusal is one byte.

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+import msgspec
+
 from bayplan.cluster.fingerprint import (
     ANNOTATION,
     ATTRIBUTE,
@@ -161,6 +163,10 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
     at = ObjectPath.of(topology)
     problems: list[Problem] = []
     zones: list[ZoneReport] = []
+    beyond = len(topology.attributes or ()) - MOST_ATTRIBUTES
+    if beyond > 0:
+        problems.append(Problem(at.child("attributes"), f"{beyond} left out: at most {MOST_ATTRIBUTES} are read"))
+        topology = msgspec.structs.replace(topology, attributes=(topology.attributes or [])[:MOST_ATTRIBUTES])
     names = _Names()
     shows_use = True
     keyed = isinstance(topology.zones, dict)
@@ -190,11 +196,7 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
         )
     settings = settings_of(topology, assumptions, lambda where, text: problems.append(Problem(where, text)))
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
-    listed = topology.attributes or []
-    if len(listed) > MOST_ATTRIBUTES:
-        text = f"{len(listed) - MOST_ATTRIBUTES} left out: at most {MOST_ATTRIBUTES} are read"
-        problems.append(Problem(at.child("attributes"), text))
-    attributes = {attribute.name: attribute.value for attribute in listed[:MOST_ATTRIBUTES]}
+    attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
     annotations = topology.metadata.annotations or {}
     # In v1alpha1, which has no attributes, the moment is among the annotations.
     made_at = _understood(lambda: read_moment({**annotations, **attributes}), at.key(MADE_AT), problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from bayplan.cluster.limits import (
     within_names,
 )
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.topology_v1alpha2 import Attribute, NodeResourceTopology
 from tests.helpers import node, simple_pod
 
 
@@ -164,6 +165,16 @@ def test_problems_of_one_report_are_told_in_part() -> None:
 def test_lists_of_a_report_are_limited(attribute: dict[str, str], read: Any, told: str) -> None:
     with pytest.raises(NotUnderstood, match=told):
         read(attribute)
+
+
+def test_attributes_beyond_the_limit_are_not_even_compared_with_those_that_are_known() -> None:
+    state = cluster_of(1)
+    listed = [{"name": f"topologyManagerPolicyy{each}", "value": "x"} for each in range(10_000)]
+    odd = msgspec.structs.replace(report("n0", 1, cpu="8"), attributes=msgspec.convert(listed, list[Attribute]))
+    began = time.process_time()
+    state.set_topology(odd)
+    assert time.process_time() - began < 0.5
+    assert len(state.problems) <= MOST_TOLD
 
 
 def test_names_that_are_too_long_are_left_out() -> None:
