@@ -5,6 +5,7 @@ Everything is drawn from one `Random`, so that a seed gives the same document ag
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from random import Random
 from typing import Any
@@ -49,7 +50,8 @@ def mutated(random: Random, document: Json, changes: int = 1, others: tuple[Json
         if not places:
             break
         around, key = random.choice(places)
-        _change(random, around, key, others)
+        with contextlib.suppress(RecursionError):  # Python cannot copy what is nested even deeper.
+            _change(random, around, key, others)
     return document
 
 

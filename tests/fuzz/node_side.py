@@ -9,9 +9,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent import podresources_pb2 as wire
 from bayplan.services.agent.scanner import CannotSee, Scanner
-from tests.closed_loop import any_kubelet, any_request, columns_of, settings_for
+from tests import helpers
+from tests.closed_loop import any_kubelet, any_request, settings_for
 from tests.fuzz.failures import Findings
 from tests.fuzz.mutating import TEXTS, mutated
 from tests.virtual_node import VirtualNode, memory_part, topology
@@ -46,7 +51,9 @@ def one_node(random: Random, findings: Findings) -> None:
             report = asyncio.run(_looked(node))
         if report is not None:
             with findings.step("report is read"):
-                columns_of(report)
+                state = ClusterState()
+                state.set_node(helpers.node(node.name, {}))
+                state.set_topology(msgspec.convert({**report, "metadata": {"name": node.name}}, NodeResourceTopology))
 
 
 async def _looked(node: VirtualNode) -> Any:

@@ -73,12 +73,10 @@ class World:
     def live_through(self, random: Random) -> None:
         """A cluster of spoiled objects, from its first list to its last deletion."""
         self._now += 60.0
-        bound: dict[str, Json] = {}
         for entry in self.intake.entries:
             self._list(entry.resource, self._drawn(random, entry.resource))
         for _ in range(3):
-            bound |= self._decide(random)
-            self._bind(bound)
+            self._bind(self._decide(random))
             self._watch(random)
         with self._findings.step("books"):
             self._books_add_up()
@@ -145,7 +143,8 @@ class World:
     def _decide(self, random: Random) -> dict[str, Json]:
         """Decide about everything that waits; what is bound, as documents with their nodes."""
         bound: dict[str, Json] = {}
-        self.dispatcher.wake(self._now)
+        with self._findings.step("wake"):
+            self.dispatcher.wake(self._now)
         for _ in range(MOST_DECISIONS):
             todo = None
             with self._findings.step("decide"):

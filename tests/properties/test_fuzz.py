@@ -19,6 +19,18 @@ def test_spoiled_examples_bring_nothing_down(target: str) -> None:
     assert findings.objects >= OBJECTS[target]
 
 
+@pytest.mark.parametrize(
+    "seed, target, number",
+    [
+        pytest.param(12, "honest", 3749, id="half a billion CPUs where whole cores are handed out"),
+        pytest.param(11, "world", 271, id="a member of a parked gang that changes into what cannot be"),
+        pytest.param(3, "world", 5, id="a member that becomes another scheduler's pod"),
+    ],
+)
+def test_what_long_runs_have_found_stays_fixed(seed: int, target: str, number: int) -> None:
+    assert fuzz(seed, 10, (target,), number).told == []
+
+
 def test_the_fuzzer_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision that fails for some pods, and books that lose a pod."""
     from bayplan.cluster.state import ClusterState

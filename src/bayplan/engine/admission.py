@@ -212,7 +212,7 @@ def _judge_whole_cores(columns: Columns, demand: Demand, rows: Rows, assumptions
     if columns.everywhere("cpu_group") == 1:
         return
     for cpus in {want // 1000 for step in demand.container_steps for name, want in step.wants if name == CPU}:
-        split = cpus % columns.cpu_group[rows] != 0
+        split = np.mod(cpus, columns.cpu_group[rows], dtype=np.float64) != 0
         for _, _, relevant in wants_of(columns, ((CPU, cpus * 1000),), rows, assumptions):
             codes[split if relevant is None else split & relevant] = Verdict.NOT_WHOLE_CORES
 

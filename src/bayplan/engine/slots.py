@@ -267,7 +267,7 @@ class _Part:
             return counts
         for step in self.demand.container_steps:
             for _, want, relevant in self.wants(tuple(want for want in step.wants if want[0] == CPU)):
-                split = want // 1000 % self.columns.cpu_group[self.rows] != 0
+                split = np.mod(want // 1000, self.columns.cpu_group[self.rows], dtype=np.float64) != 0
                 counts = np.where(split if relevant is None else split & relevant, 0.0, counts)
         return counts
 

@@ -26,6 +26,7 @@ from bayplan.cluster.pod_class import PodClass
 from bayplan.cluster.pod_terms import PodSelector, PodTerms
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.rows import Mask
+from bayplan.kube.errors import InvalidObject
 from bayplan.plugins.base import Newcomer
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NOT_USABLE
@@ -173,10 +174,16 @@ class Waking:
 
     def _helped_by_mark(self) -> list[ForNeighbours | ForGang]:
         """Those for whom something is better than when they were parked."""
-        helped = [waits_for for waits_for, then in self._marks.items() if self._is_better(waits_for, then)]
+        helped = [waits_for for waits_for, then in self._marks.items() if self._may_be_better(waits_for, then)]
         for waits_for in helped:
             del self._marks[waits_for]
         return helped
+
+    def _may_be_better(self, waits_for: ForNeighbours | ForGang, then: _Mark) -> bool:
+        try:
+            return self._is_better(waits_for, then)
+        except InvalidObject:
+            return True  # A pod has changed and says what cannot be: deciding about the unit tells it so.
 
     def _forget_the_gone(self, queue: SchedulingQueue) -> None:
         """Whoever was deleted or woken otherwise is forgotten; among the pods, which may be many, when there may be as many again."""
