@@ -20,9 +20,9 @@ from typing import Any, cast
 
 from aiohttp import web
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy
-from bayplan.kube.client import KubeClient
-from bayplan.kube.core_v1 import Metadata, Node
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.wire.core_v1 import Metadata, Node
 from bayplan.services.agent.publisher import Publisher
 from bayplan.services.agent.scanner import Scanner
 from bayplan.services.agent.troubles import Troubles

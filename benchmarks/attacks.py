@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.client.watch import Changes, Listed, follow
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, POD_GROUPS, PODS, Resource
-from bayplan.kube.watch import Changes, Listed, follow
 from benchmarks.attack_objects import BY_NODE, BY_TENANT, TENANT, Json, encoded
 from benchmarks.clusters import node, topology
 from benchmarks.measure import report

@@ -24,11 +24,11 @@ from typing import Any, Self
 
 import aiohttp
 
-from bayplan.kube.access import Access, find_access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.decoding import decoder_of
+from bayplan.kube.client.access import Access, find_access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.decoding import decoder_of
+from bayplan.kube.client.watch import Changes, Listed, follow
 from bayplan.kube.resources import NODES, PODS, Resource
-from bayplan.kube.watch import Changes, Listed, follow
 from benchmarks.measure import median_seconds, report
 from benchmarks.wire_objects import as_served, wire_node, wire_pod
 from tests.kubernetes.control_plane.plane import ControlPlane

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from bayplan.cluster.kubelet_settings import Policy
-from bayplan.cluster.pod_class import pod_class_of
+from bayplan.cluster.pods.pod_class import pod_class_of
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.plugins.node_resource_topology_args import decode_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from benchmarks.clusters import cluster, pod, pod_of_containers

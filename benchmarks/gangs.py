@@ -21,12 +21,12 @@ import msgspec
 import numpy as np
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod
+from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.gang import Gang, Group
-from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.trees import Trees
 from benchmarks.clusters import pod
 from benchmarks.measure import report
 

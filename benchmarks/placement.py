@@ -9,9 +9,9 @@ import statistics
 import time
 from functools import partial
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswer, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile, default_profile

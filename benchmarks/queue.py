@@ -7,14 +7,14 @@ from collections.abc import Callable
 from itertools import count
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.waking import ForGang, ForRoom, Waits, Waking
+from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.gang import Gang, Group
-from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.queue import SchedulingQueue
-from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import ForGang, ForRoom, Waits, Waking
 from benchmarks.clusters import cluster, pod
 from benchmarks.measure import median_seconds, report
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import default_profile

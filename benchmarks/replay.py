@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from bayplan.cluster.kubelet_settings import Assumptions, Policy
-from bayplan.cluster.pod_class import pod_class_of
+from bayplan.cluster.pods.pod_class import pod_class_of
+from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy
 from bayplan.engine.kubelet import admit
-from bayplan.engine.placement import knowledge_of
+from bayplan.engine.numa.placement import knowledge_of
 from benchmarks.clusters import cluster, pod, pod_of_containers
 from benchmarks.measure import median_seconds, report
 

@@ -25,10 +25,10 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import PODS
+from bayplan.kube.wire.core_v1 import Pod
 from benchmarks.measure import report
 from benchmarks.scheduler_contestants import (
     BAYPLAN,

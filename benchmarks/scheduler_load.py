@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from benchmarks.clusters import node, topology
 from tests.kubernetes.workloads import pod_body

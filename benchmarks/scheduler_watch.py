@@ -13,11 +13,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Self
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.watch import Absent, Listed, follow
 from bayplan.kube.resources import PODS
-from bayplan.kube.watch import Absent, Listed, follow
+from bayplan.kube.wire.core_v1 import Pod
 from tests.kubernetes.control_plane.waiting import wait_until
 
 

@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from bayplan.cluster.kubelet_settings import Assumptions, Policy
-from bayplan.cluster.pod_class import PodClass, pod_class_of
+from bayplan.cluster.pods.pod_class import PodClass, pod_class_of
+from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.slots import slots
-from bayplan.kube.core_v1 import Pod
+from bayplan.engine.slots.slots import slots
+from bayplan.gangs.class_slots import ClassSlots
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import ClassAnswer
-from bayplan.scheduling.class_slots import ClassSlots
 from bayplan.scheduling.cycle import assume
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import default_profile

@@ -19,8 +19,8 @@ import time
 from functools import partial
 from statistics import median
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
 from bayplan.simulate.kubelet import (
     Cpu,
     KubeletConfiguration,

@@ -14,10 +14,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, product
 
-from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.gang import Group, Slices
+from bayplan.gangs.model import Group, Slices
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet import VirtualKubelet
 
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import Json, node, simple_pod
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.volcano_annotations import POLICY
-from bayplan.scheduling.configuration import profiles_of
+from bayplan.config.configuration import profiles_of
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.volcano_annotations import POLICY
 from bayplan.scheduling.profile import Profile
 from tests.helpers import Amounts, container, node
 from tests.helpers import pod as pod_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.scenario.machine_text import machine_of

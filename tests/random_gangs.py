@@ -14,15 +14,15 @@ from random import Random
 
 import msgspec
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.pods.request import effective_request
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.kube.core_v1 import Pod
+from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.gang import Gang, Group, Slices
-from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.trees import Trees
 from bayplan.simulate.kubelet import KubeletConfiguration, Machine, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.machine_text import machine_of

@@ -20,9 +20,9 @@ from typing import Any, ParamSpec, Self
 
 from aiohttp import web
 
-from bayplan.kube.access import Access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.credentials import Credential, Credentials, Fixed
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.credentials import Credential, Credentials, Fixed
 
 Json = dict[str, Any]
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

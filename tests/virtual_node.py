@@ -23,10 +23,10 @@ from typing import Any, Self
 import grpc
 import yaml
 
-from bayplan.cluster.inventory import cpu_list
-from bayplan.cluster.pod_request import MEMORY, PodRequest, Role
-from bayplan.services.agent import podresources_pb2 as wire
-from bayplan.services.agent.podresources import MOST_BYTES, SERVICE
+from bayplan.cluster.pods.request import MEMORY, PodRequest, Role
+from bayplan.cluster.reports.inventory import cpu_list
+from bayplan.services.agent.sources import podresources_pb2 as wire
+from bayplan.services.agent.sources.podresources import MOST_BYTES, SERVICE
 from bayplan.simulate.kubelet import Admission, Machine, MachineDevice, MachineZone, VirtualKubelet
 from bayplan.simulate.kubelet.memory_zones import allocatable_memory
 from tests.helpers import Json

@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 from bayplan.cluster.state import ClusterState
+from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.gang import Gang, GangDecision, Group
-from bayplan.scheduling.gang_cycle import GangScheduler
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.trees import Trees
 from tests.helpers import node, simple_pod
 
 Case = dict[str, Any]

@@ -27,7 +27,7 @@ from bayplan.engine.gangs.kai.model import (
     Task,
     Topology,
 )
-from bayplan.kube.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
 
 Json = dict[str, Any]
 # By job, pod set (or the whole job) and level: label values.

@@ -6,14 +6,14 @@ import msgspec
 
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.gangs.kai.model import Cluster, Job, Status, Task
-from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.podgroup_v2alpha2 import SubGroupSet, TopologyConstraint
+from bayplan.gangs.consolidation import Movable, consolidate
+from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.podgroup_v2alpha2 import SubGroupSet, TopologyConstraint
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.consolidation import Movable, consolidate
-from bayplan.scheduling.gang import Gang, Group
-from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.trees import Trees
 
 
 def placed_by_bayplan(cluster: Cluster, *, may_move: bool) -> dict[str, str]:

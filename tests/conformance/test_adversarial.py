@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bayplan.engine.gangs.problem import Status
-from bayplan.scheduling.gang import GangDecision
-from bayplan.scheduling.gang_cycle import schedule_gang
+from bayplan.gangs.cycle import schedule_gang
+from bayplan.gangs.model import GangDecision
 from tests.written_gangs import GPU, broken_rule, domains, gang_of, scheduler_of
 
 if TYPE_CHECKING:

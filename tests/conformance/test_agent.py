@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.cluster.fingerprint import ATTRIBUTE, published_in
-from bayplan.cluster.inventory import cpu_list
-from bayplan.cluster.topology_report import zone_id_of
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.reports.fingerprint import ATTRIBUTE, published_in
+from bayplan.cluster.reports.inventory import cpu_list
+from bayplan.cluster.reports.topology_report import zone_id_of
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.numatopology_v1alpha1 import Numatopology, PodAllocation
 from bayplan.kube.quantity import parse
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.services.agent import compat_nfd, compat_rte, volcano_exporter
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology, PodAllocation
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import ZoneAccount, excluded_on
-from bayplan.services.agent.compat_rte import ListedZone
-from bayplan.services.agent.placement_encoding import (
+from bayplan.services.agent.forms import compat_nfd, compat_rte, volcano_exporter
+from bayplan.services.agent.forms.compat_rte import ListedZone
+from bayplan.services.agent.forms.placement_encoding import (
     PlacementError,
     container_hash,
     encode_number,
@@ -33,7 +33,9 @@ from bayplan.services.agent.placement_encoding import (
     encode_vector,
     read_metadata,
 )
-from bayplan.services.agent.pod_resources import (
+from bayplan.services.agent.forms.volcano_exporter import CannotExport
+from bayplan.services.agent.report import attribute_list, legacy_policy, zone_name
+from bayplan.services.agent.sources.pod_resources import (
     Allocatable,
     ContainerResources,
     DeviceGroup,
@@ -44,10 +46,8 @@ from bayplan.services.agent.pod_resources import (
     in_some_zone,
     matches_any,
 )
-from bayplan.services.agent.report import attribute_list, legacy_policy, zone_name
-from bayplan.services.agent.state_files import cpu_state_of
-from bayplan.services.agent.sysfs import huge_pages_name, read_hardware, total_memory
-from bayplan.services.agent.volcano_exporter import CannotExport
+from bayplan.services.agent.sources.state_files import cpu_state_of
+from bayplan.services.agent.sources.sysfs import huge_pages_name, read_hardware, total_memory
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Node, OwnerReference, Pod
-from bayplan.scheduling.grouping.group import GroupingSettings
-from bayplan.scheduling.workloads.plan import plan_of
-from bayplan.scheduling.workloads.planned import Around
+from bayplan.grouping.group import GroupingSettings
+from bayplan.kube.wire.core_v1 import Node, OwnerReference, Pod
+from bayplan.workloads.plan import plan_of
+from bayplan.workloads.planned import Around
 
 RECORDED = json.loads((Path(__file__).parent / "recordings" / "controllers" / "workload_pods.json").read_text())
 HASHES = ("pod-template-hash", "controller-revision-hash")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.kube.core_v1 import PodSpec
-from bayplan.kube.kueue_v1beta2 import Assignment, TopologyAssignment, decoded, encoded, encoded_in_runs
-from bayplan.kube.volcano_batch_v1alpha1 import Task
-from bayplan.kube.volcano_scheduling_v1beta1 import NetworkTopology
-from bayplan.scheduling.dialects.volcano_job import partition_problem, tiers_problem, topology_policy_problem
+from bayplan.dialects.volcano_job import partition_problem, tiers_problem, topology_policy_problem
+from bayplan.kube.wire.core_v1 import PodSpec
+from bayplan.kube.wire.kueue_v1beta2 import Assignment, TopologyAssignment, decoded, encoded, encoded_in_runs
+from bayplan.kube.wire.volcano_batch_v1alpha1 import Task
+from bayplan.kube.wire.volcano_scheduling_v1beta1 import NetworkTopology
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

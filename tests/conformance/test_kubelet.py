@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings
 from bayplan.engine.kubelet import (
     Admission,
     ContainerPlacement,
@@ -27,7 +27,7 @@ from bayplan.engine.kubelet import (
     merge,
 )
 from bayplan.engine.kubelet.masks import mask_of
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

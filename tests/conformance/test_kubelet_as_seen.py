@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.cluster.inventory import CPUS, DEVICES, FREE_CPUS, PODS, RESERVED_CPUS, cpu_list
+from bayplan.cluster.reports.inventory import CPUS, DEVICES, FREE_CPUS, PODS, RESERVED_CPUS, cpu_list
+from bayplan.cluster.reports.topology_report import MEMORY_GROUP_ATTRIBUTE
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
-from bayplan.kube.core_v1 import Node
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Node
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import default_profile

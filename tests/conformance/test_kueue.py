@@ -25,7 +25,7 @@ from bayplan.engine.gangs.kueue import (
     place,
     snapshot_of,
 )
-from bayplan.kube.core_v1 import NodeAffinity, Taint, Toleration
+from bayplan.kube.wire.core_v1 import NodeAffinity, Taint, Toleration
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

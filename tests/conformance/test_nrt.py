@@ -11,18 +11,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from bayplan.cluster.hardware import HardwareClass
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import amounts_of, effective_request
-from bayplan.cluster.reported_settings import upstream_attributes, upstream_policies, upstream_settings_of
-from bayplan.cluster.resource_kinds import asks_for_devices, holds_exclusively, is_host_level, is_numa_affine
+from bayplan.cluster.columns.hardware import HardwareClass
+from bayplan.cluster.columns.resource_kinds import asks_for_devices, holds_exclusively, is_host_level, is_numa_affine
+from bayplan.cluster.pods.request import amounts_of, effective_request
+from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
+from bayplan.cluster.reports.reported_settings import upstream_attributes, upstream_policies, upstream_settings_of
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.least_numa import narrowest_sets, normalized_score, take_from_sets
-from bayplan.engine.subsets import average_distance
+from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, take_from_sets
+from bayplan.engine.numa.subsets import average_distance
 from bayplan.engine.upstream_filter import ZonesLeft, align_containers, align_pod
-from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.errors import ObjectPath
-from bayplan.kube.topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import decode_arguments, validation_error
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.cluster.fingerprint import check, check_version, fingerprint_of, pod_hash
-from bayplan.cluster.pod_request import amounts_of
+from bayplan.cluster.pods.request import amounts_of
+from bayplan.cluster.reports.fingerprint import check, check_version, fingerprint_of, pod_hash
 from bayplan.cluster.upstream_cache.caches import DiscardReserved, Passthrough, TopologyCache
 from bayplan.cluster.upstream_cache.known_pods import is_foreign, pods_by_node
 from bayplan.cluster.upstream_cache.over_reserve import OverReserve, fingerprint_in
 from bayplan.cluster.upstream_cache.views import View, resource_names
-from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import ObjectPath
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

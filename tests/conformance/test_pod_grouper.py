@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bayplan.scheduling.grouping.grouping import Refused
-from bayplan.scheduling.grouping.kai import grove, jobs, kubeflow, leader_worker_set, ray, table
-from bayplan.scheduling.grouping.kai.metadata import (
+from bayplan.grouping.grouping import Refused
+from bayplan.grouping.kai import grove, jobs, kubeflow, leader_worker_set, ray, table
+from bayplan.grouping.kai.metadata import (
     NO_CONSTRAINT,
     KaiCase,
     KaiConstraint,
     KaiGroup,
     KaiSubGroup,
 )
-from bayplan.scheduling.grouping.kai.settings import KaiSettings
-from bayplan.scheduling.grouping.questions import Answers, Question, Unanswered
-from bayplan.scheduling.grouping.raw import Reference, WrongValue, labels_of
+from bayplan.grouping.kai.settings import KaiSettings
+from bayplan.grouping.questions import Answers, Question, Unanswered
+from bayplan.grouping.raw import Reference, WrongValue, labels_of
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

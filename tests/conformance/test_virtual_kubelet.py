@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bayplan.cluster.inventory import cpu_list
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.reports.inventory import cpu_list
+from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT
 from bayplan.simulate.kubelet import (
     Admission,
     ContainerAllocation,

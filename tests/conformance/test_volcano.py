@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bayplan.cluster.inventory import cpu_set
+from bayplan.cluster.reports.inventory import cpu_set
 from bayplan.engine.kubelet.masks import mask_of, zones_in
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.volcano.books import (
@@ -28,7 +28,13 @@ from bayplan.engine.volcano.policy import judge
 from bayplan.engine.volcano.predicate import ContainerResult, NodePolicies, Outcome, evaluate, gate
 from bayplan.engine.volcano.score import numa_nodes_needed, scores, weight_in
 from bayplan.kube.quantity import parse
-from bayplan.kube.volcano_annotations import DECISION, decision_annotations, decision_in, policy_annotations, policy_in
+from bayplan.kube.wire.volcano_annotations import (
+    DECISION,
+    decision_annotations,
+    decision_in,
+    policy_annotations,
+    policy_in,
+)
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.services.agent import podresources_pb2 as wire
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.scanner import CannotSee, Scanner
+from bayplan.services.agent.sources import podresources_pb2 as wire
 from tests import helpers
 from tests.closed_loop import any_kubelet, any_request, settings_for
 from tests.fuzz.failures import Findings

@@ -15,18 +15,18 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.state import MOST_PROBLEMS, ClusterState, pod_key
-from bayplan.kube.client import KubeClient
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.decoding import Changes, Listed, WatchLines, decoder_of
+from bayplan.dispatch.actions import Bind, Complete, Refusal, Release
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.decoding import Changes, Listed, WatchLines, decoder_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
-from bayplan.scheduling.dispatcher import Dispatcher
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.todo import Bind, Complete, Refusal, Release
 from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder

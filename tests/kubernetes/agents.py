@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from tests.closed_loop import ZoneAmounts, free_of, zones_in
 from tests.helpers import Json, node

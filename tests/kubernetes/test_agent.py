@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from bayplan.cluster.inventory import STALE_SINCE
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
+from bayplan.cluster.reports.inventory import STALE_SINCE
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from bayplan.services.agent.gc import Collector
 from tests.helpers import GPU
 from tests.kubernetes.agents import (

@@ -16,18 +16,18 @@ from random import Random
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.watch import Changes, Listed, follow
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.kube.watch import Changes, Listed, follow
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.agent import Agent
 from bayplan.services.agent.metrics import AgentMetrics
-from bayplan.services.agent.own_pods import KnownPods
 from bayplan.services.agent.publisher import Publisher
 from bayplan.services.agent.scanner import Scanner
+from bayplan.services.agent.sources.own_pods import KnownPods
 from bayplan.services.agent.troubles import Troubles
 from bayplan.simulate.kubelet import VirtualKubelet
 from tests.closed_loop import any_kubelet, free_of, live, settings_for, zones_in

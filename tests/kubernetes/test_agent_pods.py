@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.watch import WatchSettings
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.watch import WatchSettings
 from bayplan.services.agent.agent import Agent
 from bayplan.services.agent.metrics import AgentMetrics
-from bayplan.services.agent.own_pods import OwnPods
 from bayplan.services.agent.publisher import Publisher
 from bayplan.services.agent.scanner import Scanner
+from bayplan.services.agent.sources.own_pods import OwnPods
+from bayplan.services.agent.sources.wakers import POD, Wakers
 from bayplan.services.agent.troubles import Troubles
-from bayplan.services.agent.wakers import POD, Wakers
 from tests.closed_loop import columns_of, free_of, settings_for
 from tests.kubernetes.agents import agent_program, allowed, columns_at, install_reports, register, report_of, shows
 from tests.kubernetes.control_plane.plane import ControlPlane

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import PODS
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until

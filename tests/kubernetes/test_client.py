@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import Metadata, Pod, WireStruct
-from bayplan.kube.lease import LeaderElection, LeaseSettings
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.client.lease import LeaderElection, LeaseSettings
+from bayplan.kube.client.watch import Absent, Changes, Listed, WatchSettings, follow
 from bayplan.kube.resources import NODES, PODS, Resource
-from bayplan.kube.watch import Absent, Changes, Listed, WatchSettings, follow
+from bayplan.kube.wire.core_v1 import Metadata, Pod, WireStruct
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import Json
 from tests.scripted_api_server import asynchronous

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import ApiError, KubeClient
+from bayplan.config.service_settings import LeaderElection
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.grouping.kinds import KNOWN
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import ALL_POD_GROUPS, PODS, Resource
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.grouping.kinds import KNOWN
-from bayplan.scheduling.service_settings import LeaderElection
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.edges.leader import Holds, LeaseKeeper, run_while_leading

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.reports.kubelet_settings import Policy
 from tests.kubernetes.agents import agent_program
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until

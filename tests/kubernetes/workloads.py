@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import NODES, PODS, Resource
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until

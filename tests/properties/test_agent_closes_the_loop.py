@@ -14,9 +14,9 @@ from random import Random
 import msgspec
 import pytest
 
-from bayplan.cluster.inventory import cpu_set, read_inventory, read_pods
-from bayplan.services.agent.own_pods import KnownPods
+from bayplan.cluster.reports.inventory import cpu_set, read_inventory, read_pods
 from bayplan.services.agent.scanner import Scanner
+from bayplan.services.agent.sources.own_pods import KnownPods
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.closed_loop import ZoneAmounts, any_kubelet, attributes_in, columns_of, free_of, live, settings_for
 from tests.virtual_node import VirtualNode, pod_resources, uid_of

@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster.kubelet_settings import Assumptions, Policy
-from bayplan.cluster.pod_request import Role, is_memory
-from bayplan.cluster.pod_zones import NUMA_ZONES, zones_on_node
+from bayplan.cluster.pods.request import Role, is_memory
+from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES, zones_on_node
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.explain.numa_map import numa_map
-from bayplan.kube.core_v1 import Pod
+from bayplan.dispatch.actions import Assignment
+from bayplan.explain.numa.map import numa_map
 from bayplan.kube.quantity import parse
-from bayplan.kube.volcano_annotations import DECISION, POLICY
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.volcano_annotations import DECISION, POLICY
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.todo import Assignment
 from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, annotations_of
 from bayplan.simulate.kubelet import Admission, ContainerAllocation, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent

@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 from hypothesis import given, settings
 
-from bayplan.cluster.kubelet_settings import Assumptions, Policy
+from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import admit
-from bayplan.engine.placement import knowledge_of, zones_held
-from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.engine.numa.placement import knowledge_of, zones_held
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import SCORING_STRATEGIES, decode_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import ClassAnswer, ClassAnswers

@@ -34,7 +34,7 @@ def test_what_long_runs_have_found_stays_fixed(seed: int, target: str, number: i
 def test_the_fuzzer_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision that fails for some pods, and books that lose a pod."""
     from bayplan.cluster.state import ClusterState
-    from bayplan.scheduling import dispatcher
+    from bayplan.dispatch import dispatcher
 
     def fails(*_: object, **__: object) -> None:
         raise IndexError("planted")

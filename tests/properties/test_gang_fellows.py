@@ -12,12 +12,12 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.gangs.problem import Status
-from bayplan.kube.core_v1 import Pod
+from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.gang import Gang, Group
-from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.trees import Trees
 from tests.helpers import Json, node
 from tests.neighbourhoods import HOSTNAME, RACK, apart, on, somebody, spread, together
 

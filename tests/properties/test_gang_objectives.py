@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Tree, build_tree, distance
+from bayplan.cluster.topology.tree import Tree, build_tree, distance
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
 from bayplan.engine.gangs.objective import Goal, Objective, objective_of

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from bayplan.scheduling.gang import Gang, GangDecision, Group, Slices
-from bayplan.scheduling.gang_cycle import schedule_gang
+from bayplan.gangs.cycle import schedule_gang
+from bayplan.gangs.model import Gang, GangDecision, Group, Slices
 from tests.helpers import GPU, simple_pod
-from tests.unit.scheduling.test_gang_cycle import pods, racks
+from tests.unit.gangs.test_cycle import pods, racks
 
 CASES = 60
 

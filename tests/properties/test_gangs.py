@@ -13,12 +13,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
-from bayplan.scheduling.gang import GangDecision, Group, Slices
-from bayplan.scheduling.gang_cycle import assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
+from bayplan.gangs.model import GangDecision, Group, Slices
 from tests.exhaustive_gangs import (
     Cluster,
     best_domains,

@@ -14,13 +14,13 @@ from random import Random
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Path, distances_among
+from bayplan.cluster.topology.tree import Path, distances_among
 from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, USUAL
+from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.gang import Gang, GangDecision, Group
-from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.trees import Trees
 from tests.helpers import GPU, node, simple_pod
 
 LEVELS = ("zone", "block", "rack")

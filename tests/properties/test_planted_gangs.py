@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.scheduling.gang_cycle import schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from tests.planted_gangs import FULL, any_size, planted
 from tests.written_gangs import broken_rule, gang_of, scheduler_of
 

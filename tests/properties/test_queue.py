@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from bayplan.scheduling.queue import SchedulingQueue
-from bayplan.scheduling.unit import Place
+from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.unit import Place
 
 KINDS = st.sampled_from("abc")
 NUMBERS = st.integers(0, 7)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.kube.core_v1 import Node, Pod
+from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers

@@ -13,15 +13,15 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from bayplan.cluster.kubelet_settings import Assumptions, Policy, Scope
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.demand import demand_of
-from bayplan.engine.placement import place_on
-from bayplan.engine.slots import slot_bounds, slots
-from bayplan.engine.slots_in_zones import slots_in_zones
-from bayplan.kube.core_v1 import NodeAffinity, Pod
+from bayplan.engine.numa.demand import demand_of
+from bayplan.engine.numa.placement import place_on
+from bayplan.engine.slots.in_zones import slots_in_zones
+from bayplan.engine.slots.slots import slot_bounds, slots
+from bayplan.kube.wire.core_v1 import NodeAffinity, Pod
 from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet import Admission, KubeletConfiguration, Machine, VirtualKubelet

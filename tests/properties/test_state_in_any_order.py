@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.cluster.columns import TOPOLOGY_USABLE
+from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from tests.helpers import Json, decide, node, simple_pod, topology, zone
 
 NODES = ("a", "b")

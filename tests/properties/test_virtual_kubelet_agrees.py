@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.engine.kubelet import Admission as ReplayedAdmission
 from bayplan.engine.kubelet import CpuLayout, Device, NodeKnowledge, ZoneMemory
 from bayplan.engine.kubelet import admit as replayed

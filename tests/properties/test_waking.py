@@ -12,14 +12,14 @@ from random import Random
 import pytest
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Pod
+from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.waking import ForGang, ForRoom, Waking
+from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
-from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.queue import SchedulingQueue
-from bayplan.scheduling.trees import Trees
-from bayplan.scheduling.waking import ForGang, ForRoom, Waking
 from tests.helpers import GPU, Amounts, simple_pod
 from tests.random_gangs import TOPOLOGY, Case, numa_case, odd_case, plain_case, tight_case
 from tests.unit.scheduling.test_answers import PODS, Weather

@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.watch import WatchSettings, _watch
 from bayplan.kube.resources import PODS
-from bayplan.kube.watch import WatchSettings, _watch
 from tests.helpers import Json
 
 NAMES = ("a", "b", "c")

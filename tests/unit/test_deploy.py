@@ -13,10 +13,21 @@ import msgspec
 import pytest
 import yaml
 
-from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
+from bayplan.config.configuration import configuration_of
+from bayplan.dialects import coscheduling, kai, kueue, volcano
+from bayplan.dialects.own_members import GROUP, POD_GROUP
+from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.objective import Goal
+from bayplan.gangs.ranks.ranks import RANK, SEGMENT
+from bayplan.gangs.styles.table import STYLES
+from bayplan.grouping.expecting import GROUPED
+from bayplan.grouping.group import GroupingSettings
+from bayplan.grouping.kai.table import GROUPERS
+from bayplan.grouping.kinds import KNOWN
 from bayplan.kube import resources
-from bayplan.kube.podgroup_v1alpha1 import (
+from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, Resource
+from bayplan.kube.wire.podgroup_v1alpha1 import (
     PLACEMENTS,
     GroupSpec,
     PodGroup,
@@ -25,19 +36,8 @@ from bayplan.kube.podgroup_v1alpha1 import (
     PodShape,
     Segment,
 )
-from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, Resource
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
-from bayplan.kube.volcano_annotations import DECISION
-from bayplan.scheduling.configuration import configuration_of
-from bayplan.scheduling.dialects import coscheduling, kai, kueue, volcano
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_members import GROUP, POD_GROUP
-from bayplan.scheduling.gang_styles import STYLES
-from bayplan.scheduling.grouping.expecting import GROUPED
-from bayplan.scheduling.grouping.group import GroupingSettings
-from bayplan.scheduling.grouping.kai.table import GROUPERS
-from bayplan.scheduling.grouping.kinds import KNOWN
-from bayplan.scheduling.ranks import RANK, SEGMENT
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
+from bayplan.kube.wire.volcano_annotations import DECISION
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan import __version__
-from bayplan.cli.flags import AGENT_PORT, health_option, log_format_option
-from bayplan.cli.go_flags import GoFlagsCommand
-from bayplan.cli.output import print_document, warn
+from bayplan.cli.shared.flags import AGENT_PORT, health_option, log_format_option
+from bayplan.cli.shared.go_flags import GoFlagsCommand
+from bayplan.cli.shared.output import print_document, warn
 
 if TYPE_CHECKING:
-    from bayplan.kube.access import Access
-    from bayplan.services.agent.pod_resources import PodPattern
+    from bayplan.kube.client.access import Access
     from bayplan.services.agent.report import Document
     from bayplan.services.agent.scanner import Scan
     from bayplan.services.agent.settings import AgentSettings
+    from bayplan.services.agent.sources.pod_resources import PodPattern
 
 # In a container the node's folders are usually mounted beside its own.
 SYSFS = ("/host-sys", "/sys")
@@ -180,7 +180,7 @@ def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> 
     changed. SIGHUP makes it look at once. Ctrl-C or SIGTERM ends it.
     """
     try:
-        from bayplan.services.agent.podresources import KubeletSilent
+        from bayplan.services.agent.sources.podresources import KubeletSilent
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: the agent needs grpcio; try: pip install 'bayplan[agent]'") from None
     from bayplan.services.agent.run import NotPublished
@@ -207,9 +207,9 @@ def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> 
 
 
 def _settings(given: dict[str, Any]) -> AgentSettings:
-    from bayplan.services.agent.podresources import socket_path
     from bayplan.services.agent.report import FingerprintMethod, ReportFormat
     from bayplan.services.agent.settings import AgentSettings, reference_container_of
+    from bayplan.services.agent.sources.podresources import socket_path
 
     node = given["node_name"] or socket.gethostname()
     folder = given["kubelet_state_dir"]
@@ -261,7 +261,7 @@ def _first_there(folders: tuple[str, ...]) -> str:
 
 
 def _kubelet_config(given: str | None, state_folder: str) -> str:
-    from bayplan.services.agent.kubelet_source import checked_source
+    from bayplan.services.agent.sources.kubelet_source import checked_source
 
     address = os.environ.get("NODE_ADDRESS", "")
     if given is None and address:
@@ -314,7 +314,7 @@ def duration_of(option: str, text: str) -> float:
 async def _show_pod(settings: AgentSettings, pod: str, output: str) -> None:
     import msgspec
 
-    from bayplan.services.agent.podresources import KubeletSilent, kubelet_at
+    from bayplan.services.agent.sources.podresources import KubeletSilent, kubelet_at
 
     namespace, slash, name = pod.partition("/")
     if not slash or not namespace or not name:
@@ -356,8 +356,8 @@ async def _print_always(settings: AgentSettings, access: Access | None, output: 
 
 
 def _access(given: dict[str, Any]) -> Access:
-    from bayplan.kube.access import find_access
-    from bayplan.kube.credentials import AccessError
+    from bayplan.kube.client.access import find_access
+    from bayplan.kube.client.credentials import AccessError
 
     try:
         return find_access(given["kubeconfig"], given["context"])
@@ -367,7 +367,7 @@ def _access(given: dict[str, Any]) -> Access:
 
 def _perhaps_access(settings: AgentSettings, given: dict[str, Any]) -> Access | None:
     """To print a report there need not be an API server, unless one was named; but only it knows which pods live."""
-    from bayplan.services.agent.own_pods import WITHOUT
+    from bayplan.services.agent.sources.own_pods import WITHOUT
 
     if settings.no_kubelet or settings.watch_pods is False:
         return None

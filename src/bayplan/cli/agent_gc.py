@@ -9,12 +9,12 @@ import click
 
 from bayplan import __version__
 from bayplan.cli.agent import duration_of
-from bayplan.cli.flags import AGENT_GC_PORT, health_option, log_format_option
-from bayplan.cli.go_flags import GoFlagsCommand
+from bayplan.cli.shared.flags import AGENT_GC_PORT, health_option, log_format_option
+from bayplan.cli.shared.go_flags import GoFlagsCommand
 from bayplan.kube.visible import visible
 
 if TYPE_CHECKING:
-    from bayplan.kube.access import Access
+    from bayplan.kube.client.access import Access
 
 
 @click.command(
@@ -70,8 +70,8 @@ def agent_gc(
 
     Stale ones get the annotation bayplan.io/stale-since, and lose it once they are renewed. Ctrl-C or SIGTERM ends it.
     """
-    from bayplan.kube.access import find_access
-    from bayplan.kube.credentials import AccessError
+    from bayplan.kube.client.access import find_access
+    from bayplan.kube.client.credentials import AccessError
     from bayplan.services.edges.health import AddressError
     from bayplan.services.edges.logs import set_up_logs
 
@@ -92,7 +92,7 @@ def agent_gc(
 
 
 async def _once(access: Access, stale_after: float, page: int) -> None:
-    from bayplan.kube.client import ApiError, KubeClient, Unreachable
+    from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
     from bayplan.services.agent.gc import Collector, NotServed, what_is_wrong
 
     try:
@@ -110,7 +110,7 @@ async def _once(access: Access, stale_after: float, page: int) -> None:
 
 
 async def _always(access: Access, interval: float, stale_after: float, page: int, address: str) -> None:
-    from bayplan.kube.client import KubeClient
+    from bayplan.kube.client.client import KubeClient
     from bayplan.services.agent.gc import Collector
     from bayplan.services.agent.metrics import CollectorMetrics
     from bayplan.services.agent.troubles import Troubles

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from bayplan.cli.flags import COMPLETE_VARIABLE
-from bayplan.cli.options import ExampleCommand, asked_live
+from bayplan.cli.shared.flags import COMPLETE_VARIABLE
+from bayplan.cli.shared.options import ExampleCommand, asked_live
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
-    from bayplan.kube.access import Access
+    from bayplan.kube.client.access import Access
     from bayplan.kube.object_set import ObjectSet
 
 Candidates = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -101,8 +101,8 @@ def _objects(cluster: Sequence[str | os.PathLike[str]]) -> ObjectSet:
     import asyncio
     from pathlib import Path
 
+    from bayplan.kube.client.live import read_nodes_and_pods
     from bayplan.kube.files import read_objects
-    from bayplan.kube.live import read_nodes_and_pods
     from bayplan.kube.object_set import ObjectSet
 
     async def in_time(access: Access) -> ObjectSet:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import click
 
-from bayplan.cli.options import ExampleCommand
 from bayplan.cli.packaged import examples_folder
+from bayplan.cli.shared.options import ExampleCommand
 
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 

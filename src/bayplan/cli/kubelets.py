@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bayplan.cli.flags import output_option
-from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
-from bayplan.cli.output import show_progress, warn
+from bayplan.cli.shared.flags import output_option
+from bayplan.cli.shared.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
+from bayplan.cli.shared.output import show_progress, warn
 from bayplan.kube.visible import visible, visible_json
 
 if TYPE_CHECKING:
-    from bayplan.kube.access import Access
+    from bayplan.kube.client.access import Access
     from bayplan.services.kubelets.news import News
     from bayplan.services.kubelets.settings import KubeletsSettings
     from bayplan.simulate.scenario.model import Seconds, SimulatedNode
@@ -136,8 +136,8 @@ def kubelets(
     Refused pods become Failed with the kubelet's reason (TopologyAffinityError), admitted ones Running, deleted ones go, and each node
     publishes a NodeResourceTopology if the API server knows that kind. No container ever runs. Ctrl-C ends it and removes the nodes.
     """
-    from bayplan.kube.access import find_access
-    from bayplan.kube.credentials import AccessError
+    from bayplan.kube.client.access import find_access
+    from bayplan.kube.client.credentials import AccessError
     from bayplan.services.kubelets.layout import LayoutError
     from bayplan.services.kubelets.settings import KubeletsSettings
 
@@ -241,7 +241,7 @@ def _duration(option: str, text: str) -> Seconds:
 
 async def _run(access: Access, settings: KubeletsSettings, qps: float, output: str) -> None:
     """Be the kubelets until a signal comes; a second one ends at once."""
-    from bayplan.kube.client import ApiError, KubeClient, Unreachable
+    from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
     from bayplan.services.kubelets.registration import NotOurs
     from bayplan.services.kubelets.run import run_kubelets
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.flags import cluster_scoped, output_option
-from bayplan.cli.options import ExampleCommand, Session, cluster_options
-from bayplan.cli.output import no_resources, print_answer, print_document
-from bayplan.cli.selecting import NODE_FIELDS, selected, selector_options
-from bayplan.cli.watching import answered, watch_option
+from bayplan.cli.shared.flags import cluster_scoped, output_option
+from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options
+from bayplan.cli.shared.output import no_resources, print_answer, print_document
+from bayplan.cli.shared.selecting import NODE_FIELDS, selected, selector_options
+from bayplan.cli.shared.watching import answered, watch_option
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def _listed(
 ) -> NodeList:
     import numpy as np
 
-    from bayplan.cli.shapes import by_last_part
+    from bayplan.cli.shared.shapes import by_last_part
     from bayplan.explain.overview.nodes import node_list
-    from bayplan.explain.topology_map import default_resources
+    from bayplan.explain.topology.map import default_resources
 
     state = session.state
     is_meant = selected(label_selector, field_selector, NODE_FIELDS)

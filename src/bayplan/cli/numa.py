@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.flags import output_option, theme_for, theme_option
-from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import print_document, print_styled, terminal_width, warn
-from bayplan.cli.watching import answered, watch_option
+from bayplan.cli.shared.flags import output_option, theme_for, theme_option
+from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.output import print_document, print_styled, terminal_width, warn
+from bayplan.cli.shared.watching import answered, watch_option
 
 if TYPE_CHECKING:
-    from bayplan.cluster.topology_report import Problem
-    from bayplan.engine.placement import ContainerZones
-    from bayplan.explain.numa_map import NumaMap
+    from bayplan.cluster.reports.topology_report import Problem
+    from bayplan.engine.numa.placement import ContainerZones
+    from bayplan.explain.numa.map import NumaMap
 
 
 @click.command(
@@ -59,15 +59,15 @@ def numa(
     def draw(session: Session) -> int:
         drawn = _drawn(session, node, files, namespace)
         if output == "svg":
-            from bayplan.explain.numa_svg import numa_svg
+            from bayplan.explain.numa.svg import numa_svg
 
             click.echo(numa_svg(drawn, colours))
         elif output == "text":
-            from bayplan.explain.numa_text import numa_text
+            from bayplan.explain.numa.text import numa_text
 
             print_styled(numa_text(drawn, terminal_width()))
         else:
-            from bayplan.explain.numa_map import numa_document
+            from bayplan.explain.numa.map import numa_document
 
             print_document(numa_document(drawn), output)
         return 0
@@ -76,7 +76,7 @@ def numa(
 
 
 def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:
-    from bayplan.explain.numa_map import numa_map
+    from bayplan.explain.numa.map import numa_map
 
     state = session.state
     row = session.row_of(node)
@@ -97,7 +97,7 @@ def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str 
 
 def _placed(session: Session, files: tuple[Path, ...], namespace: str | None) -> dict[str, tuple[ContainerZones, ...]]:
     """Place what `-f` holds, gangs as gangs; the zones of each pod that fits."""
-    from bayplan.cli.placing import place_gangs, place_in_turn, read_work
+    from bayplan.cli.shared.placing import place_gangs, place_in_turn, read_work
     from bayplan.scheduling.answers import ClassAnswers
 
     work, answers = read_work(session, files, namespace).objects, ClassAnswers(session.state)
@@ -110,8 +110,8 @@ def _placed(session: Session, files: tuple[Path, ...], namespace: str | None) ->
 
 def _parents(session: Session, node: str) -> dict[int, str]:
     """The package of each zone, where the node's report names one."""
-    from bayplan.cluster.topology_report import zone_id_of
-    from bayplan.kube.topology_v1alpha2 import zones_of
+    from bayplan.cluster.reports.topology_report import zone_id_of
+    from bayplan.kube.wire.topology_v1alpha2 import zones_of
 
     found = {}
     for topology in session.objects.topologies:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import output_option, theme_for, theme_option
-from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import print_answer, print_document, working
+from bayplan.cli.shared.flags import output_option, theme_for, theme_option
+from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.output import print_answer, print_document, working
 
 if TYPE_CHECKING:
     from bayplan.engine.gangs.objective import Objective
@@ -73,8 +73,8 @@ def place(
 
     Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.
     """
-    from bayplan.cli.placing import by_workload, place_gangs, place_in_turn, read_work
-    from bayplan.explain.gang_document import placement_list_with_gangs
+    from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, read_work
+    from bayplan.explain.gangs.document import placement_list_with_gangs
     from bayplan.explain.workload_text import work_text, workload_document
     from bayplan.scheduling.answers import ClassAnswers
 
@@ -113,9 +113,9 @@ def _objective(written: str | None) -> Objective | None:
 
 def _draw(session: Session, work: ObjectSet, namespace: str | None, goals: Objective | None, colours: Theme) -> int:
     """One gang as a map of its topology."""
-    from bayplan.cli.placing import place_gangs
+    from bayplan.cli.shared.placing import place_gangs
     from bayplan.cli.topology import map_of_gang
-    from bayplan.explain.topology_svg import topology_svg
+    from bayplan.explain.topology.svg import topology_svg
     from bayplan.scheduling.answers import ClassAnswers
 
     gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), datetime.now(UTC), goals)

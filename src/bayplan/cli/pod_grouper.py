@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.flags import POD_GROUPER_PORT, health_option, log_format_option
-from bayplan.cli.grouping_options import grouping_options, grouping_settings
-from bayplan.cli.options import ExampleCommand
 from bayplan.cli.program import EXIT_ERROR
+from bayplan.cli.shared.flags import POD_GROUPER_PORT, health_option, log_format_option
+from bayplan.cli.shared.grouping_options import grouping_options, grouping_settings
+from bayplan.cli.shared.options import ExampleCommand
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ def pod_grouper(
 
     `bayplan scheduler` does this by itself; start it with --no-pod-grouper where this command runs: pods of workloads then wait until this command has looked at them. Ctrl-C or SIGTERM ends it.
     """
-    from bayplan.kube.access import find_access
-    from bayplan.kube.credentials import AccessError
+    from bayplan.kube.client.access import find_access
+    from bayplan.kube.client.credentials import AccessError
     from bayplan.services.edges.health import AddressError, host_and_port
     from bayplan.services.edges.leader import LeadershipLost
     from bayplan.services.edges.logs import set_up_logs

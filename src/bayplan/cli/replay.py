@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.configuration_file import ConfigurationFile
-from bayplan.cli.flags import file_size_option, output_option
-from bayplan.cli.options import ExampleCommand, Session, profiles_in
-from bayplan.cli.output import print_answer, print_document, working
+from bayplan.cli.shared.configuration_file import ConfigurationFile
+from bayplan.cli.shared.flags import file_size_option, output_option
+from bayplan.cli.shared.options import ExampleCommand, Session, profiles_in
+from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
-    from bayplan.cli.deciding import Work
+    from bayplan.cli.shared.deciding import Work
     from bayplan.explain.snapshot import Recorded
 
 
@@ -32,8 +32,8 @@ def replay(*, snapshot: Path, output: str) -> int:
 
     Exit code: 0 all decisions are equal, 1 some differ, 2 the snapshot cannot be used.
     """
-    from bayplan.cli.deciding import decide_all
-    from bayplan.cli.standing import now_or
+    from bayplan.cli.shared.deciding import decide_all
+    from bayplan.cli.shared.standing import now_or
     from bayplan.explain.amounts import count
     from bayplan.explain.documents import API_VERSION
     from bayplan.explain.snapshot import differences
@@ -95,11 +95,11 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
 
 def _decided_about(session: Session, recorded: Recorded, snapshot: Path) -> Work:
     """The gangs and pods of the recorded decisions, in their order: gangs come first."""
-    from bayplan.cli.deciding import Work, work_of
-    from bayplan.cli.gangs import pod_groups
+    from bayplan.cli.shared.deciding import Work, work_of
+    from bayplan.cli.shared.gangs import pod_groups
     from bayplan.cluster.state import pod_key
+    from bayplan.dialects.table import key_of
     from bayplan.kube.errors import InvalidObject, ObjectPath
-    from bayplan.scheduling.dialects.table import key_of
 
     pods = {pod_key(pod): pod for pod in session.objects.pods}
     known = work_of(session.objects.pods, [key_of(written) for written in pod_groups(session.objects)]).gangs

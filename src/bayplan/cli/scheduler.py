@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.flags import SCHEDULER_PORT, health_option, log_format_option
-from bayplan.cli.grouping_options import grouping_options, grouping_settings
-from bayplan.cli.options import ExampleCommand
-from bayplan.cli.output import warn
 from bayplan.cli.program import EXIT_ERROR
+from bayplan.cli.shared.flags import SCHEDULER_PORT, health_option, log_format_option
+from bayplan.cli.shared.grouping_options import grouping_options, grouping_settings
+from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.shared.output import warn
 
 if TYPE_CHECKING:
-    from bayplan.scheduling.configuration import Configuration
+    from bayplan.config.configuration import Configuration
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +114,8 @@ def scheduler(
     Every node is judged as its kubelet would, gangs are placed whole or not at all, and every pod that waits is told why. Ctrl-C or
     SIGTERM ends it after the binds that are under way.
     """
-    from bayplan.kube.access import find_access
-    from bayplan.kube.credentials import AccessError
+    from bayplan.kube.client.access import find_access
+    from bayplan.kube.client.credentials import AccessError
     from bayplan.services.edges.health import AddressError, Certificate, host_and_port
     from bayplan.services.edges.leader import LeadershipLost
     from bayplan.services.edges.logs import set_up_logs
@@ -159,9 +159,9 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
     """The file's configuration, or the default one; the flag has the last word about leader election."""
     from dataclasses import replace
 
-    from bayplan.cli.configuration_file import read_configuration
+    from bayplan.cli.shared.configuration_file import read_configuration
+    from bayplan.config.configuration import ConfigurationError, configuration_of
     from bayplan.plugins.node_resource_topology_args import ArgumentError
-    from bayplan.scheduling.configuration import ConfigurationError, configuration_of
 
     written = None if file is None else read_configuration(file)
     try:

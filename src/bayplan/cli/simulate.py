@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan import __version__
-from bayplan.cli.flags import file_size_option, output_option, theme_for, theme_option
 from bayplan.cli.main import EXIT_INTERRUPTED
-from bayplan.cli.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
-from bayplan.cli.output import print_answer, print_document, show_progress, warn, working
 from bayplan.cli.packaged import scenario_file
-from bayplan.cli.reserved_file import ReservedFile
+from bayplan.cli.shared.flags import file_size_option, output_option, theme_for, theme_option
+from bayplan.cli.shared.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
+from bayplan.cli.shared.output import print_answer, print_document, show_progress, warn, working
+from bayplan.cli.shared.reserved_file import ReservedFile
 
 if TYPE_CHECKING:
     from bayplan.simulate.comparison import Comparison

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.flags import cluster_scoped, levels_option, output_option
-from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import print_answer, print_document
-from bayplan.cli.watching import answered, watch_option
+from bayplan.cli.shared.flags import cluster_scoped, levels_option, output_option
+from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.output import print_answer, print_document
+from bayplan.cli.shared.watching import answered, watch_option
 
 
 @click.command(
@@ -68,12 +68,12 @@ def slots(
 
     Exit code: 0 at least one fits, 1 none does, 2 the input cannot be used.
     """
-    from bayplan.cli.shapes import level_named, shape_and_size, slots_for, tree_named
-    from bayplan.explain.gang_outcome import stages_in_tree
+    from bayplan.cli.shared.shapes import level_named, shape_and_size, slots_for, tree_named
+    from bayplan.explain.gangs.outcome import stages_in_tree
     from bayplan.explain.refusal import description
-    from bayplan.explain.slots_text import SlotCount, slot_count_of, slots_document, slots_text
-    from bayplan.scheduling.numa_level import NO_UNIT, is_numa
-    from bayplan.scheduling.rooms import rooms_of
+    from bayplan.explain.topology.slots_text import SlotCount, slot_count_of, slots_document, slots_text
+    from bayplan.gangs.domains_with_room import rooms_of
+    from bayplan.gangs.numa_level import NO_UNIT, is_numa
     from bayplan.scheduling.shortfall import shortfall_of
 
     def draw(session: Session) -> int:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import warn, working
+from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.output import warn, working
 
 if TYPE_CHECKING:
-    from bayplan.kube.core_v1 import Metadata, Pod
+    from bayplan.kube.wire.core_v1 import Metadata, Pod
 
 
 @click.command(
@@ -48,9 +48,9 @@ def snapshot(
 
     Exit code: 0 written, 2 the input cannot be used.
     """
-    from bayplan.cli.deciding import decide_all, has_patience, work_of
-    from bayplan.cli.standing import now_or
-    from bayplan.cli.workloads import used_objects, warn_of_owners
+    from bayplan.cli.shared.deciding import decide_all, has_patience, work_of
+    from bayplan.cli.shared.standing import now_or
+    from bayplan.cli.shared.workloads import used_objects, warn_of_owners
     from bayplan.explain.snapshot import record, snapshot_document
 
     moment = now_or(now).replace(microsecond=0)
@@ -77,11 +77,11 @@ def _with_files(session: Session, files: tuple[Path, ...], namespace: str | None
     """Put what `-f` holds among the objects: the pods that are new, and the gangs, by their keys. One that is there already counts as in `-f`."""
     import msgspec
 
-    from bayplan.cli.gangs import pod_groups
-    from bayplan.cli.placing import read_work
-    from bayplan.cli.workloads import add_workloads
+    from bayplan.cli.shared.gangs import pod_groups
+    from bayplan.cli.shared.placing import read_work
+    from bayplan.cli.shared.workloads import add_workloads
     from bayplan.cluster.state import pod_key
-    from bayplan.scheduling.dialects.table import key_of
+    from bayplan.dialects.table import key_of
 
     def named(metadata: Metadata) -> Metadata:
         return msgspec.structs.replace(metadata, namespace=metadata.namespace or namespace or "default")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.flags import cluster_scoped, levels_option, output_option, theme_for, theme_option
-from bayplan.cli.options import ExampleCommand, Session, cluster_options, pods_option
-from bayplan.cli.output import print_answer, print_document
-from bayplan.cli.watching import answered, watch_option
+from bayplan.cli.shared.flags import cluster_scoped, levels_option, output_option, theme_for, theme_option
+from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.output import print_answer, print_document
+from bayplan.cli.shared.watching import answered, watch_option
 
 if TYPE_CHECKING:
-    from bayplan.cluster.tree import Tree
-    from bayplan.explain.gang_outcome import GangOutcome
-    from bayplan.explain.topology_map import TopologyMap
+    from bayplan.cluster.topology.tree import Tree
+    from bayplan.explain.gangs.outcome import GangOutcome
+    from bayplan.explain.topology.map import TopologyMap
 
 
 @click.command(
@@ -87,10 +87,10 @@ def topology(
 
     Exit code: 0 shown, 1 no node carries the labels, 2 the input cannot be used.
     """
-    from bayplan.cli.shapes import by_last_part, level_named, one_unit, shape_of, slots_for, tree_named
-    from bayplan.explain.topology_map import NUMA, default_resources, topology_document, topology_map
-    from bayplan.explain.topology_svg import topology_svg
-    from bayplan.explain.topology_text import topology_text
+    from bayplan.cli.shared.shapes import by_last_part, level_named, one_unit, shape_of, slots_for, tree_named
+    from bayplan.explain.topology.map import NUMA, default_resources, topology_document, topology_map
+    from bayplan.explain.topology.svg import topology_svg
+    from bayplan.explain.topology.text import topology_text
 
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
 
@@ -130,10 +130,10 @@ def _place_of(session: Session, tree: Tree, node: str) -> tuple[str, ...]:
 
 def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
     """The map of a gang's topology with its pods marked; counts are of pods of its most frequent shape, after it was placed."""
-    from bayplan.explain.gang_text import gang_text
-    from bayplan.explain.levels import counted, in_short
-    from bayplan.explain.parties import parties_of
-    from bayplan.explain.topology_map import default_resources, topology_map
+    from bayplan.explain.gangs.parties import parties_of
+    from bayplan.explain.gangs.text import gang_text
+    from bayplan.explain.topology.levels import counted, in_short
+    from bayplan.explain.topology.map import default_resources, topology_map
 
     tree = session.trees.get(outcome.topology)
     assert tree is not None  # it was placed in it

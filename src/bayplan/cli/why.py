@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import namespace_names, node_names, pod_names
-from bayplan.cli.flags import output_option
-from bayplan.cli.options import ExampleCommand, Session, cluster_options
-from bayplan.cli.output import no_resources, print_answer, print_document
-from bayplan.cli.selecting import POD_FIELDS, selected, selector_options
-from bayplan.cli.watching import answered, watch_option
+from bayplan.cli.shared.flags import output_option
+from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options
+from bayplan.cli.shared.output import no_resources, print_answer, print_document
+from bayplan.cli.shared.selecting import POD_FIELDS, selected, selector_options
+from bayplan.cli.shared.watching import answered, watch_option
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
-    from bayplan.explain.gang_outcome import GangOutcome
-    from bayplan.kube.core_v1 import Node, Pod
-    from bayplan.scheduling.workloads.plan import Plan
+    from bayplan.explain.gangs.outcome import GangOutcome
+    from bayplan.kube.wire.core_v1 import Node, Pod
+    from bayplan.workloads.plan import Plan
 
 
 @click.command(
@@ -90,9 +90,9 @@ def why(
 
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
     """
-    from bayplan.cli.asked_workload import find_workload
-    from bayplan.cli.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
-    from bayplan.cli.standing import find_pod, now_or, standing_of
+    from bayplan.cli.shared.asked_workload import find_workload
+    from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
+    from bayplan.cli.shared.standing import find_pod, now_or, standing_of
     from bayplan.explain.standing import standing_document, standing_text
 
     pod = _named(words)
@@ -166,7 +166,7 @@ def _overview(
     session: Session, namespace: str, is_meant: Callable[[Node | Pod], bool], moment: datetime, output: str
 ) -> int:
     """Everything that waits, in one namespace or in all of them."""
-    from bayplan.cli.waiting import findings
+    from bayplan.cli.shared.waiting import findings
     from bayplan.explain.overview.causes import overview_document, overview_of, overview_text
 
     def in_view(pod: Pod) -> bool:
@@ -186,7 +186,7 @@ def _overview(
 
 
 def _about_workload(session: Session, plan: Plan, node: str | None, now: datetime, output: str) -> int:
-    from bayplan.cli.asked_workload import outcome_of_workload
+    from bayplan.cli.shared.asked_workload import outcome_of_workload
     from bayplan.explain.workload_text import explanation, explanation_text
 
     if node is not None:
@@ -201,8 +201,8 @@ def _about_workload(session: Session, plan: Plan, node: str | None, now: datetim
 
 
 def _about_gang(outcome: GangOutcome, output: str) -> int:
-    from bayplan.explain.gang_document import gang_explanation
-    from bayplan.explain.gang_text import gang_text
+    from bayplan.explain.gangs.document import gang_explanation
+    from bayplan.explain.gangs.text import gang_text
     from bayplan.explain.standing import pending_for
 
     if output == "text":
@@ -215,8 +215,8 @@ def _about_gang(outcome: GangOutcome, output: str) -> int:
 def _on_one_node(session: Session, pod: Pod, node: str, output: str) -> int:
     from bayplan.cluster.state import pod_key
     from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
+    from bayplan.gangs.closeness import unbound
     from bayplan.scheduling.answers import ClassAnswers
-    from bayplan.scheduling.closeness import unbound
     from bayplan.scheduling.node_verdict import verdict_on
     from bayplan.scheduling.relations import answer_for, newcomer_of
 

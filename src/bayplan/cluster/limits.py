@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from bayplan.cluster.pod_request import CPU, MEMORY, PODS, is_memory
+from bayplan.cluster.pods.request import CPU, MEMORY, PODS, is_memory
 
 # Resource names of one object: a Node's allocatable, or a report.
 MOST_NAMES = 64

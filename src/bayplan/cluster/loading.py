@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.reports.kubelet_settings import Assumptions
+from bayplan.cluster.reports.topology_report import Problem
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.topology_report import Problem
-from bayplan.kube.core_v1 import Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 
 _Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
 

@@ -4,7 +4,7 @@ Events come in (`set_node`, `set_topology`, `set_pod`, ... or a whole `ObjectSet
 change log says which rows did. A decision is first *assumed* (its amounts are taken at once, so that the next decision sees
 them), then *confirmed* when the cluster shows the pod as bound, or *forgotten* if binding failed.
 
-Amounts of pods that were assumed here stay subtracted from the zones until a report shows them: `cluster/ledger.py` has the
+Amounts of pods that were assumed here stay subtracted from the zones until a report shows them: `cluster/reports/ledger.py` has the
 rules. News may come in any order: pods and reports that arrive before their node, or whose node is gone for a while, are
 kept until it appears.
 """
@@ -15,31 +15,31 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 
-from bayplan.cluster.change_log import ChangeLog
-from bayplan.cluster.columns import TOPOLOGY_INVALID, Columns
-from bayplan.cluster.freshness import Freshness
-from bayplan.cluster.hardware import HardwareClass, hardware_of
-from bayplan.cluster.kubelet_settings import Assumptions
-from bayplan.cluster.labels import LabelColumns
-from bayplan.cluster.ledger import PlacedPod, ZoneCharge
-from bayplan.cluster.left_aside import LeftAside
+from bayplan.cluster.columns.change_log import ChangeLog
+from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, Columns
+from bayplan.cluster.columns.hardware import HardwareClass, hardware_of
+from bayplan.cluster.columns.labels import LabelColumns
+from bayplan.cluster.columns.taint_sets import TaintSets
+from bayplan.cluster.columns.zone_rows import clear_zones, write_available, write_zones
 from bayplan.cluster.limits import IN_ALL, OF_ONE_OBJECT, left_out, within_names
-from bayplan.cluster.neighbours import Neighbours
-from bayplan.cluster.numa_policy import policy_problems
-from bayplan.cluster.pod_class import HostPort, PodClass, PodClasses, host_ports_of
-from bayplan.cluster.pod_request import PODS, amounts_of
-from bayplan.cluster.pod_terms import NO_TERMS
-from bayplan.cluster.pod_zones import NUMA_ZONES
-from bayplan.cluster.promises import Promises
-from bayplan.cluster.report_desk import ReportDesk
-from bayplan.cluster.taint_sets import TaintSets
-from bayplan.cluster.topology_report import Problem, TopologyReport, differ_in_use_only
-from bayplan.cluster.zone_rows import clear_zones, write_available, write_zones
-from bayplan.kube.core_v1 import Node, Pod
+from bayplan.cluster.pods.neighbours import Neighbours
+from bayplan.cluster.pods.pod_class import HostPort, PodClass, PodClasses, host_ports_of
+from bayplan.cluster.pods.request import PODS, amounts_of
+from bayplan.cluster.pods.terms import NO_TERMS
+from bayplan.cluster.reports.desk import ReportDesk
+from bayplan.cluster.reports.freshness import Freshness
+from bayplan.cluster.reports.kubelet_settings import Assumptions
+from bayplan.cluster.reports.ledger import PlacedPod, ZoneCharge
+from bayplan.cluster.reports.numa_policy import policy_problems
+from bayplan.cluster.reports.orphans import LeftAside
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
+from bayplan.cluster.reports.promises import Promises
+from bayplan.cluster.reports.topology_report import Problem, TopologyReport, differ_in_use_only
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.times import moment_of
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
@@ -203,7 +203,7 @@ class ClusterState:
         self._desk.topology_came(topology, at)
 
     def set_numatopology(self, topology: Numatopology, at: float | None = None) -> None:
-        """The same for Volcano's object. Where a node has both, `cluster/two_reports.py` says which counts."""
+        """The same for Volcano's object. Where a node has both, `cluster/reports/two_reports.py` says which counts."""
         self._desk.numatopology_came(topology, at)
 
     def set_unreadable_topology(self, node: str, at: float | None = None) -> None:

@@ -15,17 +15,17 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import (
+from bayplan.cluster.columns.columns import (
     TOPOLOGY_INVALID,
     TOPOLOGY_STALE,
     TOPOLOGY_UNCLEAR,
     TOPOLOGY_USABLE,
     Columns,
 )
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import CPU, MEMORY, PODS, PodRequest, QoS, Role
-from bayplan.cluster.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
-from bayplan.engine.rows import Codes, Mask, Rows, among, count
+from bayplan.cluster.columns.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
+from bayplan.cluster.pods.request import CPU, MEMORY, PODS, PodRequest, QoS, Role
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count
 
 # Every node is taken to offer these, whatever its status says.
 ALWAYS_OFFERED = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bayplan.cluster.pod_request import CPU, MEMORY, is_memory
+from bayplan.cluster.pods.request import CPU, MEMORY, is_memory
 from bayplan.kube.quantity import NANO, Format, Quantity, parse
 
 _MILLI = NANO // 1000

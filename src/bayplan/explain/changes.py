@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count, instead
-from bayplan.explain.hostlist import hostlist
-from bayplan.kube.core_v1 import Taint
+from bayplan.explain.topology.hostlist import hostlist
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.plugins.node_basics import tolerated
 from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayplan.cluster.pod_request import PodRequest
-from bayplan.engine.placement import ContainerZones
+from bayplan.cluster.pods.request import PodRequest
+from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import canonical
 from bayplan.explain.event import event_text
 from bayplan.explain.placement import Outcome

@@ -6,9 +6,9 @@ from typing import Any
 
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.documents import containers_document, miss_document
+from bayplan.explain.numa.zones import zone_phrase
 from bayplan.explain.refusal import Miss, holder_of
 from bayplan.explain.why import miss_phrase
-from bayplan.explain.zones import zone_phrase
 from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.node_verdict import NodeVerdict
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.explain.hostlist import common_domain, domain_lines, shortened
+from bayplan.explain.numa.zones import zone_column
 from bayplan.explain.ranking import Candidate, Ranking
 from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table
+from bayplan.explain.topology.hostlist import common_domain, domain_lines, shortened
 from bayplan.explain.why import WIDTH, fitting_text, held_back_text, refusal_text
-from bayplan.explain.zones import zone_column
 from bayplan.kube.visible import visible, visible_lines
 from bayplan.scheduling.decision import Decision
 

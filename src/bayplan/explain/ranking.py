@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.placement import ContainerZones, Placement
+from bayplan.engine.numa.placement import ContainerZones, Placement
 from bayplan.scheduling.answers import NOT_USABLE, Answer, score_in
 from bayplan.scheduling.cycle import ranking
 from bayplan.scheduling.profile import Profile

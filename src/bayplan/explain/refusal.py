@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.cluster.columns import TOPOLOGY_USABLE
-from bayplan.cluster.kubelet_settings import Scope
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import ContainerRequest, Role
-from bayplan.cluster.pod_zones import zones_on_node
+from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.request import ContainerRequest, Role
+from bayplan.cluster.reports.kubelet_settings import Scope
+from bayplan.cluster.reports.pod_zones import zones_on_node
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count
 from bayplan.explain.changes import changes

@@ -1,8 +1,8 @@
 """A snapshot: a cluster reduced to what decisions are made from, and the decisions that were made.
 
 It is a Kubernetes List, so every command takes it as `--cluster`; beside the objects it holds the scheduler configuration and, for
-each waiting gang and pod, the outcome. Only fields that bayplan reads are written (`kube/core_v1.py`, and of workloads those of
-`scheduling/workloads/reduced.py`): environment, commands, images, volumes' contents and foreign annotations never get in, so that a snapshot can be shared. `replay` decides everything
+each waiting gang and pod, the outcome. Only fields that bayplan reads are written (`kube/wire/core_v1.py`, and of workloads those of
+`workloads/reduced.py`): environment, commands, images, volumes' contents and foreign annotations never get in, so that a snapshot can be shared. `replay` decides everything
 again and `differences` says what came out otherwise.
 """
 
@@ -15,23 +15,23 @@ import msgspec
 
 from bayplan import __version__
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.kube import (
+from bayplan.grouping.kinds import KNOWN
+from bayplan.grouping.rules import Rules
+from bayplan.kube import topology_levels
+from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup
+from bayplan.kube.resources import ALL_POD_GROUPS
+from bayplan.kube.wire import (
     hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     scheduling_v1alpha2,
-    topology_levels,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
 )
-from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup
-from bayplan.kube.resources import ALL_POD_GROUPS
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.scheduling.grouping.kinds import KNOWN
-from bayplan.scheduling.grouping.rules import Rules
-from bayplan.scheduling.workloads.reduced import fields_of_rules, reduced, without_nulls
+from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.workloads.reduced import fields_of_rules, reduced, without_nulls
 
 KEY = "bayplan"
 LONGEST_DIFFERENCE = 300

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from bayplan.cluster.pod_class import PodClass
-from bayplan.engine.admission import Verdict
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.engine.kubelet import TOO_MANY_ZONES
+from bayplan.engine.numa.admission import Verdict
 from bayplan.explain.amounts import count
-from bayplan.explain.hostlist import compressed, hostlist
+from bayplan.explain.topology.hostlist import compressed, hostlist
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.profile import Profile

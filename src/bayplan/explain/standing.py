@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bayplan.cluster.pod_request import PodRequest
-from bayplan.cluster.pod_zones import ZonesByContainer
-from bayplan.engine.placement import ContainerZones
+from bayplan.cluster.pods.request import PodRequest
+from bayplan.cluster.reports.pod_zones import ZonesByContainer
+from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.documents import API_VERSION, Document, asks_for_document, outcome_document
-from bayplan.explain.gang_document import gang_document
-from bayplan.explain.gang_outcome import GangOutcome
-from bayplan.explain.gang_text import gang_text
+from bayplan.explain.gangs.document import gang_document
+from bayplan.explain.gangs.outcome import GangOutcome
+from bayplan.explain.gangs.text import gang_text
+from bayplan.explain.numa.zones import zone_phrase
 from bayplan.explain.placement import Outcome, ranking_lines
 from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, refusal_text
-from bayplan.explain.zones import zone_phrase
 from bayplan.kube.visible import visible_lines
 
 PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from bayplan.explain.hostlist import shortened
+from bayplan.explain.topology.hostlist import shortened
 from bayplan.kube.visible import visible
 
 BETWEEN = "  "

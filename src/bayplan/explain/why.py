@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from bayplan.cluster.pod_request import ContainerRequest, Role
+from bayplan.cluster.pods.request import ContainerRequest, Role
 from bayplan.explain.amounts import have_of_want, human, listing
-from bayplan.explain.hostlist import common_domain, domain_lines
+from bayplan.explain.numa.zones import zone_phrase
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
-from bayplan.explain.zones import zone_phrase
+from bayplan.explain.topology.hostlist import common_domain, domain_lines
 from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.decision import CauseCount, Decision
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from bayplan.explain.amounts import count
 from bayplan.explain.documents import API_VERSION, Document, outcome_document
-from bayplan.explain.gang_document import gang_document
-from bayplan.explain.gang_outcome import GangOutcome
-from bayplan.explain.gang_text import gang_text, gangs_text, standing_lines
-from bayplan.explain.hostlist import hostlist
+from bayplan.explain.gangs.document import gang_document
+from bayplan.explain.gangs.outcome import GangOutcome
+from bayplan.explain.gangs.text import gang_text, gangs_text, standing_lines
+from bayplan.explain.numa.zones import zone_column
 from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
 from bayplan.explain.standing import pending_for
 from bayplan.explain.table import table
-from bayplan.explain.zones import zone_column
+from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.visible import visible, visible_lines
 
 LONGEST_HOSTLIST = 60

@@ -2,7 +2,7 @@
 
 In comes a path: one file (JSON, YAML with one or many documents, each optionally gzipped) or a folder of such files.
 Out goes an `ObjectSet` of wire structs. A file that cannot be read raises `InvalidObject` with the place. Objects of all other
-kinds are kept as they are: some of them own pods (`scheduling/workloads/`), and the rest are named in a remark.
+kinds are kept as they are: some of them own pods (`workloads/`), and the rest are named in a remark.
 `cluster/loading.py` builds the state from the result.
 
 Two kinds of input: what a user *submits* (`-f`) is judged as strictly as an API server would; a *cluster* (`--cluster`, or one that runs) has passed one
@@ -18,18 +18,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bayplan.kube import topology_v1alpha2
-from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
 from bayplan.kube.documents import Document, ListItem, Position, not_utf_8, read_documents
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
 from bayplan.kube.json_text import TOO_DEEP, decode
-from bayplan.kube.meta_v1 import WireObject
 from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
 from bayplan.kube.object_set import OTHER_KINDS, ObjectSet, OtherObject
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.kube.unread_fields import remarked, unknown_field, unread_in_report
 from bayplan.kube.validation.fields import UnknownField, field_faults, field_table, without_nulls
 from bayplan.kube.validation.submitted import submitted_faults, submitted_warnings
+from bayplan.kube.wire import topology_v1alpha2
+from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
+from bayplan.kube.wire.meta_v1 import WireObject
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.unread_fields import remarked, unknown_field, unread_in_report
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 

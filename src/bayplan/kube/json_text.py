@@ -2,7 +2,7 @@
 
 msgspec recurses once for each level of nesting, in fields that it skips as well, and Python stops it with a `RecursionError` after about a thousand. `decode`
 turns that into the `msgspec.DecodeError` that callers expect of bad JSON. `items_of` and `pruned` read without recursion, so that one object that is nested
-too deeply can be told apart from its neighbours and named (`kube/decoding.py`).
+too deeply can be told apart from its neighbours and named (`kube/client/decoding.py`).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.documents import ListItem, Position, read_documents
+from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 
 
 class Named(WireStruct, frozen=True):

@@ -1,7 +1,7 @@
-"""Objects of a cluster, by kind: what `files.py` reads from files and `live.py` from a cluster that runs.
+"""Objects of a cluster, by kind: what `files.py` reads from files and `kube/client/live.py` from a cluster that runs.
 
 `cluster/loading.py` builds the state from an `ObjectSet`. Objects of kinds without a struct are kept as they are (`OtherObject`): some of them own pods
-(`scheduling/workloads/`), and the rest are named in a remark.
+(`workloads/`), and the rest are named in a remark.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayplan.kube import (
+from bayplan.kube import topology_levels
+from bayplan.kube.documents import Position
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.json_text import decode
+from bayplan.kube.object_heads import position_of, same_name
+from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
     scheduling_v1alpha2,
-    topology_levels,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
-from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
-from bayplan.kube.documents import Position
-from bayplan.kube.errors import InvalidObject
-from bayplan.kube.json_text import decode
-from bayplan.kube.meta_v1 import WireObject
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.object_heads import position_of, same_name
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
+from bayplan.kube.wire.meta_v1 import WireObject
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 MOST_SEARCHES = 20
 
@@ -104,7 +104,7 @@ class ObjectSet:
     kubernetes_workloads: list[scheduling_v1alpha2.Workload] = field(default_factory=list)
     others: list[OtherObject] = field(default_factory=list)
     rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
-    """Rules for kinds of workloads (`scheduling/grouping/rules.py`) that were among the objects, with their files."""
+    """Rules for kinds of workloads (`grouping/rules.py`) that were among the objects, with their files."""
     left_out: list[InvalidObject] = field(default_factory=list)
     """What is wrong with objects of a cluster that have a wrong shape."""
     remarks: list[str] = field(default_factory=list)

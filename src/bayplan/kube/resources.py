@@ -1,7 +1,7 @@
 """What can be asked of an API server: each resource with its path and the wire struct that its objects decode into.
 
 `client.list(PODS)` and `follow(client, NODES)` know from here where to ask and what comes back. A resource that bayplan reads in several API
-versions names the newest and the others; `kube/versions.py` finds out which of them an API server has.
+versions names the newest and the others; `kube/client/versions.py` finds out which of them an API server has.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic
 from urllib.parse import quote
 
-from bayplan.kube import (
+from bayplan.kube import topology_levels
+from bayplan.kube.wire import (
     coordination_v1,
     coscheduling_v1alpha1,
     events_v1,
@@ -19,15 +20,14 @@ from bayplan.kube import (
     podgroup_v1alpha1,
     podgroup_v2alpha2,
     scheduling_v1alpha2,
-    topology_levels,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
-from bayplan.kube.core_v1 import Namespace, Node, Pod
-from bayplan.kube.meta_v1 import JSON, T
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Namespace, Node, Pod
+from bayplan.kube.wire.meta_v1 import JSON, T
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 
 KIND = "Topology"
 API_VERSIONS = (

@@ -19,12 +19,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.label_selectors import Labels
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_terms import PodTerms
+from bayplan.cluster.pods.label_selectors import Labels
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.terms import PodTerms
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.rows import Codes, Rows, count
-from bayplan.engine.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, count
+from bayplan.engine.numa.scores import Scores
 
 
 class FilterPlugin(Protocol):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.rows import Codes, Rows
+from bayplan.engine.numa.rows import Codes, Rows
 from bayplan.plugins.base import FilterPlugin, of_one_node
 
 

@@ -1,6 +1,6 @@
 """InterPodAffinity: pods that want to be, or must not be, in the same place as other pods.
 
-A *place* is one value of a node label, the term's topology key. Counts of pods by row (`cluster/neighbours.py`) become counts by place with one
+A *place* is one value of a node label, the term's topology key. Counts of pods by row (`cluster/pods/neighbours.py`) become counts by place with one
 `bincount`, and the answer for a node is a look-up of its place. The rules are those of kube-scheduler 1.36:
 
 * required affinity: every topology key is there, and in each of these places stands a pod that all terms mean together. If nowhere does one, a
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.labels import ABSENT
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_terms import PodTerm
-from bayplan.cluster.row_counts import RowCounts
+from bayplan.cluster.columns.labels import ABSENT
+from bayplan.cluster.columns.row_counts import RowCounts
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.terms import PodTerm
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.rows import Codes, Mask
-from bayplan.engine.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import Codes, Mask
+from bayplan.engine.numa.scores import MOST_SCORE, Scores
 from bayplan.plugins.base import Newcomer, RelationPlugin
 
 NAME = "InterPodAffinity"

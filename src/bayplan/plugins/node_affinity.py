@@ -1,6 +1,6 @@
 """NodeAffinity: node selectors, required and preferred node affinity, on label columns.
 
-Requirements compare one small number per node (`cluster/labels.py`), so a selector costs microseconds however many nodes
+Requirements compare one small number per node (`cluster/columns/labels.py`), so a selector costs microseconds however many nodes
 there are. Terms are alternatives, requirements within a term must all hold, and an empty term matches nothing.
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.cluster.labels import ABSENT, whole_number
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.columns.labels import ABSENT, whole_number
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.rows import Codes, Mask, Rows, count
-from bayplan.engine.scores import MOST_SCORE, Scores
-from bayplan.kube.core_v1 import NodeSelectorTerm, SelectorRequirement
+from bayplan.engine.numa.rows import Codes, Mask, Rows, count
+from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.kube.wire.core_v1 import NodeSelectorTerm, SelectorRequirement
 from bayplan.plugins.base import of_one_node
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.cluster.pod_class import HostPort, PodClass
+from bayplan.cluster.pods.pod_class import HostPort, PodClass
+from bayplan.cluster.pods.tolerations import tolerates
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tolerations import tolerates
-from bayplan.engine.rows import Codes, Rows
-from bayplan.engine.scores import MOST_SCORE, Scores
-from bayplan.kube.core_v1 import Taint
+from bayplan.engine.numa.rows import Codes, Rows
+from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.plugins.base import of_one_node
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

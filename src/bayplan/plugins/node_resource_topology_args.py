@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, Assumptions, MissingReport
-from bayplan.cluster.report_intake import LEDGER_PERIOD, ReportSettings
-from bayplan.cluster.reported_settings import folded
-from bayplan.engine.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
+from bayplan.cluster.reports.intake import LEDGER_PERIOD, ReportSettings
+from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, Assumptions, MissingReport
+from bayplan.cluster.reports.reported_settings import folded
+from bayplan.engine.numa.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
 from bayplan.kube.errors import field_and_problem
 
 LEAST_NUMA_NODES = "LeastNUMANodes"

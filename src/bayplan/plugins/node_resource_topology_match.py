@@ -1,9 +1,9 @@
 """NodeResourceTopologyMatch: only nodes whose kubelet would admit the pod, best NUMA fit first.
 
 Takes scheduler-plugins' arguments unchanged. In mode `Kubelet` the verdict is that of the node's own Topology Manager for
-every policy (`engine/admission.py`); in mode `Upstream` it is what scheduler-plugins answers (`engine/upstream_filter.py`). The
-allocation scores are the same in both modes. LeastNUMANodes goes by the zones that the kubelet would pick (`engine/zones_needed.py`), in
-mode `Upstream` by those of scheduler-plugins (`engine/least_numa.py`).
+every policy (`engine/numa/admission.py`); in mode `Upstream` it is what scheduler-plugins answers (`engine/upstream_filter.py`). The
+allocation scores are the same in both modes. LeastNUMANodes goes by the zones that the kubelet would pick (`engine/numa/zones_needed.py`), in
+mode `Upstream` by those of scheduler-plugins (`engine/numa/least_numa.py`).
 
 A plugin whose arguments name no strategy scores twice in mode `Kubelet`: fewer and closer zones first, then LeastAllocated (`scores_of`).
 """
@@ -16,20 +16,20 @@ from functools import cached_property
 
 import msgspec
 
-from bayplan.cluster.columns import NO_TOPOLOGY
-from bayplan.cluster.kubelet_settings import Assumptions, MissingReport
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.columns.columns import NO_TOPOLOGY
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.reports.kubelet_settings import Assumptions, MissingReport
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import Verdict, admits_in_single_zones, verdicts
-from bayplan.engine.allocation_scores import STRATEGIES, allocation_score, allocation_scores
-from bayplan.engine.demand import demand
-from bayplan.engine.least_numa import least_numa_scores
-from bayplan.engine.one_node import ONE_NODE_STRATEGIES
-from bayplan.engine.placement import Placement, place_by_amounts, place_on, within_zones
-from bayplan.engine.rows import Codes, Rows
-from bayplan.engine.scores import Scores
+from bayplan.engine.numa.admission import Verdict, admits_in_single_zones, verdicts
+from bayplan.engine.numa.allocation_scores import STRATEGIES, allocation_score, allocation_scores
+from bayplan.engine.numa.demand import demand
+from bayplan.engine.numa.least_numa import least_numa_scores
+from bayplan.engine.numa.one_node import ONE_NODE_STRATEGIES
+from bayplan.engine.numa.placement import Placement, place_by_amounts, place_on, within_zones
+from bayplan.engine.numa.rows import Codes, Rows
+from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.zones_needed import kubelet_least_numa_score, kubelet_least_numa_scores
 from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
-from bayplan.engine.zones_needed import kubelet_least_numa_score, kubelet_least_numa_scores
 from bayplan.plugins.base import ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import (
     LEAST_NUMA_NODES,

@@ -1,6 +1,6 @@
 """NUMAZoneLimit: a pod that says `bayplan.io/max-numa-zones: "2"` goes only where its kubelet keeps it within two NUMA zones.
 
-The zones of all containers count, as the node's kubelet would pick them (`engine/zones_needed.py`). A kubelet that does not align the pod may use all
+The zones of all containers count, as the node's kubelet would pick them (`engine/numa/zones_needed.py`). A kubelet that does not align the pod may use all
 zones of the node: one with policy `none`, or one whose managers pin nothing of the pod. A node without a usable report is refused, because its zones are unknown.
 The node that is chosen is checked again by the exact placement (`NodeResourceTopologyMatch`).
 """
@@ -12,12 +12,12 @@ from enum import IntEnum
 
 import numpy as np
 
-from bayplan.cluster.kubelet_settings import Assumptions
-from bayplan.cluster.pod_class import MOST_ZONES, PodClass
+from bayplan.cluster.pods.pod_class import MOST_ZONES, PodClass
+from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.demand import demand
-from bayplan.engine.rows import Codes, Rows
-from bayplan.engine.zones_needed import NOT_KNOWN, zones_needed
+from bayplan.engine.numa.demand import demand
+from bayplan.engine.numa.rows import Codes, Rows
+from bayplan.engine.numa.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.plugins.base import of_one_node
 
 NAME = "NUMAZoneLimit"

@@ -1,7 +1,7 @@
 """PodTopologySpread: pods of one sort evenly over the values of a node label.
 
 The filter (`DoNotSchedule`) refuses a node whose place would have more than `maxSkew` pods above the emptiest place; the score
-(`ScheduleAnyway`) prefers emptier places. Counts by row come from `cluster/neighbours.py` and become counts by place with `bincount`. The
+(`ScheduleAnyway`) prefers emptier places. Counts by row come from `cluster/pods/neighbours.py` and become counts by place with `bincount`. The
 arithmetic is kube-scheduler 1.36's, including what looks odd in it: nodes that lack the key of any constraint are counted for none, pods on
 their way out are not counted at all, an empty selector counts nobody but means the pod itself.
 """
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.label_selectors import EVERYTHING
-from bayplan.cluster.labels import ABSENT
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_terms import SpreadRule
-from bayplan.cluster.row_counts import RowCounts
+from bayplan.cluster.columns.labels import ABSENT
+from bayplan.cluster.columns.row_counts import RowCounts
+from bayplan.cluster.pods.label_selectors import EVERYTHING
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.terms import SpreadRule
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.rows import Codes, Mask
-from bayplan.engine.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import Codes, Mask
+from bayplan.engine.numa.scores import MOST_SCORE, Scores
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.plugins.base import Newcomer, RelationPlugin
 from bayplan.plugins.node_affinity import NodeAffinity

@@ -26,22 +26,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import NO_TOPOLOGY
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, Assumptions, Policy
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import CPU, Role
+from bayplan.cluster.columns.columns import NO_TOPOLOGY
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.request import CPU, Role
+from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, Assumptions, Policy
 from bayplan.cluster.state import ClusterState, ZoneCharge
-from bayplan.engine.demand import demand
-from bayplan.engine.least_numa import relative_width_scores
-from bayplan.engine.placement import ContainerZones, Placement, place_by_amounts
-from bayplan.engine.rows import Codes, Rows, count
-from bayplan.engine.scores import Scores
+from bayplan.engine.numa.demand import demand
+from bayplan.engine.numa.least_numa import relative_width_scores
+from bayplan.engine.numa.placement import ContainerZones, Placement, place_by_amounts
+from bayplan.engine.numa.rows import Codes, Rows, count
+from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.engine.volcano.nodes import Judged, judged, node_seen
 from bayplan.engine.volcano.predicate import NO_POLICIES, Evaluation, Rejection
 from bayplan.engine.volcano.score import numa_nodes_needed
-from bayplan.engine.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.kube.errors import field_and_problem
-from bayplan.kube.volcano_annotations import POLICIES, POLICY
+from bayplan.kube.wire.volcano_annotations import POLICIES, POLICY
 from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH

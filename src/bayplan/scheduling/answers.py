@@ -12,12 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
-from bayplan.cluster.columns import NO_TOPOLOGY
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.columns.columns import NO_TOPOLOGY
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
-from bayplan.engine.rows import Rows
-from bayplan.engine.scores import Scores
+from bayplan.engine.numa.rows import Rows
+from bayplan.engine.numa.scores import Scores
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 NOT_USABLE = -1

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.engine.placement import Placement
-from bayplan.kube.core_v1 import Pod
+from bayplan.engine.numa.placement import Placement
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers, score_in
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bayplan.cluster.state import ZoneCharge
-from bayplan.engine.placement import ContainerZones
+from bayplan.engine.numa.placement import ContainerZones
 
 
 class CauseCount(Struct, frozen=True):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.placement import ContainerZones, Placement
+from bayplan.engine.numa.placement import ContainerZones, Placement
 from bayplan.plugins.base import Newcomer
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.scheduling.answers import Answer

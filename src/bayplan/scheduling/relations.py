@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_terms import has_terms, labels_of, namespace_of
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.terms import has_terms, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
-from bayplan.engine.scores import Scores
-from bayplan.kube.core_v1 import Pod
+from bayplan.engine.numa.scores import Scores
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.base import FilterPlugin, Newcomer
 from bayplan.plugins.fixed_refusals import FixedRefusals
 from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers

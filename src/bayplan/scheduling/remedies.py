@@ -15,18 +15,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import TOPOLOGY_USABLE
-from bayplan.cluster.kubelet_settings import Policy
-from bayplan.cluster.pod_class import PodClass
-from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest, is_memory
+from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.request import CPU, ContainerRequest, PodRequest, is_memory
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.admission import admits_in_single_zones, relevant_wants
-from bayplan.engine.demand import demand
 from bayplan.engine.kubelet import TOO_MANY_ZONES, admit
-from bayplan.engine.placement import knowledge_of
-from bayplan.engine.rows import Mask
+from bayplan.engine.numa.admission import admits_in_single_zones, relevant_wants
+from bayplan.engine.numa.demand import demand
+from bayplan.engine.numa.placement import knowledge_of
+from bayplan.engine.numa.rows import Mask
 from bayplan.engine.volcano.predicate import NO_POLICIES
-from bayplan.kube.volcano_annotations import POLICIES
+from bayplan.kube.wire.volcano_annotations import POLICIES
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import NO_NODE, Answer, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from bayplan.explain.hostlist import hostlist, shortened
 from bayplan.explain.table import table
+from bayplan.explain.topology.hostlist import hostlist, shortened
 from bayplan.explain.why import WIDTH
 from bayplan.kube.visible import visible_lines
 from bayplan.simulate.comparison import Comparison, answer, figures, troubled

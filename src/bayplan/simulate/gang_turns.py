@@ -3,7 +3,7 @@
     arrive -> join: a unit of the queue, once all that the gang needs are there -> decide -> seats; the rest of an elastic gang waits on
                                                                                    -> patience: a moment at which it is tried again
 
-Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited (`scheduling/gang_patience.py`), and `assume_gang`. Pods that come later,
+Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited (`gangs/patience.py`), and `assume_gang`. Pods that come later,
 those beyond the minimum or in place of refused ones, join the same gang, and follow those that have started.
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Pod
+from bayplan.dialects.own_members import Incomplete
+from bayplan.dispatch.actions import GANG
+from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.patience import waited_for
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
-from bayplan.scheduling.gang_members import Incomplete
-from bayplan.scheduling.gang_patience import waited_for
-from bayplan.scheduling.todo import GANG
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
 from bayplan.simulate.scenario.model import Seconds

@@ -12,9 +12,9 @@ from random import Random
 
 import msgspec
 
-from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.kubelet import VirtualKubelet

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayplan.cluster.kubelet_settings import Assumptions
-from bayplan.cluster.pod_request import CPU
+from bayplan.cluster.pods.request import CPU
+from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
-from bayplan.explain.numa_map import numa_map
-from bayplan.explain.numa_svg import numa_svg
+from bayplan.explain.numa.map import numa_map
+from bayplan.explain.numa.svg import numa_svg
 from bayplan.explain.theme import PAGE
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.simulate.comparison import Comparison

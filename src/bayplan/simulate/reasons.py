@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bayplan.dialects.own_members import Incomplete
 from bayplan.explain.stages import in_one_sentence, stages_of
-from bayplan.kube.core_v1 import Pod
+from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.cycle import schedule_one
-from bayplan.scheduling.gang_cycle import GangScheduler, schedule_gang
-from bayplan.scheduling.gang_members import Incomplete
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.run import Waiting
 from bayplan.simulate.waiting import WaitingUnit

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import floor
 
-from bayplan.cluster.report_intake import ReportSettings, intake_for
+from bayplan.cluster.reports.intake import ReportSettings, intake_for
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.kubelet.report import NodeAgent

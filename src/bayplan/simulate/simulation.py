@@ -16,14 +16,14 @@ from itertools import count
 
 import msgspec
 
-from bayplan.cluster.pod_request import CPU, MEMORY, Role
+from bayplan.cluster.pods.request import CPU, MEMORY, Role
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.kube.core_v1 import Pod
+from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.gang_cycle import GangScheduler
-from bayplan.scheduling.trees import Trees
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.gang_turns import GangTurns, Turn
 from bayplan.simulate.gangs import Gangs

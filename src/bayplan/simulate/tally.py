@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from bayplan.cluster.pod_request import CPU, MEMORY, is_memory
+from bayplan.cluster.pods.request import CPU, MEMORY, is_memory
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.run import KubeletRefusal, Moment
 from bayplan.simulate.scenario.model import Seconds

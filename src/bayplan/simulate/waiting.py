@@ -1,4 +1,4 @@
-"""Who a simulated scheduler decides about next: the scheduler's own queue (`scheduling/queue.py`), by simulated time.
+"""Who a simulated scheduler decides about next: the scheduler's own queue (`dispatch/queue.py`), by simulated time.
 
 So the highest priority goes first, then the oldest, and one that found no place lets others pass. Here is what the simulation adds: pods
 of one class get the same answer from every node, so that one of them answers for all; and whatever changes may help anybody, so that
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
-from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.queue import SchedulingQueue
+from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
 

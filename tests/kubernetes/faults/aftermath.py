@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.decoding import Listed
-from bayplan.kube.watch import Absent
-from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.client.decoding import Listed
+from bayplan.kube.client.watch import Absent
 from bayplan.services.scheduler.intake import Intake
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused, Json

@@ -14,11 +14,11 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bayplan.kube.access import find_access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.watch import WatchSettings
-from bayplan.scheduling.configuration import configuration_of
-from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.config.configuration import configuration_of
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.watch import WatchSettings
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import SchedulerMetrics

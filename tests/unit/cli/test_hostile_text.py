@@ -12,10 +12,10 @@ import msgspec
 import pytest
 import yaml
 
+from bayplan.dispatch.roster import Tally
 from bayplan.kube.documents import read_documents
 from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.kube.visible import visible, visible_json
-from bayplan.scheduling.gang_roster import Tally
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.scheduler.gang_status import Progress, Stage, status_of

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
-from bayplan.cli.output import use_colour
 from bayplan.cli.program import COMMANDS
+from bayplan.cli.shared.output import use_colour
 from tests.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.kube import live as kube_live
-from bayplan.kube.access import Access
+from bayplan.kube.client import live as kube_live
+from bayplan.kube.client.access import Access
 from bayplan.kube.files import read_objects
 from bayplan.kube.object_set import ObjectSet
 from tests.kubeconfigs import kubeconfig

@@ -76,7 +76,7 @@ def test_a_wrong_command_line_is_one_line_on_stderr(bayplan: Bayplan, arguments:
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("module", ["click", "bayplan.cli.program", "bayplan.cli.options"])
+@pytest.mark.parametrize("module", ["click", "bayplan.cli.program", "bayplan.cli.shared.options"])
 def test_ctrl_c_among_the_imports_ends_without_a_traceback(module: str) -> None:
     script = f"""
 import signal, sys

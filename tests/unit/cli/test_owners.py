@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bayplan.explain.snapshot import Recorded, snapshot_document
+from bayplan.grouping.kinds import KNOWN
 from bayplan.kube.files import read_objects
-from bayplan.scheduling.grouping.kinds import KNOWN
 from tests.unit.cli.conftest import Bayplan, Result
 from tests.unit.cli.gang_files import CLUSTER
 from tests.unit.cli.test_snapshot import SECRET, run

@@ -106,7 +106,7 @@ def test_what_cannot_be_answered(bayplan: Bayplan, options: list[str], message: 
 def test_domains_that_are_not_listed_are_told_apart_by_their_room(
     bayplan: Bayplan, monkeypatch: pytest.MonkeyPatch, requests: str, rest: str
 ) -> None:
-    monkeypatch.setattr("bayplan.explain.slots_text.MOST_LINES", 36)
+    monkeypatch.setattr("bayplan.explain.topology.slots_text.MOST_LINES", 36)
     out = bayplan("slots", "--requests", requests, "--pods", "1", "--level", "node", cluster=CLUSTER).out
     assert out.splitlines()[-1].strip() == rest
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from bayplan.cli.gangs import find_gang
-from bayplan.cli.options import Session, profiles_in
-from bayplan.cli.standing import find_pod
+from bayplan.cli.shared.gangs import find_gang
+from bayplan.cli.shared.options import Session, profiles_in
+from bayplan.cli.shared.standing import find_pod
 from bayplan.kube.object_set import ObjectSet
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 

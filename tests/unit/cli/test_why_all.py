@@ -141,7 +141,7 @@ def test_equal_pods_are_decided_once_so_many_of_them_cost_little(
         asked.append(arguments[1])
         return schedule_one(*arguments, **options)
 
-    monkeypatch.setattr("bayplan.cli.waiting.schedule_one", counting)
+    monkeypatch.setattr("bayplan.cli.shared.waiting.schedule_one", counting)
     file = tmp_path / "many.json"
     pods = [pod(f"big-{number}", 16 + number % 2) for number in range(400)]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n1", 8), *pods]}))

@@ -12,8 +12,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.cycle import assume
 from tests.helpers import cluster, decide, free_in_zones, node, simple_pod
 

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from bayplan.cluster.inventory import NotUnderstood, read_inventory, read_pods
 from bayplan.cluster.limits import (
     LONGEST_NAME,
     MOST_CELLS,
@@ -20,8 +19,9 @@ from bayplan.cluster.limits import (
     MOST_TOLD,
     within_names,
 )
+from bayplan.cluster.reports.inventory import NotUnderstood, read_inventory, read_pods
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
 from tests.helpers import node, simple_pod
 
 

@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
-from bayplan.cluster.fingerprint import fingerprint_of
-from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.loading import load_state
+from bayplan.cluster.reports.fingerprint import fingerprint_of
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from tests.helpers import (
     GI,
     GPU,

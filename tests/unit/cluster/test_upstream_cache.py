@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.cluster.fingerprint import ATTRIBUTE, METHOD_ATTRIBUTE, METHOD_EXCLUSIVE, fingerprint_of
-from bayplan.cluster.pod_request import amount_of
+from bayplan.cluster.pods.request import amount_of
+from bayplan.cluster.reports.fingerprint import ATTRIBUTE, METHOD_ATTRIBUTE, METHOD_EXCLUSIVE, fingerprint_of
 from bayplan.cluster.upstream_cache.caches import DiscardReserved, Passthrough, TopologyCache
 from bayplan.cluster.upstream_cache.known_pods import KnownPod, is_foreign, known_pod, pods_by_node
 from bayplan.cluster.upstream_cache.over_reserve import OverReserve
 from bayplan.cluster.upstream_cache.views import Desynced, View, less
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from tests.helpers import GPU, NIC, Amounts, container, pod, simple_pod, topology, zone
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.engine.admission import Verdict
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.engine.numa.admission import Verdict
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from tests.helpers import cluster, container, decide, pod, simple_pod, topology, zone
 

@@ -8,7 +8,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.explain.placement import Outcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
-from bayplan.kube.core_v1 import (
+from bayplan.kube.wire.core_v1 import (
     Container,
     Metadata,
     Node,
@@ -19,7 +19,7 @@ from bayplan.kube.core_v1 import (
     ResourceRequirements,
     Taint,
 )
-from bayplan.kube.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
+from bayplan.kube.wire.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import default_profile

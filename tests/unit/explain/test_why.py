@@ -5,7 +5,7 @@ from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
 from bayplan.explain.refusal import Refusal, refusal_of
 from bayplan.explain.stages import ENOUGH, Stage
 from bayplan.explain.why import refusal_text
-from bayplan.kube.core_v1 import Metadata, Node, Taint
+from bayplan.kube.wire.core_v1 import Metadata, Node, Taint
 from bayplan.scheduling.decision import CauseCount, Decision, NearestMiss, Shortfall
 from bayplan.scheduling.profile import default_profile
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, outcome_of, zones

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.kube.core_v1 import Metadata, Node, Pod
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
 
 POD = ObjectPath.of(Pod(metadata=Metadata(name="upf-0", namespace="telco")))
 

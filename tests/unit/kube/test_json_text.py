@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube.decoding import decoder_of
+from bayplan.kube.client.decoding import decoder_of
 from bayplan.kube.json_text import decode, items_of, pruned
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.inter_pod_affinity import (
     ANTI_AFFINITY,
     CAUSES,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from bayplan.cluster.pods.tolerations import tolerates
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tolerations import tolerates
-from bayplan.kube.core_v1 import Pod, Taint, Toleration
+from bayplan.kube.wire.core_v1 import Pod, Taint, Toleration
 from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from tests.helpers import Json, cluster, container, node, pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.plugins.node_resource_topology_args import ArgumentError, FilterMode, read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from tests.helpers import GPU, Json, cluster, container, pod, simple_pod, topology, zone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from tests.helpers import GPU, Amounts, cluster, container, node, pod, simple_pod
 

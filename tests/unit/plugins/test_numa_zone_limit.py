@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster.kubelet_settings import Assumptions
-from bayplan.engine.slots import slots
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.reports.kubelet_settings import Assumptions
+from bayplan.engine.slots.slots import slots
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from tests.helpers import Amounts, cluster, container, decide, node, pod, topology, zone
 
 KEY = "bayplan.io/max-numa-zones"

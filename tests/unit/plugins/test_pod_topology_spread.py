@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.pod_topology_spread import CAUSES, NO_LABEL, UNEVEN, PodTopologySpread
 from bayplan.scheduling.relations import newcomer_of
 from tests.helpers import Json, node

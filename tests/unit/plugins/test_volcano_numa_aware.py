@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.volcano_numa_aware import NumaAware, read_arguments
 from bayplan.scheduling.answers import ClassAnswers

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from bayplan.cluster.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES
-from bayplan.cluster.label_selectors import Labels
+from bayplan.cluster.pods.label_selectors import Labels
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Tree
-from bayplan.scheduling.gang import Gang, Group
-from bayplan.scheduling.trees import Trees
+from bayplan.cluster.topology.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES
+from bayplan.cluster.topology.tree import Tree
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.trees import Trees
 from tests.helpers import node, simple_pod
 from tests.hyper_nodes import hyper_node, inside, named, pattern, with_labels
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster.pod_class import is_large
-from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.configuration import configuration_of
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.todo import Bind, Refusal, Todo
+from bayplan.cluster.pods.pod_class import is_large
+from bayplan.config.configuration import configuration_of
+from bayplan.dispatch.actions import Bind, Refusal, Todo
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import node
 
 NODES = 2000

@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from bayplan.cluster.columns import NO_TOPOLOGY, TOPOLOGY_EXPECTED, TOPOLOGY_USABLE
-from bayplan.cluster.kubelet_settings import Assumptions
+from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_EXPECTED, TOPOLOGY_USABLE
+from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.slots import slots
-from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.engine.slots.slots import slots
+from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.gang import Gang, GangDecision, Group
-from bayplan.scheduling.gang_cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.scheduling.profile import Profile, default_profile
-from bayplan.scheduling.trees import Trees
 from tests.helpers import GPU, Amounts, ZoneAmounts, cluster, container, decide, node, pod, simple_pod, topology, zone
 
 ROOM: Amounts = {"cpu": 16, "memory": "64Gi", GPU: 4}

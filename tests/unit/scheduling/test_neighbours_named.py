@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.event import event_text
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.node_verdict import verdict_on

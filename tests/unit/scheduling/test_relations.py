@@ -6,8 +6,8 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.ranking import PluginScore, ranked
-from bayplan.kube.core_v1 import Pod
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.registry import build_plugin
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.decision import Decision

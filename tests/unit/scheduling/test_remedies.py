@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import ClassAnswers

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from bayplan.cluster.kubelet_settings import KubeletSettings
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.comparison import Comparison
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.scheduling.gang import Gang
+from bayplan.gangs.model import Gang
 from bayplan.simulate.comparison import Comparison, comparison_document
 from bayplan.simulate.gangs import Gangs
 from bayplan.simulate.run import GangOutcome, Run

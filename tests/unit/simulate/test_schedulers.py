@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.report_intake import LEDGER, OVER_RESERVE
+from bayplan.cluster.reports.intake import LEDGER, OVER_RESERVE
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.plugins.node_resource_topology_match import NAME, NodeResourceTopologyMatch
 from bayplan.simulate.schedulers import (

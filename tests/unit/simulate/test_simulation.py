@@ -13,9 +13,9 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy
-from bayplan.cluster.pod_zones import NUMA_ZONES
-from bayplan.kube.core_v1 import Pod, Taint
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
+from bayplan.kube.wire.core_v1 import Pod, Taint
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.machine_text import machine_of

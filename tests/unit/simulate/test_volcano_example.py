@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bayplan.cluster.pod_zones import NUMA_ZONES
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.schedulers import BLIND, NUMA_AWARE, ON_REQUEST, SCHEDULERS, UNCACHED, UNORDERED, VOLCANO

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import pytest
 
-from bayplan.cluster.pod_class import PodClasses
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
-from bayplan.scheduling.todo import GANG
+from bayplan.cluster.pods.pod_class import PodClasses
+from bayplan.dispatch.actions import GANG
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
 from bayplan.simulate.scenario.model import Kind, Member, Workload

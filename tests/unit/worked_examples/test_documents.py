@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from bayplan.services.agent import podresources_pb2 as wire
+from bayplan.services.agent.sources import podresources_pb2 as wire
 from tests.documents import FOLDER, block, blocks, json_names
 from tests.helpers import GPU, Json
 from tests.unit.cli.conftest import Bayplan

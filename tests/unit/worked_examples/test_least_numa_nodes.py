@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayplan.cluster.pod_request import CPU
-from bayplan.engine.least_numa import narrowest_sets, normalized_score, take_from_sets
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.cluster.pods.request import CPU
+from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, take_from_sets
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from tests.helpers import Amounts, cluster, container, node, pod, topology, zone

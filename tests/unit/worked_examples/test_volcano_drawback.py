@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy
-from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.pods.request import effective_request
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.todo import Assignment, Bind
+from bayplan.dispatch.actions import Assignment, Bind
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.numatopologies import numa_aware_profile, policy_pod

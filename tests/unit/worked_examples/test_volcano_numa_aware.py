@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayplan.cluster.pod_request import CPU
+from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.least_numa import narrowest_sets, relative_width_scores
+from bayplan.engine.numa.least_numa import narrowest_sets, relative_width_scores
 from bayplan.scheduling.answers import ClassAnswers, score_in
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.relations import answer_for

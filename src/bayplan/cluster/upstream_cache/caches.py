@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from bayplan.cluster.upstream_cache.views import Desynced, View
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 Reports = Mapping[str, NodeResourceTopology]
 

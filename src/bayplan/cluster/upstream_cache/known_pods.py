@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from bayplan.cluster.pod_request import effective_request
-from bayplan.cluster.resource_kinds import containers_that_hold_exclusively, holds_exclusively
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.columns.resource_kinds import containers_that_hold_exclusively, holds_exclusively
+from bayplan.cluster.pods.request import effective_request
+from bayplan.kube.wire.core_v1 import Pod
 
 DEDICATED = "Dedicated"
 PREEMPTION_ENABLED = "Enabled"

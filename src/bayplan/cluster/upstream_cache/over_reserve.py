@@ -7,7 +7,7 @@ generation rises. A node whose kubelet is configured otherwise than the copy say
 
 As recorded from scheduler-plugins, with what it leaves open: a report that appears later than the cache is not taken in by itself,
 one that vanishes stays, and a node without pods is never compared. `learn` and `forget` are for whoever wants to close the first
-two gaps (`cluster/report_intake.py`).
+two gaps (`cluster/reports/intake.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from bayplan.cluster.fingerprint import METHOD_EXCLUSIVE, Check, check, published_in
-from bayplan.cluster.pod_request import Amounts, effective_request
-from bayplan.cluster.reported_settings import upstream_settings_of
+from bayplan.cluster.pods.request import Amounts, effective_request
+from bayplan.cluster.reports.fingerprint import METHOD_EXCLUSIVE, Check, check, published_in
+from bayplan.cluster.reports.reported_settings import upstream_settings_of
 from bayplan.cluster.upstream_cache.caches import Reports
 from bayplan.cluster.upstream_cache.known_pods import DEDICATED, KnownPod, pods_by_node
 from bayplan.cluster.upstream_cache.views import Desynced, View, less, resource_names
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 AUTODETECT = "Autodetect"
 ONLY_EXCLUSIVE = "OnlyExclusiveResources"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from bayplan.cluster.pod_request import CPU, AmountError, Amounts, amount_of
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource, resources_of, zones_of
+from bayplan.cluster.pods.request import CPU, AmountError, Amounts, amount_of
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource, resources_of, zones_of
 
 
 @dataclass(frozen=True, slots=True)

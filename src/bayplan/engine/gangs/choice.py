@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.tree import Tree
+from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.objective import USUAL, Goal, Objective
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.gangs.slices import Layer, SlicedRoom, deal_slices

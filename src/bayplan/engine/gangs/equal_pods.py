@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.tree import Tree
+from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.choice import Choice, Wish, choose, distances_to
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from bayplan.cluster.tree import Path, Tree
+from bayplan.cluster.topology.tree import Path, Tree
 
 Unit = list[int]
 """The positions of ranks that stay next to each other."""

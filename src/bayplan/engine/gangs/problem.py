@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.tree import Tree
+from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.objective import USUAL, Objective
 
 Counts = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Part:
 
 
 class Mixes(Protocol):
-    """What nodes say about several shapes at once, beyond their sums (`engine/mixes.py`)."""
+    """What nodes say about several shapes at once, beyond their sums (`engine/numa/mixes.py`)."""
 
     gave_up: bool
     """True if a mix counted as refused because there were too many orders to try."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.cluster.tree import Tree
+from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.problem import Counts
 
 # More preferred domains than any tree has: there is no way.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from bayplan.cluster.tree import Tree
+from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.objective import Goal, Objective
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.gangs.slices import Layer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bayplan.cluster.pod_request import CPU, MEMORY, ContainerRequest, PodRequest, Role
+from bayplan.cluster.pods.request import CPU, MEMORY, ContainerRequest, PodRequest, Role
 from bayplan.engine.kubelet.cpu_assignment import ALIGN_BY_SOCKET, FULL_PCPUS_ONLY, take
 from bayplan.engine.kubelet.masks import bits, subsets, sums_over
 from bayplan.engine.kubelet.merge import Hint

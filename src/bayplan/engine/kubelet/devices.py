@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bayplan.cluster.pod_request import ContainerRequest, PodRequest, Role, sidecar_aware_sum
+from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role, sidecar_aware_sum
 from bayplan.engine.kubelet.masks import bits, subsets
 from bayplan.engine.kubelet.merge import Hint, ResourceHints
 from bayplan.engine.kubelet.node import Device, NodeKnowledge

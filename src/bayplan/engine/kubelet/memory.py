@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bayplan.cluster.pod_request import Amounts, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
+from bayplan.cluster.pods.request import Amounts, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
 from bayplan.engine.kubelet.cpu import is_guaranteed_alone
 from bayplan.engine.kubelet.masks import bits, subsets, sums_over, zones_in
 from bayplan.engine.kubelet.merge import Hint

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import add, mul, sub
 from typing import NamedTuple
 
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.engine.kubelet.masks import MOST_ZONES, Distances, ZoneIds, badness, bits, mask_of
 
 

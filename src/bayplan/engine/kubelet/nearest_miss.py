@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from bayplan.cluster.kubelet_settings import Policy
-from bayplan.cluster.pod_request import CPU
+from bayplan.cluster.pods.request import CPU
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.engine.kubelet.cpu import CpuLedger, free_per_zone
 from bayplan.engine.kubelet.devices import DeviceLedger, free_devices
 from bayplan.engine.kubelet.masks import bits, subsets

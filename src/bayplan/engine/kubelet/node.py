@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bayplan.cluster.inventory import FREE, MOST_CPUS, UNHEALTHY, CpuLayout, CpuSet, Inventory, ListedDevice
-from bayplan.cluster.kubelet_settings import KubeletSettings
+from bayplan.cluster.reports.inventory import FREE, MOST_CPUS, UNHEALTHY, CpuLayout, CpuSet, Inventory, ListedDevice
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.engine.kubelet.masks import Distances, ZoneIds, mask_of
 
 __all__ = [

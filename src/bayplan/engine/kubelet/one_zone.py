@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.engine.kubelet.cpu import CpuLedger
 from bayplan.engine.kubelet.devices import DeviceLedger, free_devices
 from bayplan.engine.kubelet.masks import badness, mask_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayplan.cluster.pod_request import CPU, PodRequest, Role
+from bayplan.cluster.pods.request import CPU, PodRequest, Role
 from bayplan.engine.kubelet.cpu import CpuLedger, cpus_for, exclusive_cpus, refuse_split_cores, whole_cpus
 from bayplan.engine.kubelet.cpu_assignment import take
 from bayplan.engine.kubelet.masks import zones_in

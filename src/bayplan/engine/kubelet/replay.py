@@ -11,8 +11,8 @@ comes after all this, so a pod that fails both is named by what fails here.
 
 from __future__ import annotations
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import CPU, ContainerRequest, PodRequest
+from bayplan.cluster.pods.request import CPU, ContainerRequest, PodRequest
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.engine.kubelet.cpu import (
     CpuLedger,
     allocate_cpus,

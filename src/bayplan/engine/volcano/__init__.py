@@ -8,6 +8,6 @@
     score.py       the fewer NUMA nodes, the higher
     books.py       pods that were scheduled and that the node does not list yet
 
-All of it is arithmetic on plain sets. What bayplan itself believes is in `engine/admission.py` and `engine/kubelet/`;
+All of it is arithmetic on plain sets. What bayplan itself believes is in `engine/numa/admission.py` and `engine/kubelet/`;
 `plugins/volcano_numa_aware.py` chooses between the two.
 """

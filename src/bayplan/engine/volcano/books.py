@@ -1,7 +1,7 @@
 """Volcano's books: sets of CPUs that are free, and pods that were scheduled but that the node's object does not list yet.
 
 A node's view is what its object says is free, less what such pods were given. If *any* of them is missing in the object, *all* of them
-stay subtracted, those that are listed already as well: the kubelet may have chosen other CPUs for them. `cluster/ledger.py` is
+stay subtracted, those that are listed already as well: the kubelet may have chosen other CPUs for them. `cluster/reports/ledger.py` is
 how bayplan does it: one pod at a time, and by amounts.
 """
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bayplan.cluster.inventory import OFFLINE, CpuLayout
-from bayplan.cluster.pod_request import CPU, PodRequest, Role
+from bayplan.cluster.pods.request import CPU, PodRequest, Role
+from bayplan.cluster.reports.inventory import OFFLINE, CpuLayout
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet.masks import MOST_ZONES, zones_in
 from bayplan.engine.volcano.cpu_picker import take_cpus

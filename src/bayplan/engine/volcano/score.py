@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayplan.engine.scores import MOST_SCORE
+from bayplan.engine.numa.scores import MOST_SCORE
 from bayplan.engine.volcano.machine import Cpus, Machine
 
 DEFAULT_WEIGHT = 1

@@ -1,6 +1,6 @@
 """Everything that waits or was refused by a kubelet, grouped by cause: `bayplan why -A`.
 
-In come findings, one for each pod (`cli/deciding.py` decides about them in turn), out go groups, the most frequent first, as text and as a document.
+In come findings, one for each pod (`cli/shared/deciding.py` decides about them in turn), out go groups, the most frequent first, as text and as a document.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.explain.hostlist import hostlist
-from bayplan.explain.levels import counted
 from bayplan.explain.table import table
+from bayplan.explain.topology.hostlist import hostlist
+from bayplan.explain.topology.levels import counted
 from bayplan.kube.visible import visible_lines
 
 LONGEST_EXAMPLES = 48

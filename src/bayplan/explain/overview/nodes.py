@@ -1,7 +1,7 @@
 """A NUMA summary of every node: what is known of it, what is free, the largest aligned pod, fragmentation, refused pods.
 
 In come the cluster's columns and its pods, out goes a `NodeList`; `nodes_text.py` writes the table, `nodes_document` the document. What counts as
-fragmentation is defined in `engine/fragmentation.py`.
+fragmentation is defined in `engine/numa/fragmentation.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns import (
+from bayplan.cluster.columns.columns import (
     NO_TOPOLOGY,
     TOPOLOGY_EXPECTED,
     TOPOLOGY_INVALID,
@@ -20,13 +20,13 @@ from bayplan.cluster.columns import (
     TOPOLOGY_UNCLEAR,
     TOPOLOGY_USABLE,
 )
-from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.fragmentation import Aligned, aligned_amounts, fragmentation
+from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
-from bayplan.explain.levels import counted
 from bayplan.explain.overview.refused import refusal_reason
-from bayplan.kube.core_v1 import Pod
+from bayplan.explain.topology.levels import counted
+from bayplan.kube.wire.core_v1 import Pod
 
 # What is known of a node's zones, by the number in the topology column.
 REPORTS = {

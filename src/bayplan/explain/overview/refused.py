@@ -8,7 +8,7 @@ from bayplan.engine.kubelet.verdict import (
     TOPOLOGY_AFFINITY_ERROR,
     UNEXPECTED_ADMISSION_ERROR,
 )
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 
 REASONS = frozenset(
     {TOPOLOGY_AFFINITY_ERROR, SMT_ALIGNMENT_ERROR, UNEXPECTED_ADMISSION_ERROR, EMPTY_POD_SHARED_POOL_ERROR}

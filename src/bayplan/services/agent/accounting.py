@@ -9,7 +9,7 @@ In comes all that is known at one moment (`Evidence`: the machine, the kubelet's
 * the kubelet's state files know what finished init containers still hold, and count where they agree with what pods hold;
 * what pods hold is never more than there is, and what names a zone or CPU that does not exist is left aside as a problem.
 
-Devices and memory are counted in `device_accounting.py` and `memory_accounting.py`. Nothing is read here. `report.py` writes the account down; `compat_nfd.py` and `compat_rte.py` count as other agents do.
+Devices and memory are counted in `device_accounting.py` and `memory_accounting.py`. Nothing is read here. `report.py` writes the account down; `services/agent/forms/compat_nfd.py` and `services/agent/forms/compat_rte.py` count as other agents do.
 """
 
 from __future__ import annotations
@@ -17,19 +17,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from bayplan.cluster.inventory import ListedDevice
-from bayplan.cluster.pod_request import CPU
+from bayplan.cluster.pods.request import CPU
+from bayplan.cluster.reports.inventory import ListedDevice
 from bayplan.services.agent.device_accounting import device_amounts, devices_by_resource
 from bayplan.services.agent.evidence import Amounts, Evidence, Oddities
-from bayplan.services.agent.kubelet_config import reserved_cpus_on
 from bayplan.services.agent.memory_accounting import memory_by_zone, memory_groups, notes_cover
-from bayplan.services.agent.pod_resources import ContainerResources, PodName, PodResources, cpus_of, without_cpus
-from bayplan.services.agent.sysfs import Hardware
+from bayplan.services.agent.sources.kubelet_config import reserved_cpus_on
+from bayplan.services.agent.sources.pod_resources import (
+    ContainerResources,
+    PodName,
+    PodResources,
+    cpus_of,
+    without_cpus,
+)
+from bayplan.services.agent.sources.sysfs import Hardware
 
 ALL_NODES = "*"
 
 Holdings = dict[str, dict[int, int]]
-"""Resource to zone id to amount; CPUs in milli, as `cluster/inventory.py` has it."""
+"""Resource to zone id to amount; CPUs in milli, as `cluster/reports/inventory.py` has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from bayplan.kube.backoff import Backoff
+from bayplan.kube.client.backoff import Backoff
 from bayplan.services.agent.metrics import AgentMetrics
 from bayplan.services.agent.report import Document
 from bayplan.services.agent.scanner import SETUP, UNREADABLE, WITHOUT_SOCKET, CannotSee, Scan, Scanner
+from bayplan.services.agent.sources.wakers import CONFIGURATION_FILES, FOLDER, SIGNAL, SOCKET, START, TIMER, Wakers
 from bayplan.services.agent.troubles import Troubles
-from bayplan.services.agent.wakers import CONFIGURATION_FILES, FOLDER, SIGNAL, SOCKET, START, TIMER, Wakers
 
 logger = logging.getLogger(__name__)
 

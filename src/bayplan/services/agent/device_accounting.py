@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bayplan.cluster.inventory import FREE, USED, ListedDevice
+from bayplan.cluster.reports.inventory import FREE, USED, ListedDevice
 from bayplan.services.agent.evidence import Amounts, Evidence, Oddities
-from bayplan.services.agent.pod_resources import DeviceGroup, PodResources
+from bayplan.services.agent.sources.pod_resources import DeviceGroup, PodResources
 
 ZonesByDevice = dict[str, dict[str, set[int]]]
 """Zones by resource and device."""

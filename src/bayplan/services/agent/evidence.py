@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bayplan.cluster.inventory import cpu_list
-from bayplan.services.agent.kubelet_config import KubeletSetup, reserved_cpus_on
-from bayplan.services.agent.pod_resources import Allocatable, MemoryBlock, PodResources
-from bayplan.services.agent.state_files import CpuState, DeviceState, MemoryState
-from bayplan.services.agent.sysfs import Hardware
+from bayplan.cluster.reports.inventory import cpu_list
+from bayplan.services.agent.sources.kubelet_config import KubeletSetup, reserved_cpus_on
+from bayplan.services.agent.sources.pod_resources import Allocatable, MemoryBlock, PodResources
+from bayplan.services.agent.sources.state_files import CpuState, DeviceState, MemoryState
+from bayplan.services.agent.sources.sysfs import Hardware
 
 
 class Amounts(NamedTuple):

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bayplan.cluster import inventory
-from bayplan.cluster.two_reports import STALE_AFTER
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.core_v1 import Metadata, WireStruct
+from bayplan.cluster.reports import inventory
+from bayplan.cluster.reports.two_reports import STALE_AFTER
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.client.versions import cannot_read, list_served
+from bayplan.kube.client.watch import Changes, follow
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
-from bayplan.kube.topology_v1alpha2 import Attribute
-from bayplan.kube.versions import cannot_read, list_served
-from bayplan.kube.watch import Changes, follow
+from bayplan.kube.wire.core_v1 import Metadata, WireStruct
+from bayplan.kube.wire.topology_v1alpha2 import Attribute
 from bayplan.services.agent.heads import NODE_HEADS
 from bayplan.services.agent.publisher import INSTALL
 from bayplan.services.agent.troubles import Troubles

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from bayplan.kube.core_v1 import Metadata, WireStruct
 from bayplan.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
     Resource,
 )
+from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 
 
 class Managed(WireStruct, frozen=True):

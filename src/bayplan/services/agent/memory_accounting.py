@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bayplan.cluster.pod_request import MEMORY
+from bayplan.cluster.pods.request import MEMORY
 from bayplan.services.agent.evidence import Amounts, Evidence
-from bayplan.services.agent.pod_resources import MemoryBlock
-from bayplan.services.agent.state_files import MemoryState
-from bayplan.services.agent.sysfs import Hardware, HardwareZone
+from bayplan.services.agent.sources.pod_resources import MemoryBlock
+from bayplan.services.agent.sources.state_files import MemoryState
+from bayplan.services.agent.sources.sysfs import Hardware, HardwareZone
 
 
 def notes_cover(evidence: Evidence, blocks: Iterable[MemoryBlock]) -> bool:

@@ -21,9 +21,9 @@ from typing import TypeVar
 
 import msgspec
 
-from bayplan.cluster import inventory
-from bayplan.kube.backoff import Backoff
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.cluster.reports import inventory
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import Resource
 from bayplan.services.agent.heads import NODE_HEADS, REPORT_HEADS, Head, head_of, last_writer
 from bayplan.services.agent.report import Document, substance

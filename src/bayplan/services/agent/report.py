@@ -1,8 +1,8 @@
-"""The agent's account as objects of the API server: a NodeResourceTopology, or Volcano's Numatopology instead (`volcano_exporter.py`).
+"""The agent's account as objects of the API server: a NodeResourceTopology, or Volcano's Numatopology instead (`services/agent/forms/volcano_exporter.py`).
 
 In come a `NodeAccount`, the kubelet's setup and a moment; out goes a document without nulls, ready to be printed or applied. Zones are in id order.
 Attributes say what every agent says (policy, scope, fingerprint of the pods) and what the scheduler would otherwise have to guess: options, managers,
-CPUs, devices and pods by name (`cluster/inventory.py`). `substance` tells two reports apart that differ in more than their moment.
+CPUs, devices and pods by name (`cluster/reports/inventory.py`). `substance` tells two reports apart that differ in more than their moment.
 """
 
 from __future__ import annotations
@@ -14,23 +14,29 @@ from typing import Any
 
 import msgspec
 
-from bayplan.cluster import fingerprint, inventory
-from bayplan.cluster.inventory import cpu_list
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
-from bayplan.cluster.numatopology import lowest_cores
-from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
-from bayplan.kube.topology_v1alpha2 import GROUP
+from bayplan.cluster.reports import fingerprint, inventory
+from bayplan.cluster.reports.inventory import cpu_list
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.reports.numatopology import lowest_cores
+from bayplan.cluster.reports.topology_report import MEMORY_GROUP_ATTRIBUTE
+from bayplan.kube.wire.topology_v1alpha2 import GROUP
 from bayplan.services.agent.accounting import NodeAccount, ZoneAccount, zones_of
-from bayplan.services.agent.kubelet_config import KubeletSetup
-from bayplan.services.agent.placement_encoding import (
+from bayplan.services.agent.forms.placement_encoding import (
     METADATA_ATTRIBUTE,
     VECTOR_ATTRIBUTE,
     Placement,
     encode_placement,
 )
-from bayplan.services.agent.sysfs import Hardware
-from bayplan.services.agent.sysfs_files import members
-from bayplan.services.agent.volcano_exporter import CpuUse, cpus_in_list, numatopology_document, places_on, policies_of
+from bayplan.services.agent.forms.volcano_exporter import (
+    CpuUse,
+    cpus_in_list,
+    numatopology_document,
+    places_on,
+    policies_of,
+)
+from bayplan.services.agent.sources.kubelet_config import KubeletSetup
+from bayplan.services.agent.sources.sysfs import Hardware
+from bayplan.services.agent.sources.sysfs_files import members
 
 KIND = "NodeResourceTopology"
 METHOD_ALL = "all"

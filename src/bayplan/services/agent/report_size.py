@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bayplan.cluster import inventory
+from bayplan.cluster.reports import inventory
 from bayplan.services.agent.report import Document, attribute_list, without_attributes
 
 MOST_BYTES = 512 << 10

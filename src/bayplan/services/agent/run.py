@@ -14,18 +14,18 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.kube.access import Access
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import KubeClient
 from bayplan.services.agent.agent import Agent
 from bayplan.services.agent.metrics import AgentMetrics
-from bayplan.services.agent.own_pods import KIND as PODS
-from bayplan.services.agent.own_pods import OwnPods
 from bayplan.services.agent.publisher import Publisher
 from bayplan.services.agent.report import Document, substance
 from bayplan.services.agent.scanner import Scan, Scanner
 from bayplan.services.agent.settings import AgentSettings
+from bayplan.services.agent.sources.own_pods import KIND as PODS
+from bayplan.services.agent.sources.own_pods import OwnPods
+from bayplan.services.agent.sources.wakers import POD, Wakers
 from bayplan.services.agent.troubles import Troubles
-from bayplan.services.agent.wakers import POD, Wakers
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.signals import until_a_signal
 

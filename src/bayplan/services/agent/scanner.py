@@ -17,20 +17,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bayplan.cluster import fingerprint
-from bayplan.cluster.inventory import cpu_list
+from bayplan.cluster.reports import fingerprint
+from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence, not_started
-from bayplan.services.agent.kubelet_config import KubeletSetup, as_noted
-from bayplan.services.agent.kubelet_source import NoConfiguration, read_setup
-from bayplan.services.agent.own_pods import KnownPods
-from bayplan.services.agent.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of
-from bayplan.services.agent.podresources import KubeletSilent, kubelet_at
 from bayplan.services.agent.report import Document, FingerprintMethod, topology_document, without_attributes
 from bayplan.services.agent.report_size import fitting
 from bayplan.services.agent.settings import ALL_NAMESPACES, AgentSettings
-from bayplan.services.agent.state_files import (
+from bayplan.services.agent.sources.kubelet_config import KubeletSetup, as_noted
+from bayplan.services.agent.sources.kubelet_source import NoConfiguration, read_setup
+from bayplan.services.agent.sources.own_pods import KnownPods
+from bayplan.services.agent.sources.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of
+from bayplan.services.agent.sources.podresources import KubeletSilent, kubelet_at
+from bayplan.services.agent.sources.state_files import (
     CpuState,
     DeviceState,
     MemoryState,
@@ -38,8 +38,8 @@ from bayplan.services.agent.state_files import (
     device_state_of,
     memory_state_of,
 )
-from bayplan.services.agent.sysfs import Hardware, read_hardware
-from bayplan.services.agent.sysfs_files import SysfsError
+from bayplan.services.agent.sources.sysfs import Hardware, read_hardware
+from bayplan.services.agent.sources.sysfs_files import SysfsError
 
 SETUP, UNREADABLE = "kubelet-config", "unreadable"
 QUESTIONS = 3  # how often a kubelet that is at work is asked again within one look
@@ -92,7 +92,7 @@ class _Notes:
 class Scanner:
     """Looks at one node, again and again.
 
-    `known_pods` tells which pods live, if anybody knows (`own_pods.py`). `clock` is monotonic, `now` counts from 1970; both in seconds.
+    `known_pods` tells which pods live, if anybody knows (`services/agent/sources/own_pods.py`). `clock` is monotonic, `now` counts from 1970; both in seconds.
     """
 
     def __init__(

@@ -13,8 +13,8 @@ import msgspec
 
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.services.agent.accounting import excluded_on
-from bayplan.services.agent.pod_resources import PodPattern
 from bayplan.services.agent.report import FingerprintMethod, ReportFormat
+from bayplan.services.agent.sources.pod_resources import PodPattern
 
 ALL_NAMESPACES = "*"
 HEARTBEAT = 300.0

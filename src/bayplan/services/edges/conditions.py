@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, Self
 
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import PODS
 from bayplan.kube.visible import visible
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.outbox import Outbox
 
 Reason = Literal["Unschedulable", "SchedulerError"]

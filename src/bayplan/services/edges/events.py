@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, Self
 
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.lease import micro_time
+from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.client.lease import micro_time
 from bayplan.kube.resources import EVENTS
 from bayplan.kube.visible import visible
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.outbox import Outbox
 
 EventType = Literal["Normal", "Warning"]

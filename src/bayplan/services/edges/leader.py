@@ -18,10 +18,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from bayplan.kube.access import Access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.lease import LeaderElection, LeaseSettings
-from bayplan.scheduling import service_settings
+from bayplan.config import service_settings
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.lease import LeaderElection, LeaseSettings
 
 logger = logging.getLogger(__name__)
 

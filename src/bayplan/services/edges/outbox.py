@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 from zlib import crc32
 
-from bayplan.kube.backoff import Backoff
-from bayplan.kube.client import TIME_MAY_HEAL, ApiError, Unreachable
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.client import TIME_MAY_HEAL, ApiError, Unreachable
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@
 
 runs the parts side by side. At a signal each of them is cancelled and has the time that it takes to put things in order: finish what is under way, give
 back a lease. A part that fails ends the others too, and its exception goes on to the caller: half a service is none.
-Signals that mean something else are taken by whoever understands them, as SIGHUP is by the agent (`services/agent/wakers.py`).
+Signals that mean something else are taken by whoever understands them, as SIGHUP is by the agent (`services/agent/sources/wakers.py`).
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from datetime import datetime
 from enum import Enum
 from itertools import count
 
-from bayplan.cluster.pod_class import PodClasses
-from bayplan.cluster.pod_request import Role
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.pods.pod_class import PodClasses
+from bayplan.cluster.pods.request import Role
 from bayplan.kube.duration import NoDuration, seconds_of
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.kubelets.objects import refused_status, running_status, succeeded_status
 from bayplan.services.kubelets.reports import Reports
 from bayplan.services.kubelets.settings import RUNS_FOR_ANNOTATION, KubeletsSettings

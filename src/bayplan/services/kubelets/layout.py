@@ -15,9 +15,9 @@ from operator import mul
 from pathlib import Path
 from typing import Any
 
-from bayplan.cluster.pod_request import CPU, MEMORY
-from bayplan.kube.core_v1 import Taint
+from bayplan.cluster.pods.request import CPU, MEMORY
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine

@@ -13,12 +13,19 @@ from typing import Any
 
 import msgspec
 
-from bayplan.cluster import fingerprint, inventory
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import CPU, MEMORY, PODS
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.pods.request import CPU, MEMORY, PODS
+from bayplan.cluster.reports import fingerprint, inventory
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology, Zone, attributes_of, costs_of, resources_of, zones_of
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import (
+    NodeResourceTopology,
+    Zone,
+    attributes_of,
+    costs_of,
+    resources_of,
+    zones_of,
+)
 from bayplan.services.kubelets.settings import OURS_LABEL
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent

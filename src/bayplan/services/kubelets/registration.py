@@ -14,9 +14,9 @@ from typing import TypeVar
 
 import msgspec
 
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.core_v1 import Node
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES
+from bayplan.kube.wire.core_v1 import Node
 from bayplan.services.kubelets.objects import (
     LEASE_NAMESPACE,
     lease_body,

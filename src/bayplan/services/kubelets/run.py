@@ -2,7 +2,7 @@
 
 `run_kubelets` registers the nodes, then follows the pods that are bound to them and lets the state machine (`fleet.py`) decide; what
 comes out is carried out by `writer.py`. It runs until it is cancelled, and then removes what it registered. One asyncio loop, no threads;
-whatever the API server does in between (restart, silence, 410) is between it and `kube/watch.py`.
+whatever the API server does in between (restart, silence, 410) is between it and `kube/client/watch.py`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from bayplan.kube.client import KubeClient
-from bayplan.kube.core_v1 import Metadata, WireStruct
-from bayplan.kube.decoding import Broken
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.decoding import Broken
+from bayplan.kube.client.watch import Absent, Changes, Listed, WatchSettings, follow
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS, Resource
-from bayplan.kube.watch import Absent, Changes, Listed, WatchSettings, follow
+from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.news import News, Ready, Refused, Registered, Removed, Removing, Summary, Trouble
 from bayplan.services.kubelets.registration import NO_ANSWER_AFTER, Progress, Registration

@@ -10,8 +10,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from bayplan.kube.backoff import Backoff
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
 from bayplan.services.kubelets.objects import owner
 from bayplan.services.kubelets.writes import DeletePod, PublishTopology, SetPodStatus, Write

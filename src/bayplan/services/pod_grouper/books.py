@@ -11,21 +11,21 @@ from dataclasses import replace
 from typing import Any
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.decoding import Changes, Listed
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.dialects import kai
+from bayplan.dialects.dialect import full_name
+from bayplan.dialects.own_members import GROUP, POD_GROUP
+from bayplan.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
+from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.gangs.ranks.ranks import RANK
+from bayplan.grouping.expecting import GROUPED
+from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group
+from bayplan.grouping.raw import RawObject
+from bayplan.kube.client.decoding import Changes, Listed
+from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource
-from bayplan.kube.scheduling_v1alpha2 import Workload
-from bayplan.kube.watch import Absent
-from bayplan.scheduling.dialects import kai
-from bayplan.scheduling.dialects.dialect import full_name
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
-from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
-from bayplan.scheduling.gang_members import GROUP, POD_GROUP
-from bayplan.scheduling.grouping.expecting import GROUPED
-from bayplan.scheduling.grouping.group import GroupingSettings, asks_by_itself, may_have_group
-from bayplan.scheduling.grouping.raw import RawObject
-from bayplan.scheduling.ranks import RANK
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.scheduling_v1alpha2 import Workload
 from bayplan.services.pod_grouper.contents import is_managed, means
 
 News = Listed[Any] | Changes[Any] | Absent

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.dialects.table import AnyPodGroup
+from bayplan.grouping.podgroup import manifest_of
+from bayplan.grouping.raw import RawObject
 from bayplan.kube.visible import visible
-from bayplan.scheduling.dialects.table import AnyPodGroup
-from bayplan.scheduling.grouping.podgroup import manifest_of
-from bayplan.scheduling.grouping.raw import RawObject
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
 # On every PodGroup that the grouper made; only those are ever changed or deleted by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"

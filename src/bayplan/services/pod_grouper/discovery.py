@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from bayplan.kube.client import KubeClient
-from bayplan.kube.versions import resources_of
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.versions import resources_of
 
 # Seconds after which a kind that was not there is asked for again.
 ABSENT_FOR = 30.0

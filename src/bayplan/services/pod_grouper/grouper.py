@@ -1,6 +1,6 @@
 """The pod grouper at work: for each pod that waits, find its owners, judge, write.
 
-    pod -> owners (`owners.py`) -> which gang? (`scheduling/grouping/`) -> PodGroup, labels on the pod (`writer.py`)
+    pod -> owners (`owners.py`) -> which gang? (`grouping/`) -> PodGroup, labels on the pod (`writer.py`)
 
 The group is written before its pods are labelled, so that whoever is stopped in between leaves nothing but a group that the next one finds as it should be. What is
 wrong with an owner is said once, as an event on it, and its pods wait. Now and then owners of gangs that still wait are looked at again, because they
@@ -17,16 +17,16 @@ from contextlib import suppress
 from typing import Protocol
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
-from bayplan.scheduling.dialects.table import AnyPodGroup, key_of
-from bayplan.scheduling.grouping.annotations import SEGMENTS
-from bayplan.scheduling.grouping.expecting import ALONE, GROUPED
-from bayplan.scheduling.grouping.group import group_for
-from bayplan.scheduling.grouping.grouping import Grouping, Problem
-from bayplan.scheduling.grouping.questions import Question
-from bayplan.scheduling.grouping.raw import RawObject, Reference, metadata_of
+from bayplan.dialects.table import AnyPodGroup, key_of
+from bayplan.grouping.annotations import SEGMENTS
+from bayplan.grouping.expecting import ALONE, GROUPED
+from bayplan.grouping.group import group_for
+from bayplan.grouping.grouping import Grouping, Problem
+from bayplan.grouping.questions import Question
+from bayplan.grouping.raw import RawObject, Reference, metadata_of
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books, waits
 from bayplan.services.pod_grouper.contents import is_managed, made_for

@@ -17,12 +17,12 @@ from http import HTTPStatus
 
 import msgspec
 
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import OwnerReference, Pod
+from bayplan.grouping.questions import Question
+from bayplan.grouping.raw import RawObject, Reference, managing, metadata_of
+from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.json_text import decode, items_of
 from bayplan.kube.resources import PODS
-from bayplan.scheduling.grouping.questions import Question
-from bayplan.scheduling.grouping.raw import RawObject, Reference, managing, metadata_of
+from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 from bayplan.services.pod_grouper.discovery import Discovery
 
 MOST_KEPT = 10_000

@@ -16,18 +16,18 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from bayplan.kube.access import Access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.lease import unique_identity
-from bayplan.kube.resources import KUBERNETES_WORKLOADS, PODS, Resource
-from bayplan.kube.watch import follow
-from bayplan.scheduling.grouping.group import GroupingSettings
-from bayplan.scheduling.service_settings import (
+from bayplan.config.service_settings import (
     DEFAULT_BURST,
     DEFAULT_LEASE_NAMESPACE,
     DEFAULT_QPS,
     LeaderElection,
 )
+from bayplan.grouping.group import GroupingSettings
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.lease import unique_identity
+from bayplan.kube.client.watch import follow
+from bayplan.kube.resources import KUBERNETES_WORKLOADS, PODS, Resource
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import LeaseKeeper, lease_keeper, run_while_leading

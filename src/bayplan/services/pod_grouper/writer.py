@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from weakref import WeakValueDictionary
 
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.dialects.own_members import GROUP, POD_GROUP
+from bayplan.dialects.table import AnyPodGroup, dialect_written_as
+from bayplan.gangs.ranks.ranks import RANK
+from bayplan.grouping.raw import RawObject
+from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import POD_GROUPS, PODS
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
-from bayplan.scheduling.gang_members import GROUP, POD_GROUP
-from bayplan.scheduling.grouping.raw import RawObject
-from bayplan.scheduling.ranks import RANK
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.contents import (
     NOT_SAID,

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from bayplan.cluster.kubelet_settings import Policy
-from bayplan.cluster.pod_request import CPU, Role, is_memory
-from bayplan.cluster.pod_zones import NUMA_ZONES, holdings_of
+from bayplan.cluster.pods.request import CPU, Role, is_memory
+from bayplan.cluster.reports.kubelet_settings import Policy
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES, holdings_of
+from bayplan.cluster.reports.topology_report import TopologyReport
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.cluster.topology_report import TopologyReport
-from bayplan.engine.demand import demand
-from bayplan.engine.placement import ContainerZones
+from bayplan.dispatch.actions import Assignment
+from bayplan.engine.numa.demand import demand
+from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import canonical
-from bayplan.kube.volcano_annotations import decision_annotations, policy_in
-from bayplan.scheduling.ranks import RANK, SEGMENT
-from bayplan.scheduling.todo import Assignment
+from bayplan.gangs.ranks.ranks import RANK, SEGMENT
+from bayplan.kube.wire.volcano_annotations import decision_annotations, policy_in
 
 NUMA_AMOUNTS = "bayplan.io/numa-amounts"
 PATH = "bayplan.io/path"

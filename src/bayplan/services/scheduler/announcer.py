@@ -17,19 +17,19 @@ from itertools import islice
 
 from msgspec import structs
 
-from bayplan.cluster.pod_terms import namespace_of
-from bayplan.cluster.topology_report import Problem
-from bayplan.kube.core_v1 import OwnerReference, Pod
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.cluster.pods.terms import namespace_of
+from bayplan.cluster.reports.topology_report import Problem
+from bayplan.dialects.dialect import full_name
+from bayplan.dialects.redundant_levels import levels_in_vain
+from bayplan.dialects.table import AnyPodGroup, remarks_on
+from bayplan.dispatch.actions import GANG, Complete, Refusal
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.roster import NOBODY
+from bayplan.gangs.checks import Naming, naming_in
 from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
-from bayplan.kube.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
-from bayplan.scheduling.dialects.dialect import full_name
-from bayplan.scheduling.dialects.table import AnyPodGroup, remarks_on
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang_checks import Naming, naming_in
-from bayplan.scheduling.gang_roster import NOBODY
-from bayplan.scheduling.levels_in_vain import levels_in_vain
-from bayplan.scheduling.todo import GANG, Complete, Refusal
+from bayplan.kube.wire.core_v1 import OwnerReference, Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject

@@ -25,10 +25,10 @@ from enum import Enum
 from http import HTTPStatus
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.backoff import Backoff
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import PODS
+from bayplan.kube.wire.core_v1 import Pod
 
 logger = logging.getLogger(__name__)
 

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from bayplan.kube import (
+from bayplan.dispatch.roster import NOBODY, Tally
+from bayplan.kube.visible import visible
+from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
     scheduling_v1alpha2,
     volcano_scheduling_v1beta1,
 )
-from bayplan.kube.visible import visible
-from bayplan.scheduling.gang_roster import NOBODY, Tally
 
 Document = dict[str, Any]
 

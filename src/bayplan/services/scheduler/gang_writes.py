@@ -16,10 +16,10 @@ from typing import Self
 
 import msgspec
 
-from bayplan.kube.client import ApiError, KubeClient, Unreachable
+from bayplan.dialects.table import AnyPodGroup, dialect_of, key_of
+from bayplan.dispatch.roster import Tally
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import ALL_POD_GROUPS
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_of, key_of
-from bayplan.scheduling.gang_roster import Tally
 from bayplan.services.edges.outbox import Outbox
 from bayplan.services.scheduler.gang_status import Document, Progress, Stage, has_ended, says, status_of, with_times
 

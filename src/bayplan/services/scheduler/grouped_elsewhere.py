@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.decoding import Changes, Listed
+from bayplan.grouping.expecting import asks_for_group, awaits_look
+from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
-from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.scheduler.intake import News
 
 Expects = Callable[[Pod], bool]

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bayplan.kube import volcano_scheduling_v1beta1
-from bayplan.kube.core_v1 import Metadata, Namespace, Node, Pod
-from bayplan.kube.decoding import Broken, Changes, Listed
+from bayplan.dialects.table import AnyPodGroup, dialect_written_as
+from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.volcano_queue import VolcanoQueue
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.decoding import Broken, Changes, Listed
+from bayplan.kube.client.watch import Absent
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.meta_v1 import WireObject
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
     HYPER_NODES,
@@ -36,12 +37,11 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.topology_levels import Topology, levels_of
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.kube.watch import Absent
-from bayplan.scheduling.dialects.table import AnyPodGroup, dialect_written_as
-from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
-from bayplan.scheduling.dialects.volcano_queue import VolcanoQueue
-from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.kube.wire import volcano_scheduling_v1beta1
+from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
+from bayplan.kube.wire.meta_v1 import WireObject
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 logger = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from bayplan.cluster.state import pod_key
-from bayplan.kube.backoff import Backoff
-from bayplan.kube.client import TIME_MAY_HEAL, ApiError, KubeClient, Unreachable
-from bayplan.kube.core_v1 import Pod
+from bayplan.dispatch.actions import Release
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.client import TIME_MAY_HEAL, ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import PODS
-from bayplan.scheduling.todo import Release
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.events import EventRecorder, Subject
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from bayplan.cluster.columns import (
+from bayplan.cluster.columns.columns import (
     NO_TOPOLOGY,
     TOPOLOGY_EXPECTED,
     TOPOLOGY_INVALID,
@@ -23,16 +23,16 @@ from bayplan.cluster.columns import (
     TOPOLOGY_UNCLEAR,
     TOPOLOGY_USABLE,
 )
-from bayplan.kube.access import Access
-from bayplan.kube.client import KubeClient
-from bayplan.kube.lease import unique_identity
+from bayplan.config.configuration import Configuration
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.unit import Place
+from bayplan.grouping.expecting import asks_for_group, awaits_look
+from bayplan.grouping.group import GroupingSettings
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.lease import unique_identity
+from bayplan.kube.client.versions import cannot_read
 from bayplan.kube.resources import PODS
-from bayplan.kube.versions import cannot_read
-from bayplan.scheduling.configuration import Configuration
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
-from bayplan.scheduling.grouping.group import GroupingSettings
-from bayplan.scheduling.unit import Place
 from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder

@@ -17,16 +17,16 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 
-from bayplan.cluster.pod_class import is_large
-from bayplan.cluster.pod_terms import namespace_of
+from bayplan.cluster.pods.pod_class import is_large
+from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
-from bayplan.kube.client import KubeClient
-from bayplan.kube.core_v1 import Pod
+from bayplan.dispatch.actions import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.unit import Unit
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.watch import WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
-from bayplan.kube.watch import WatchSettings, follow
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.todo import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
-from bayplan.scheduling.unit import Unit
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder

@@ -6,16 +6,16 @@ per class of pods for as long as nothing in the cluster has changed.
 
 from __future__ import annotations
 
-from bayplan.cluster.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.dispatch.actions import Refusal
+from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.explain.event import event_text
 from bayplan.explain.refusal import refusal_of
+from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang import GangDecision
 from bayplan.scheduling.relations import newcomer_of
-from bayplan.scheduling.todo import Refusal
 
 LONGEST = 1024
 MOST_KEPT = 1000

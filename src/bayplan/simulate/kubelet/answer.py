@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.pods.request import PodRequest
 
 
 @dataclass(frozen=True, slots=True)

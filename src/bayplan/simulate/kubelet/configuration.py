@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bayplan.cluster.kubelet_settings import KubeletSettings
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 
 MOST_PODS = 110
 

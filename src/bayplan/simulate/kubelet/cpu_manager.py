@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayplan.cluster.kubelet_settings import KubeletSettings
-from bayplan.cluster.pod_request import ContainerRequest, PodRequest, Role
+from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.simulate.kubelet import pod_level
 from bayplan.simulate.kubelet.answer import Refusal, allocation_failed
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus, packed

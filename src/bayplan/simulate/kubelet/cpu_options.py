@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayplan.cluster.kubelet_settings import FULL_PCPUS_ONLY
+from bayplan.cluster.reports.kubelet_settings import FULL_PCPUS_ONLY
 
 ACROSS_CORES = "distribute-cpus-across-cores"
 ACROSS_ZONES = "distribute-cpus-across-numa"

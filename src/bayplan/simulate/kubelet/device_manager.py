@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 
-from bayplan.cluster.pod_request import ContainerRequest, PodRequest, Role, sidecar_aware_sum
+from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role, sidecar_aware_sum
 from bayplan.simulate.kubelet.answer import Refusal, allocation_failed
 from bayplan.simulate.kubelet.machine import MachineDevice
 from bayplan.simulate.kubelet.topology_manager import DO_NOT_CARE, IMPOSSIBLE, Hint, Hints

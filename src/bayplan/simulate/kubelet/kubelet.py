@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import PODS, ContainerRequest, PodRequest
+from bayplan.cluster.pods.request import PODS, ContainerRequest, PodRequest
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.simulate.kubelet.answer import Admission, AdmittedPod, ContainerAllocation, FreeState, Refusal
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.cpu_layout import cpu_layout

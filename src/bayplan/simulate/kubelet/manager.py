@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bayplan.cluster.pod_request import ContainerRequest, PodRequest
+from bayplan.cluster.pods.request import ContainerRequest, PodRequest
 from bayplan.simulate.kubelet.topology_manager import Hint, Hints
 
 

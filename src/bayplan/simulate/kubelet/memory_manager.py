@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from bayplan.cluster.kubelet_settings import KubeletSettings
-from bayplan.cluster.pod_request import ContainerRequest, PodRequest, Role, is_memory
+from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role, is_memory
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.simulate.kubelet import pod_level
 from bayplan.simulate.kubelet.answer import MemoryBlock, Refusal, ZoneMemoryState, allocation_failed
 from bayplan.simulate.kubelet.memory_zones import Amounts, MemoryZones

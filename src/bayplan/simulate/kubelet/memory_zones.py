@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 
-from bayplan.cluster.pod_request import MEMORY
+from bayplan.cluster.pods.request import MEMORY
 from bayplan.simulate.kubelet.answer import MemoryBlock, ZoneMemoryState
 from bayplan.simulate.kubelet.machine import MachineZone
 from bayplan.simulate.kubelet.zone_sets import ZoneSet, ZoneSets, zone_ids

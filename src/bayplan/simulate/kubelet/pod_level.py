@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bayplan.cluster.pod_request import CPU, MEMORY, ContainerRequest, PodRequest, Role, is_memory
+from bayplan.cluster.pods.request import CPU, MEMORY, ContainerRequest, PodRequest, Role, is_memory
 from bayplan.simulate.kubelet.cpu_layout import CpuSet
 
 EMPTY_SHARED_POOL = "EmptyPodSharedPoolError"

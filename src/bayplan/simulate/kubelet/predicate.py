@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, PodRequest
+from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, PodRequest
 from bayplan.simulate.kubelet.answer import Refusal
 
 _NAMED_FIRST = (PODS, CPU, MEMORY)

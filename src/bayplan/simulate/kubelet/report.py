@@ -2,7 +2,7 @@
 
 The plain report has what agents publish today: capacity, allocatable and available per zone, distances, policy and scope, and in a simulation the fingerprint of pods. The
 complete one adds what bayplan reads beyond that: manager policies and options, memory groups, CPUs and devices by name and
-what each pod holds where (`cluster/inventory.py`). What it says about use is true at the moment it is made; how late it
+what each pod holds where (`cluster/reports/inventory.py`). What it says about use is true at the moment it is made; how late it
 arrives is the simulation's matter.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from bayplan.cluster import inventory
-from bayplan.cluster.fingerprint import ATTRIBUTE, fingerprint_of
-from bayplan.cluster.inventory import cpu_list
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import CPU, MEMORY
-from bayplan.cluster.topology_report import MEMORY_GROUP_ATTRIBUTE
-from bayplan.kube.core_v1 import Container, Metadata, Node, NodeSpec, NodeStatus, Pod, PodSpec, Taint
-from bayplan.kube.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
+from bayplan.cluster.pods.request import CPU, MEMORY
+from bayplan.cluster.reports import inventory
+from bayplan.cluster.reports.fingerprint import ATTRIBUTE, fingerprint_of
+from bayplan.cluster.reports.inventory import cpu_list
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.topology_report import MEMORY_GROUP_ATTRIBUTE
+from bayplan.kube.wire.core_v1 import Container, Metadata, Node, NodeSpec, NodeStatus, Pod, PodSpec, Taint
+from bayplan.kube.wire.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
 from bayplan.simulate.kubelet.answer import AdmittedPod, FreeState, MemoryBlock
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine, MachineZone

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from bayplan.cluster.kubelet_settings import Policy
-from bayplan.cluster.pod_request import CPU, MEMORY, PODS
+from bayplan.cluster.pods.request import CPU, MEMORY, PODS
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus
 from bayplan.simulate.kubelet.cpu_layout import CpuLayout, CpuSet, cpu_layout

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from bayplan.cluster.numatopology import read_numatopology
-from bayplan.cluster.pod_class import pod_class_of
-from bayplan.cluster.pod_request import amounts_of
+from bayplan.cluster.pods.pod_class import pod_class_of
+from bayplan.cluster.pods.request import amounts_of
+from bayplan.cluster.reports.numatopology import read_numatopology
+from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.cluster.state import pod_key
-from bayplan.cluster.topology_report import TopologyReport, read_report
-from bayplan.explain.hostlist import hostlist
-from bayplan.kube.core_v1 import Metadata, Node, Pod
+from bayplan.dialects.table import gang_named
+from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import read_objects
 from bayplan.kube.object_set import ObjectSet
-from bayplan.scheduling.dialects.table import gang_named
+from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
 from bayplan.simulate.scenario.model import Kind, Member, SimulatedNode, Workload
 from bayplan.simulate.scenario.recorded_machine import (
     UNALIGNED,

@@ -1,7 +1,7 @@
 """The key `gang` of a workload: the spec of bayplan's own PodGroup, in which the scenario's `levels` are the topology and the workload's `pod` is the usual shape.
 
-In comes what is written, out goes a `Together` with the shape of every pod of one gang. There is no second grammar: the structs of `kube/podgroup_v1alpha1.py` say which
-keys there are, `scheduling/gang_reader.py` and `scheduling/gang_checks.py` what they may mean; here their sentences find the lines that they are about. The pod of a group is
+In comes what is written, out goes a `Together` with the shape of every pod of one gang. There is no second grammar: the structs of `kube/wire/podgroup_v1alpha1.py` say which
+keys there are, `dialects/own_reader.py` and `gangs/checks.py` what they may mean; here their sentences find the lines that they are about. The pod of a group is
 written like that of a workload (`pods.py`), or under `spec` as in a PodGroup.
 """
 
@@ -14,14 +14,14 @@ from typing import TypeVar
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.core_v1 import Metadata, Node, Pod
+from bayplan.dialects.own_members import GROUP
+from bayplan.dialects.own_reader import gang_of
+from bayplan.gangs.checks import problem_of
+from bayplan.gangs.model import Gang
+from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject, field_and_problem
-from bayplan.kube.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape, Segment
-from bayplan.scheduling.gang import Gang
-from bayplan.scheduling.gang_checks import problem_of
-from bayplan.scheduling.gang_members import GROUP
-from bayplan.scheduling.gang_reader import gang_of
-from bayplan.scheduling.trees import Trees
+from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape, Segment
 from bayplan.simulate.scenario.lines import Section, Written, described
 from bayplan.simulate.scenario.model import SimulatedNode, Together
 

@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from functools import partial
 
-from bayplan.cluster.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY
-from bayplan.cluster.reported_settings import CPU_OPTIONS
+from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY
+from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
+from bayplan.cluster.reports.reported_settings import CPU_OPTIONS
 from bayplan.explain.amounts import human
 from bayplan.simulate.kubelet.configuration import MOST_PODS, KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine, MachineZone

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from bayplan.cluster.pod_request import HUGEPAGES_PREFIX, AmountError, amount_of
+from bayplan.cluster.pods.request import HUGEPAGES_PREFIX, AmountError, amount_of
 from bayplan.simulate.kubelet.machine import Cpu, Machine, MachineDevice, MachineZone
 from bayplan.simulate.scenario.lines import suggestion
 

@@ -4,7 +4,7 @@
     - {manifest: ../workloads/pytorchjob.yaml, arrive: 10s, runs: 5m}
     - manifest: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {...}}
 
-Pods and gangs are made as for `bayplan place` (`scheduling/workloads/`); the tree is that of the scenario's `levels`. Out come `Workload`s as
+Pods and gangs are made as for `bayplan place` (`workloads/`); the tree is that of the scenario's `levels`. Out come `Workload`s as
 `workloads.py` makes them, and remarks about objects that are not simulated.
 """
 
@@ -19,24 +19,24 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube import volcano_batch_v1alpha1
-from bayplan.kube.core_v1 import Metadata, Node, NodeSpec, Pod
+from bayplan.dialects.own_members import POD_GROUP
+from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.grouping.group import GroupingSettings, with_rules
+from bayplan.grouping.raw import Reference
+from bayplan.grouping.rules import rules_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import read_document, read_objects
 from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodShape
-from bayplan.scheduling.dialects.upstream_workloads import KubernetesWorkloads
-from bayplan.scheduling.gang_members import POD_GROUP
-from bayplan.scheduling.grouping.group import GroupingSettings, with_rules
-from bayplan.scheduling.grouping.raw import Reference
-from bayplan.scheduling.grouping.rules import rules_of
-from bayplan.scheduling.workloads.kinds import kind_of
-from bayplan.scheduling.workloads.plan import Beside, Plan, plan_of, with_names
-from bayplan.scheduling.workloads.planned import Around
+from bayplan.kube.wire import volcano_batch_v1alpha1
+from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodShape
 from bayplan.simulate.scenario.arrivals import arrivals, chance, run_times
 from bayplan.simulate.scenario.lines import Section, Written, Wrong
 from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, Member, SimulatedNode, Together, Workload
 from bayplan.simulate.scenario.values import name, text, whole_number
+from bayplan.workloads.kinds import kind_of
+from bayplan.workloads.plan import Beside, Plan, plan_of, with_names
+from bayplan.workloads.planned import Around
 
 KEY = "manifest"
 KEYS = (KEY, "namespace", "arrive", "runs", "backoffLimit")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from bayplan.kube.core_v1 import Taint
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine

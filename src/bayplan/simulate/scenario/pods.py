@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from bayplan.cluster.pod_class import pod_class_of
-from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY
-from bayplan.kube.core_v1 import Pod
+from bayplan.cluster.pods.pod_class import pod_class_of
+from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY
 from bayplan.kube.errors import InvalidObject, field_and_problem
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.scenario.lines import Section, Written, Wrong, described, entries_of
 from bayplan.simulate.scenario.machine_text import SHORT_NAMES_BELONG_TO
 from bayplan.simulate.scenario.values import amount, text, whole_amount, whole_number

@@ -1,7 +1,7 @@
 """A machine and its kubelet, rebuilt from what a node told about itself.
 
 In come a Node and the report of its zones, out go the `Machine` and the `KubeletConfiguration` that would report the same when
-idle. A report that lists its CPUs and devices (`cluster/inventory.py`) is followed to the letter; otherwise CPUs are numbered as
+idle. A report that lists its CPUs and devices (`cluster/reports/inventory.py`) is followed to the letter; otherwise CPUs are numbered as
 Linux would, and what is capacity but not allocatable counts as reserved. `dump.py` asks for one per node.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from bayplan.cluster.hardware import hardware_of
-from bayplan.cluster.inventory import MOST_CPUS, UNHEALTHY, Inventory
-from bayplan.cluster.kubelet_settings import Assumptions, KubeletSettings
-from bayplan.cluster.pod_request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
-from bayplan.cluster.reported_settings import CPU_OPTIONS
-from bayplan.cluster.topology_report import TopologyReport, ZoneAmounts
+from bayplan.cluster.columns.hardware import hardware_of
+from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
+from bayplan.cluster.reports.inventory import MOST_CPUS, UNHEALTHY, Inventory
+from bayplan.cluster.reports.kubelet_settings import Assumptions, KubeletSettings
+from bayplan.cluster.reports.reported_settings import CPU_OPTIONS
+from bayplan.cluster.reports.topology_report import TopologyReport, ZoneAmounts
 from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.machine import Cpu, Machine, MachineDevice, MachineZone
 from bayplan.simulate.kubelet.start import check_startable

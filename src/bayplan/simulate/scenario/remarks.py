@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from bayplan.cluster.numa_policy import policy_problems
-from bayplan.cluster.pod_class import PodClass, pod_class_of
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pods.pod_class import PodClass, pod_class_of
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.reports.numa_policy import policy_problems
 from bayplan.cluster.state import ClusterState
+from bayplan.dialects.pod_words import word_problems
 from bayplan.explain.amounts import count, human, usual_order
-from bayplan.explain.hostlist import hostlist
-from bayplan.kube.core_v1 import Metadata, Node, NodeSpec
-from bayplan.kube.volcano_annotations import POLICY
-from bayplan.scheduling.dialects.pod_words import word_problems
+from bayplan.explain.topology.hostlist import hostlist
+from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec
+from bayplan.kube.wire.volcano_annotations import POLICY
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.lines import Place, Section, described

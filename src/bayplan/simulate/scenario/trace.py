@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from bayplan.cluster.pod_request import is_memory
+from bayplan.cluster.pods.request import is_memory
 from bayplan.kube.documents import not_utf_8, read_bytes
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.kube.json_text import decode, json_words

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from bayplan.cluster.pod_request import AmountError, amount_of
+from bayplan.cluster.pods.request import AmountError, amount_of
 from bayplan.kube.duration import NUMBER, UNITS, NoDuration, seconds_of
 from bayplan.kube.quantity import NANO, parse
 from bayplan.simulate.scenario.lines import Written, Wrong, described, suggestion

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import cycle
 
-from bayplan.kube.core_v1 import Metadata, Pod
+from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.simulate.scenario.arrivals import arrivals, chance, run_times
 from bayplan.simulate.scenario.gangs import gang_written, gives_all_shapes
 from bayplan.simulate.scenario.lines import Section, Written

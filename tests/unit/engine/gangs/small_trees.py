@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayplan.cluster.state import ClusterState
-from bayplan.cluster.tree import Tree, build_tree
+from bayplan.cluster.topology.tree import Tree, build_tree
 from bayplan.engine.gangs.problem import Counts, Part, Problem
 from tests.helpers import node
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import ContainerRequest, PodRequest, QoS, Role
+from bayplan.cluster.pods.request import ContainerRequest, PodRequest, QoS, Role
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.engine.kubelet import CpuLayout, Device, NodeKnowledge, ZoneMemory
 from bayplan.engine.kubelet.masks import mask_of
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import QoS, Role
+from bayplan.cluster.pods.request import QoS, Role
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.engine.kubelet import MemoryBlock, Shortfall, admit
 from tests.unit.engine.kubelet.builders import GI, GPU, container, node, pod, settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.engine.kubelet import Shortfall, ZoneCounts, admit, from_counts
 from tests.unit.engine.kubelet.builders import GI, GPU, container, pod, settings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.engine.kubelet import admit
 from bayplan.engine.kubelet.masks import MOST_SUBSETS, badness, subsets, sums_over, zones_in
 from tests.unit.engine.kubelet.builders import GI, container, node, pod, settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.engine.kubelet import Hint, admits, merge
 from bayplan.engine.kubelet.masks import subsets
 from bayplan.engine.kubelet.merge import ProviderHints, ResourceHints

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bayplan.services.agent.accounting import NodeAccount
-from bayplan.services.agent.pod_resources import (
+from bayplan.services.agent.sources.pod_resources import (
     Allocatable,
     ContainerResources,
     DeviceGroup,
     MemoryBlock,
     PodResources,
 )
-from bayplan.services.agent.sysfs import Cpu, Hardware, HardwareZone
+from bayplan.services.agent.sources.sysfs import Cpu, Hardware, HardwareZone
 
 GI = 1 << 30
 DISTANCES = {True: 10, False: 21}

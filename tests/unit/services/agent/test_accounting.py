@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from bayplan.cluster.inventory import ListedDevice
-from bayplan.cluster.kubelet_settings import KubeletSettings
+from bayplan.cluster.reports.inventory import ListedDevice
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.services.agent.accounting import account, excluded_on
 from bayplan.services.agent.evidence import Amounts, Evidence, not_started
-from bayplan.services.agent.kubelet_config import KubeletSetup
-from bayplan.services.agent.pod_resources import Allocatable, DeviceGroup, MemoryBlock, PodResources
-from bayplan.services.agent.state_files import (
+from bayplan.services.agent.sources.kubelet_config import KubeletSetup
+from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup, MemoryBlock, PodResources
+from bayplan.services.agent.sources.state_files import (
     CpuState,
     DeviceState,
     MemoryAmounts,

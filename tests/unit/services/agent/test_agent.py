@@ -19,18 +19,18 @@ from typing import Any
 import grpc
 import pytest
 
-from bayplan.cluster import fingerprint, inventory
-from bayplan.services.agent import podresources_pb2 as wire
+from bayplan.cluster.reports import fingerprint, inventory
 from bayplan.services.agent import scanner as scanner_module
 from bayplan.services.agent.agent import RETRY, Agent
 from bayplan.services.agent.metrics import AgentMetrics
-from bayplan.services.agent.own_pods import KnownPods
-from bayplan.services.agent.pod_resources import PodPattern
 from bayplan.services.agent.report import FingerprintMethod, ReportFormat
 from bayplan.services.agent.scanner import Scanner
 from bayplan.services.agent.settings import AgentSettings, ReferenceContainer
+from bayplan.services.agent.sources import podresources_pb2 as wire
+from bayplan.services.agent.sources.own_pods import KnownPods
+from bayplan.services.agent.sources.pod_resources import PodPattern
+from bayplan.services.agent.sources.wakers import SIGNAL, TIMER, Wakers
 from bayplan.services.agent.troubles import Troubles
-from bayplan.services.agent.wakers import SIGNAL, TIMER, Wakers
 from bayplan.simulate.kubelet import MachineDevice
 from tests.closed_loop import attributes_in, columns_of, free_of, settings_for
 from tests.helpers import GI, GPU, NIC, Json

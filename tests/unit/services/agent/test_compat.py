@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from bayplan.kube.core_v1 import Pod
-from bayplan.services.agent import compat_nfd, compat_rte
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.agent.accounting import ZoneAccount, account
-from bayplan.services.agent.compat_rte import ListedZone
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.pod_resources import Allocatable, DeviceGroup, PodResources
-from bayplan.services.agent.sysfs import Hardware
+from bayplan.services.agent.forms import compat_nfd, compat_rte
+from bayplan.services.agent.forms.compat_rte import ListedZone
+from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup, PodResources
+from bayplan.services.agent.sources.sysfs import Hardware
 from tests.unit.services.agent.nodes import GI, OFFERED, TWO_ZONES, container, machine, memory, pod
 
 GPU = "vendor.com/gpu"

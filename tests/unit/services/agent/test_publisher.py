@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from bayplan.kube.client import KubeClient, Unreachable
+from bayplan.kube.client.client import KubeClient, Unreachable
 from bayplan.kube.resources import Resource
 from bayplan.services.agent.heads import Head, HeadMetadata, Managed
 from bayplan.services.agent.publisher import FIELD_MANAGER, Publisher, Written

@@ -20,7 +20,7 @@ import pytest
 
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.sysfs import Hardware, read_hardware
+from bayplan.services.agent.sources.sysfs import Hardware, read_hardware
 
 RECORDINGS = Path(__file__).resolve().parents[5] / "shared" / "sysfs"
 IN_MEMORY = Path("/dev/shm")

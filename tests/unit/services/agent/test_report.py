@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster.fingerprint import fingerprint_of
-from bayplan.cluster.inventory import Inventory
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
-from bayplan.cluster.numatopology import read_numatopology
-from bayplan.cluster.topology_report import TopologyReport, read_report
-from bayplan.kube.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.cluster.reports.fingerprint import fingerprint_of
+from bayplan.cluster.reports.inventory import Inventory
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.reports.numatopology import read_numatopology
+from bayplan.cluster.reports.topology_report import TopologyReport, read_report
+from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.kubelet_config import KubeletSetup
-from bayplan.services.agent.pod_resources import PodResources
 from bayplan.services.agent.report import ReportFormat, legacy_policy, substance, topology_document
-from bayplan.services.agent.sysfs import Hardware
+from bayplan.services.agent.sources.kubelet_config import KubeletSetup
+from bayplan.services.agent.sources.pod_resources import PodResources
+from bayplan.services.agent.sources.sysfs import Hardware
 from tests.unit.services.agent.nodes import GI, OFFERED, TWO_ZONES, container, machine, memory, pod
 
 SETTINGS = KubeletSettings(

@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster import fingerprint, inventory
-from bayplan.cluster.kubelet_settings import KubeletSettings
-from bayplan.cluster.topology_report import TopologyReport, read_report
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.cluster.reports import fingerprint, inventory
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings
+from bayplan.cluster.reports.topology_report import TopologyReport, read_report
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.kubelet_config import KubeletSetup
-from bayplan.services.agent.pod_resources import Allocatable, DeviceGroup
 from bayplan.services.agent.report import ReportFormat, topology_document
 from bayplan.services.agent.report_size import LEFT_OUT, MOST_BYTES, fitting
+from bayplan.services.agent.sources.kubelet_config import KubeletSetup
+from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup
 from tests.unit.services.agent.nodes import TWO_ZONES, container, pod
 
 NIC, KVM = "vendor.com/nic", "devices.kubevirt.io/kvm"

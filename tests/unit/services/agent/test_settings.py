@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bayplan.kube.errors import InvalidObject
-from bayplan.services.agent.pod_resources import PodPattern
 from bayplan.services.agent.settings import AgentSettings, ReferenceContainer, left_out, reference_container_of
+from bayplan.services.agent.sources.pod_resources import PodPattern
 from tests.helpers import Json
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import Metadata, Pod
-from bayplan.kube.meta_v1 import Status
+from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.meta_v1 import Status
 from tests.helpers import Json
 
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from bayplan.kube.core_v1 import Pod, PodCondition, PodSpec, PodStatus
+from bayplan.kube.wire.core_v1 import Pod, PodCondition, PodSpec, PodStatus
 from bayplan.services.edges.conditions import MOST_CONFLICTS, ConditionWriter
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, pod_named, refusal
 

@@ -14,9 +14,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from bayplan.kube.client import KubeClient
+from bayplan.config.service_settings import LeaderElection
+from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import PODS
-from bayplan.scheduling.service_settings import LeaderElection
 from bayplan.services.edges.leader import Holds, LeadershipLost, LeaseKeeper, lease_keeper, run_while_leading
 from tests.scripted_api_server import ScriptedServer, asynchronous, listing, says
 from tests.unit.services.edges.small_server import in_virtual_time, refusal

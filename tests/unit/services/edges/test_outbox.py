@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from bayplan.kube.client import Unreachable
+from bayplan.kube.client.client import Unreachable
 from bayplan.services.edges.outbox import MOST_TRIES, Outbox
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from bayplan.services.agent.wakers import SIGNAL, START, Wakers
+from bayplan.services.agent.sources.wakers import SIGNAL, START, Wakers
 from bayplan.services.edges.signals import until_a_signal
 from tests.scripted_api_server import asynchronous
 

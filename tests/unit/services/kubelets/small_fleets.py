@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.kube.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.layout import Group, lay_out
 from bayplan.services.kubelets.settings import KubeletsSettings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.kube.core_v1 import Taint
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.services.kubelets.layout import Group, LayoutError, kubelet_from_text, lay_out, tree_labels
 from bayplan.simulate.scenario.machine_text import machine_of
 

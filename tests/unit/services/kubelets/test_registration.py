@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from bayplan.kube.client import KubeClient
+from bayplan.kube.client.client import KubeClient
 from bayplan.services.kubelets.registration import NO_ANSWER_AFTER, Registration, turns
 from tests.unit.services.edges.small_server import in_virtual_time, now
 

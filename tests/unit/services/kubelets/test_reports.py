@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.cluster.fingerprint import fingerprint_of
+from bayplan.cluster.reports.fingerprint import fingerprint_of
 from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.writes import PublishTopology
 from tests.unit.services.kubelets.small_fleets import bound, fleet

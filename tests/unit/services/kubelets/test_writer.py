@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bayplan.kube.client import ApiError, Unreachable
-from bayplan.kube.meta_v1 import Status
+from bayplan.kube.client.client import ApiError, Unreachable
+from bayplan.kube.wire.meta_v1 import Status
 from bayplan.services.kubelets import writer as writer_module
 from bayplan.services.kubelets.writer import Writer
 from bayplan.services.kubelets.writes import DeletePod, PublishTopology, SetPodStatus, Write

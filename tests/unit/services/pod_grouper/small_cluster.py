@@ -14,14 +14,14 @@ from typing import Any, cast
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from bayplan.kube.client import KubeClient
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.decoding import Changes, Listed
-from bayplan.kube.meta_v1 import Change
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.grouping.group import GroupingSettings
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource
-from bayplan.kube.scheduling_v1alpha2 import Workload
-from bayplan.scheduling.grouping.group import GroupingSettings
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.meta_v1 import Change
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.scheduling_v1alpha2 import Workload
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.grouper import PodGrouper

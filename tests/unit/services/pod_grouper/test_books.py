@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.kube.core_v1 import Metadata, Pod
-from bayplan.kube.decoding import Changes, Listed
-from bayplan.kube.meta_v1 import Change
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.grouping.group import GroupingSettings
+from bayplan.kube.client.decoding import Changes, Listed
+from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, NODES, POD_GROUPS, PODS
-from bayplan.kube.scheduling_v1alpha2 import Workload
-from bayplan.kube.watch import Absent
-from bayplan.scheduling.grouping.group import GroupingSettings
+from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.meta_v1 import Change
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.scheduling_v1alpha2 import Workload
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from tests.unit.services.pod_grouper.small_cluster import job, pod_of

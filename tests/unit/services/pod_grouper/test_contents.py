@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from bayplan.kube.core_v1 import Metadata
-from bayplan.kube.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
-from bayplan.kube.podgroup_v2alpha2 import PodGroup as KaiPodGroup
-from bayplan.scheduling.grouping.podgroup import manifest_of
+from bayplan.grouping.podgroup import manifest_of
+from bayplan.kube.wire.core_v1 import Metadata
+from bayplan.kube.wire.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
+from bayplan.kube.wire.podgroup_v2alpha2 import PodGroup as KaiPodGroup
 from bayplan.services.pod_grouper.contents import contains, keeping, says, strays
 from tests.helpers import Json
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bayplan.kube.core_v1 import Metadata, OwnerReference, Pod
-from bayplan.kube.podgroup_v1alpha1 import PodGroup, PodGroupSpec
-from bayplan.kube.scheduling_v1alpha2 import Workload
-from bayplan.scheduling.grouping.expecting import awaits_look
+from bayplan.grouping.expecting import awaits_look
+from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
+from bayplan.kube.wire.scheduling_v1alpha2 import Workload
 from tests.unit.services.edges.small_server import in_virtual_time, refusal
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
 

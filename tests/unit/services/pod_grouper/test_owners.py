@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.scheduling.grouping.questions import Question
-from bayplan.scheduling.grouping.raw import Reference
+from bayplan.grouping.questions import Question
+from bayplan.grouping.raw import Reference
+from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.services.pod_grouper.discovery import ABSENT_FOR, MOST_ABSENT, Discovery
 from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, Owners
 from tests.helpers import Json

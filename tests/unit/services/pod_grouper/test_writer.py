@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from bayplan.kube.client import KubeClient
-from bayplan.scheduling.grouping.group import GroupingSettings
+from bayplan.grouping.group import GroupingSettings
+from bayplan.kube.client.client import KubeClient
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.writer import Writer
 from tests.helpers import Json

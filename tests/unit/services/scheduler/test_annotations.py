@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.engine.placement import ContainerZones
-from bayplan.explain.zones import zone_phrase
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
-from bayplan.kube.volcano_annotations import DECISION
+from bayplan.dispatch.actions import Assignment
+from bayplan.engine.numa.placement import ContainerZones
+from bayplan.explain.numa.zones import zone_phrase
+from bayplan.gangs.model import Seat
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_annotations import DECISION
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.gang import Seat
-from bayplan.scheduling.todo import Assignment
 from bayplan.services.scheduler.annotations import annotations_of
 from tests.helpers import GPU, cluster, container, decide, node, simple_pod, topology, zone
 from tests.helpers import pod as pod_of

@@ -10,20 +10,20 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from bayplan.cluster.topology_report import Problem
+from bayplan.cluster.reports.topology_report import Problem
+from bayplan.dialects.own_members import POD_GROUP
+from bayplan.dialects.table import AnyPodGroup
+from bayplan.dispatch.actions import Complete, Refusal
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.roster import Tally
 from bayplan.engine.gangs.problem import Status
-from bayplan.kube import scheduling_v1alpha2, volcano_scheduling_v1beta1
-from bayplan.kube.core_v1 import Metadata, Node, Pod, SchedulingGate
+from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import ObjectPath
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from bayplan.scheduling.dialects.table import AnyPodGroup
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang import GangDecision
-from bayplan.scheduling.gang_members import POD_GROUP
-from bayplan.scheduling.gang_roster import Tally
+from bayplan.kube.wire import scheduling_v1alpha2, volcano_scheduling_v1beta1
+from bayplan.kube.wire.core_v1 import Metadata, Node, Pod, SchedulingGate
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import Profile, default_profile
-from bayplan.scheduling.todo import Complete, Refusal
 from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject

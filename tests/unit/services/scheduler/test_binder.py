@@ -13,8 +13,8 @@ from typing import cast
 import msgspec
 import pytest
 
-from bayplan.kube.client import KubeClient, Unreachable
-from bayplan.kube.core_v1 import Metadata, Pod, PodSpec
+from bayplan.kube.client.client import KubeClient, Unreachable
+from bayplan.kube.wire.core_v1 import Metadata, Pod, PodSpec
 from bayplan.services.scheduler.binder import (
     GIVEN_UP,
     LONGEST_WAIT,

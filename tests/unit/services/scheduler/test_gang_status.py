@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from bayplan.dialects.table import dialect_written_as
+from bayplan.dispatch.roster import Tally
 from bayplan.kube.resources import (
     ALL_POD_GROUPS,
     COSCHEDULING_POD_GROUPS,
@@ -16,8 +18,6 @@ from bayplan.kube.resources import (
     VOLCANO_POD_GROUPS,
     Resource,
 )
-from bayplan.scheduling.dialects.table import dialect_written_as
-from bayplan.scheduling.gang_roster import Tally
 from bayplan.services.scheduler.gang_status import Progress, Stage, says, status_of, with_times
 
 WAITS = Progress(Stage.WAITS, "no room", Tally(4))

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube import podgroup_v1alpha1, podgroup_v2alpha2, volcano_scheduling_v1beta1
-from bayplan.scheduling.dialects.table import AnyPodGroup
-from bayplan.scheduling.gang_roster import Tally
+from bayplan.dialects.table import AnyPodGroup
+from bayplan.dispatch.roster import Tally
+from bayplan.kube.wire import podgroup_v1alpha1, podgroup_v2alpha2, volcano_scheduling_v1beta1
 from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, refusal

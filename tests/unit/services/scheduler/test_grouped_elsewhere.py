@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.kube.core_v1 import Pod
-from bayplan.kube.decoding import Changes, Listed
-from bayplan.kube.meta_v1 import Change
+from bayplan.grouping.expecting import asks_for_group, awaits_look
+from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import NODES, PODS
-from bayplan.scheduling.grouping.expecting import asks_for_group, awaits_look
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.meta_v1 import Change
 from bayplan.services.scheduler.grouped_elsewhere import WHY_IT_WAITS, GroupedElsewhere
 from bayplan.services.scheduler.intake import News
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, job, pod_of

@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from bayplan.cluster.hyper_nodes import HYPER_NODES as TREE
-from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.decoding import Changes, Listed
-from bayplan.kube.meta_v1 import Change
+from bayplan.cluster.topology.hyper_nodes import HYPER_NODES as TREE
+from bayplan.dispatch.actions import Bind, Refusal, Todo
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.decoding import Changes, Listed
+from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import HYPER_NODES, NODES, PODS, VOLCANO_POD_GROUPS
-from bayplan.kube.volcano_scheduling_v1beta1 import PodGroup
-from bayplan.kube.watch import Absent
-from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.meta_v1 import Change
+from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.todo import Bind, Refusal, Todo
 from bayplan.services.scheduler.intake import Intake
 from tests.hyper_nodes import hyper_node, inside, pattern
 

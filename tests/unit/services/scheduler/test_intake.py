@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster.report_intake import OVER_RESERVE, ReportSettings, intake_for
-from bayplan.kube.core_v1 import Namespace, Node, Pod
-from bayplan.kube.decoding import Broken, Changes, Listed
-from bayplan.kube.meta_v1 import Change
-from bayplan.kube.podgroup_v1alpha1 import PodGroup
+from bayplan.cluster.reports.intake import OVER_RESERVE, ReportSettings, intake_for
+from bayplan.dispatch.actions import Refusal
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.decoding import Broken, Changes, Listed
+from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import (
     KAI_TOPOLOGIES,
     KUEUE_TOPOLOGIES,
@@ -24,10 +24,10 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.topology_levels import Topology
-from bayplan.kube.watch import Absent
-from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.kube.wire.core_v1 import Namespace, Node, Pod
+from bayplan.kube.wire.meta_v1 import Change
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.todo import Refusal
 from bayplan.services.scheduler.intake import Intake
 from tests.helpers import decide, simple_pod, topology, zone
 from tests.numatopologies import machine, numatopology

@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from bayplan.kube.client import KubeClient, Unreachable
-from bayplan.scheduling.todo import Release
+from bayplan.dispatch.actions import Release
+from bayplan.kube.client.client import KubeClient, Unreachable
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.scheduler.releasing import Released, Releaser
 from tests.unit.services.edges.small_server import in_virtual_time, pod_named, refusal

@@ -12,10 +12,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.decoding import Listed
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.decoding import Listed
 from bayplan.kube.resources import NODES, PODS, Resource
-from bayplan.scheduling.dispatcher import Dispatcher
+from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder

@@ -14,17 +14,17 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.client import ApiError, KubeClient
-from bayplan.kube.core_v1 import Pod
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.todo import Assignment
+from bayplan.dispatch.actions import Assignment
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.scheduler import service as module
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
-from tests.unit.scheduling.test_dispatcher import dispatcher, on_node, pod, pod_group
+from tests.unit.dispatch.test_dispatcher import dispatcher, on_node, pod, pod_group
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.scheduler.test_announcer import Heard
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from bayplan.dispatch.actions import Refusal
+from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.problem import Status
-from bayplan.kube.core_v1 import Metadata, Node, NodeStatus, Pod
+from bayplan.gangs.model import GangDecision
+from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.dispatcher import Dispatcher
-from bayplan.scheduling.gang import GangDecision
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.todo import Refusal
 from bayplan.services.scheduler.words import (
     LONGEST,
     Sentences,

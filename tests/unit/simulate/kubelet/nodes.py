@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy, Scope
-from bayplan.cluster.pod_request import PodRequest, effective_request
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.simulate.kubelet import (
     Cpu,
     KubeletConfiguration,

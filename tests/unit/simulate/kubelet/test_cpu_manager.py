@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.simulate.kubelet import Admission
 from tests.helpers import container
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine, request

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.simulate.kubelet import Admission, Machine, MachineDevice
 from tests.helpers import GPU, container
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine, request

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.pod_request import PodRequest
+from bayplan.cluster.pods.request import PodRequest
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.simulate.kubelet import Admission
 from bayplan.simulate.kubelet.pod_level import cpu_problem, exclusive_cpus_of_pod
 from tests.helpers import GI, Amounts, Json, container

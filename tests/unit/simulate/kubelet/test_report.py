@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bayplan.cluster.inventory import ListedDevice, cpu_set
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.topology_report import TopologyReport, read_report
-from bayplan.kube.core_v1 import Taint
+from bayplan.cluster.reports.inventory import ListedDevice, cpu_set
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.topology_report import TopologyReport, read_report
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.simulate.kubelet import Machine, MachineDevice, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.helpers import GI, GPU, Amounts, Json, cluster, container, free_on

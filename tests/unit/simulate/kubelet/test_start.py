@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import KubeletSettings, Policy
+from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
 from bayplan.simulate.kubelet import CannotStart, KubeletConfiguration, Machine, TooManyZones, VirtualKubelet
 from tests.helpers import GI, GPU
 from tests.unit.simulate.kubelet.nodes import HUGE, kubelet, machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.simulate.kubelet.topology_manager import DO_NOT_CARE, IMPOSSIBLE, Hint, Hints, admits, merge
 from bayplan.simulate.kubelet.zone_sets import zone_set, zone_sets_of
 

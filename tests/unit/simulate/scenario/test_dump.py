@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bayplan.cluster.inventory import CPUS, DEVICES, FREE_CPUS, RESERVED_CPUS
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.cluster.topology_report import read_report
-from bayplan.kube.core_v1 import Node, Pod
-from bayplan.kube.topology_v1alpha2 import NodeResourceTopology
+from bayplan.cluster.reports.inventory import CPUS, DEVICES, FREE_CPUS, RESERVED_CPUS
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.topology_report import read_report
+from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
 from bayplan.simulate.scenario.recorded_machine import RecordedMachine, machine_from_report, machine_without_report

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.pods.request import effective_request
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.model import Scenario
 from bayplan.simulate.scenario.reader import read_scenario

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.cluster.kubelet_settings import Policy, Scope
-from bayplan.kube.core_v1 import Taint
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from tests.helpers import GI
 from tests.unit.simulate.scenario.files import faults, scenario

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.cluster.pod_request import effective_request
+from bayplan.cluster.pods.request import effective_request
 from bayplan.simulate.scenario.lines import Faults, ScenarioError
 from bayplan.simulate.scenario.model import Kind, Member, Workload
 from bayplan.simulate.scenario.trace import read_trace

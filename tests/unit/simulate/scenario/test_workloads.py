@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.cluster.pod_request import QoS, effective_request
+from bayplan.cluster.pods.request import QoS, effective_request
 from bayplan.simulate.scenario.model import Kind, Workload
 from tests.helpers import GI
 from tests.unit.simulate.scenario.files import NODES, faults, scenario

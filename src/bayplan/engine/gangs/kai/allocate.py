@@ -23,7 +23,7 @@ from bayplan.engine.gangs.kai.model import ACTIVE, Cluster, Job, Node, Status, T
 from bayplan.engine.gangs.kai.order import jobs_in_order, nodes_in_order, pod_sets_in_order, tasks_in_order
 from bayplan.engine.gangs.kai.subset_nodes import Asker, NodeSets, subset_nodes
 from bayplan.engine.gangs.kai.tree import TopologyTree, build_tree
-from bayplan.kube.podgroup_v2alpha2 import PodSet, SubGroupSet
+from bayplan.kube.wire.podgroup_v2alpha2 import PodSet, SubGroupSet
 
 Scores = Mapping[str, float] | None
 Why = tuple[str, ...]

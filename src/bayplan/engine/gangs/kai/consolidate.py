@@ -23,7 +23,7 @@ from bayplan.engine.gangs.kai.books import Books
 from bayplan.engine.gangs.kai.limits import not_ready
 from bayplan.engine.gangs.kai.model import GPU, Job, Node, Status, Task
 from bayplan.engine.gangs.kai.order import jobs_in_order, pod_sets_in_order, tasks_in_order
-from bayplan.kube.podgroup_v2alpha2 import SubGroupSet
+from bayplan.kube.wire.podgroup_v2alpha2 import SubGroupSet
 
 # KAI's default is 16, and it counts one further.
 MOST_JOBS_ASKED = 17

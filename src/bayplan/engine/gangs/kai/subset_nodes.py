@@ -33,7 +33,7 @@ from bayplan.engine.gangs.kai.tree import (
     lowest_common_domain,
     reverse_level_order,
 )
-from bayplan.kube.podgroup_v2alpha2 import DEFAULT_POD_SET, TopologyConstraint
+from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, TopologyConstraint
 
 TOPOLOGY_SCORE = 10_000.0
 SCORE_STEPS = 10

@@ -20,7 +20,7 @@ from bayplan.engine.gangs.kueue.request import Plan, Slicing
 from bayplan.engine.gangs.kueue.sharing import Shares, descend
 from bayplan.engine.gangs.kueue.snapshot import Counts
 from bayplan.engine.gangs.kueue.tree import Indices, Tree
-from bayplan.engine.rows import Mask
+from bayplan.engine.numa.rows import Mask
 
 
 @dataclass(frozen=True, slots=True)

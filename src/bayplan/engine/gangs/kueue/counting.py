@@ -18,7 +18,7 @@ from bayplan.engine.gangs.kueue.model import Amounts
 from bayplan.engine.gangs.kueue.request import Slicing
 from bayplan.engine.gangs.kueue.snapshot import Counts, Snapshot
 from bayplan.engine.gangs.kueue.tree import Tree
-from bayplan.engine.rows import Mask
+from bayplan.engine.numa.rows import Mask
 
 MOST_PODS = 2**31 - 1  # Kueue counts in 32 bits; a resource of which nothing is wanted limits to this
 _MUCH = np.iinfo(np.int64).max

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayplan.cluster import tolerations
+from bayplan.cluster.pods import tolerations
 from bayplan.engine.gangs.kueue.model import Host, PodSet
 from bayplan.engine.gangs.kueue.snapshot import Counts, Snapshot
-from bayplan.engine.rows import Mask
-from bayplan.kube.core_v1 import (
+from bayplan.engine.numa.rows import Mask
+from bayplan.kube.wire.core_v1 import (
     NodeAffinity,
     NodeSelectorTerm,
     PreferredSchedulingTerm,

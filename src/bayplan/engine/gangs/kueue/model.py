@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bayplan.kube.core_v1 import NodeAffinity, Taint, Toleration
+from bayplan.kube.wire.core_v1 import NodeAffinity, Taint, Toleration
 
 PODS = "pods"
 

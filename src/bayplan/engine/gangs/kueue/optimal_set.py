@@ -18,7 +18,7 @@ from bayplan.engine.gangs.kueue.order import ranked
 from bayplan.engine.gangs.kueue.request import Policy
 from bayplan.engine.gangs.kueue.snapshot import Counts
 from bayplan.engine.gangs.kueue.tree import Indices
-from bayplan.engine.rows import Mask
+from bayplan.engine.numa.rows import Mask
 
 Trace = NDArray[np.int32]
 

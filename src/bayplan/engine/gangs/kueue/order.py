@@ -19,7 +19,7 @@ from bayplan.engine.gangs.kueue.counting import LevelCounts
 from bayplan.engine.gangs.kueue.request import Policy
 from bayplan.engine.gangs.kueue.snapshot import Counts
 from bayplan.engine.gangs.kueue.tree import Indices
-from bayplan.engine.rows import Mask
+from bayplan.engine.numa.rows import Mask
 
 _MUCH = np.iinfo(np.int64).max
 

@@ -16,7 +16,7 @@ from bayplan.engine.gangs.kueue.counting import MOST_PODS, LevelCounts
 from bayplan.engine.gangs.kueue.model import Amounts
 from bayplan.engine.gangs.kueue.request import Plan
 from bayplan.engine.gangs.kueue.snapshot import Snapshot
-from bayplan.engine.rows import Mask
+from bayplan.engine.numa.rows import Mask
 
 
 @dataclass(frozen=True, slots=True)

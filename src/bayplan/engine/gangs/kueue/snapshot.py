@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bayplan.engine.gangs.kueue.model import Amounts, Assignment, Host, Leaf
 from bayplan.engine.gangs.kueue.tree import Indices, Path, Tree, tree_of
-from bayplan.kube.core_v1 import Toleration
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Toleration
 
 Counts = NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.rows import Mask
+from bayplan.engine.numa.rows import Mask
 
 Indices = NDArray[np.intp]
 Path = tuple[str, ...]

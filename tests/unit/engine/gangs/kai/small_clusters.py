@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bayplan.engine.gangs.kai.model import CPU, GPU, PODS, Cluster, Job, Node, Status, Task, Topology
-from bayplan.kube.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
 
 LEVELS = ("zone", "rack")
 TOPOLOGY = Topology("dc", LEVELS)

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.engine.gangs.kai.model import GPU, Cluster, Job, Status
 from bayplan.engine.gangs.kai.rounds import Action, run_round
-from bayplan.kube.podgroup_v2alpha2 import PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.podgroup_v2alpha2 import PodSet, SubGroupSet, TopologyConstraint
 from tests.unit.engine.gangs.kai.small_clusters import cluster, job, job_of_parts, tasks, within
 
 

@@ -7,7 +7,7 @@ import pytest
 from bayplan.engine.gangs.kai.books import Books
 from bayplan.engine.gangs.kai.model import CPU, GPU, PODS, Job, NodeOrder, Task
 from bayplan.engine.gangs.kai.order import jobs_in_order, nodes_in_order, pod_sets_in_order, tasks_in_order
-from bayplan.kube.podgroup_v2alpha2 import PodSet, SubGroupSet
+from bayplan.kube.wire.podgroup_v2alpha2 import PodSet, SubGroupSet
 from tests.unit.engine.gangs.kai.small_clusters import cluster, job, node, nodes, tasks
 
 

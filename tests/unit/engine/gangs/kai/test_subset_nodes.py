@@ -5,7 +5,7 @@ import pytest
 from bayplan.engine.gangs.kai.model import Node, Task
 from bayplan.engine.gangs.kai.subset_nodes import Asker, NodeSets, node_scores, relevant_levels, subset_nodes
 from bayplan.engine.gangs.kai.tree import ROOT, build_tree
-from bayplan.kube.podgroup_v2alpha2 import TopologyConstraint
+from bayplan.kube.wire.podgroup_v2alpha2 import TopologyConstraint
 from tests.unit.engine.gangs.kai.small_clusters import TOPOLOGY, nodes, tasks, within
 
 NO_SUCH_LEVEL = (

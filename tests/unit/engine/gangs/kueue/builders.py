@@ -16,7 +16,7 @@ from bayplan.engine.gangs.kueue import (
     place,
     snapshot_of,
 )
-from bayplan.kube.core_v1 import Taint
+from bayplan.kube.wire.core_v1 import Taint
 
 BLOCK, RACK, HOST = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
 

@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.engine.gangs.kueue import Host, snapshot_of
 from bayplan.engine.gangs.kueue.hosts import taint_text, term_matches, tolerates
-from bayplan.kube.core_v1 import (
+from bayplan.kube.wire.core_v1 import (
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,

@@ -1,0 +1,79 @@
+"""Decide about everything that waits: gangs as gangs, then the pods that stand alone. What `snapshot` records and `replay` does again.
+
+A gang that is wrong in itself is a decision too, and no error: the next one must not suffer from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bayplan.cli.shared.gangs import GangPlacer, gang_of_key, pod_groups
+from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.output import working
+from bayplan.cli.shared.placing import place_in_turn
+from bayplan.dialects.table import gang_named, key_of
+from bayplan.engine.gangs.problem import Status
+from bayplan.explain.documents import Document, outcome_document
+from bayplan.explain.gangs.document import gang_document
+from bayplan.explain.gangs.outcome import GangOutcome
+from bayplan.gangs.model import GangDecision
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.answers import ClassAnswers
+
+RANKED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What there is to decide: gangs by their keys, and pods that stand alone."""
+
+    gangs: Sequence[str]
+    pods: Sequence[Pod]
+
+
+def work_of(pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
+    """The work that pods which wait make; `planned` are gangs beside theirs, whose pods may not exist yet."""
+    named = {key: None for pod in pods if (key := gang_named(pod))}
+    return Work(list(named | dict.fromkeys(planned)), [pod for pod in pods if not gang_named(pod)])
+
+
+def decide_all(session: Session, work: Work, now: datetime) -> list[Document]:
+    """Decide one after another, each seeing what the earlier ones took; as `place -o json` writes it."""
+    answers = ClassAnswers(session.state)
+    placer = GangPlacer(session, answers, advice=False)
+    members = members_of(session, work.gangs)
+    with working("placing gangs"):
+        gangs = [decide_gang(session, placer, key, members[key], now) for key in work.gangs]
+    pods = place_in_turn(session, work.pods, RANKED, answers)
+    return [*map(gang_document, gangs), *map(outcome_document, pods)]
+
+
+def has_patience(session: Session, work: Work) -> bool:
+    """Whether what is decided depends on the moment."""
+    return any(
+        isinstance(written, PodGroup) and written.spec.patience is not None and key_of(written) in work.gangs
+        for written in pod_groups(session.objects)
+    )
+
+
+def members_of(session: Session, gangs: Sequence[str]) -> dict[str, list[Pod]]:
+    """By the key of each gang its members among the cluster's pods."""
+    members: dict[str, list[Pod]] = {key: [] for key in gangs}
+    for pod in session.objects.pods:
+        if (key := gang_named(pod)) in members:
+            members[key].append(pod)
+    return members
+
+
+def decide_gang(session: Session, placer: GangPlacer, key: str, members: Sequence[Pod], now: datetime) -> GangOutcome:
+    """Decide about one gang, which takes its seats; one that is wrong in itself has no place for that reason."""
+    try:
+        gang, written = gang_of_key(session, key, members)
+        return placer.place(gang, now, written)
+    except InvalidObject as error:
+        decision = GangDecision(key.rpartition(" ")[2], Status.INFEASIBLE, str(error), problem=str(error))
+        return GangOutcome(decision, "", (), len(session.state.rows), ())

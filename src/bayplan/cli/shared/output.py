@@ -1,0 +1,204 @@
+"""What goes to the terminal: answers to stdout, warnings to stderr, colour only where people look.
+
+Colour carries no meaning that the text does not. NO_COLOR turns it off, FORCE_COLOR on, TERM=dumb off; else a terminal decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bayplan.kube.visible import visible, visible_json, visible_text
+
+if TYPE_CHECKING:
+    from bayplan.explain.styled import StyledLine
+
+MOST_WARNINGS = 10
+WARNINGS = f"{__name__}.warnings"
+
+# The line that has to be taken away before anything else is printed.
+_on_screen = {"progress": ""}
+
+_RICH_STYLES = {
+    "title": "bold",
+    "frame": "bright_black",
+    "dim": "bright_black",
+    "free": "cyan",
+    "used": "yellow",
+    "new": "bold blue",
+}
+
+
+def use_colour() -> bool:
+    """The first that says something decides: NO_COLOR, FORCE_COLOR, TERM=dumb, the terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return can_redraw()
+
+
+def can_redraw() -> bool:
+    """Whether the output is a terminal on which something can be drawn over."""
+    return sys.stdout.isatty() and not _is_dumb()
+
+
+def _is_dumb() -> bool:
+    """Whether the terminal understands no control sequences."""
+    return os.environ.get("TERM") == "dumb"
+
+
+def print_answer(text: str, *, good: bool) -> None:
+    """Text whose first line is the answer; its line breaks are ours."""
+    text = visible_text(text)
+    show_progress("")
+    width = screen_width()
+    if width is not None:
+        text = "\n".join(part for line in text.split("\n") for part in _folded(line, width))
+    if use_colour():
+        first, newline, rest = text.partition("\n")
+        text = click.style(first, fg="green" if good else "red", bold=True) + newline + rest
+    click.echo(text, color=use_colour())
+
+
+def print_document(document: Mapping[str, Any], output: str) -> None:
+    """A document as JSON or YAML, with the warnings that were given on the way."""
+    show_progress("")
+    warnings = click.get_current_context().meta.get(WARNINGS) if click.get_current_context(silent=True) else None
+    if warnings:
+        document = {**document, "warnings": warnings}
+    if output == "yaml":
+        import yaml
+
+        written = yaml.dump(document, Dumper=_yaml_dumper(), sort_keys=False, allow_unicode=True)
+        click.echo(visible_text(written), nl=False)
+    else:
+        import json
+
+        click.echo(visible_json(json.dumps(document, indent=2, ensure_ascii=False)))
+
+
+@functools.cache
+def _yaml_dumper() -> Any:
+    """A dumper that quotes whatever cannot be seen, so that it can be escaped."""
+    import yaml
+
+    def text(dumper: Any, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if value.isprintable() else '"')
+
+    dumper: Any = type("VisibleDumper", (yaml.SafeDumper,), {})
+    dumper.add_representer(str, text)
+    return dumper
+
+
+def print_styled(lines: Sequence[StyledLine]) -> None:
+    """A picture in characters: through rich on a terminal, as plain text elsewhere. The layout is the same."""
+    width = screen_width()
+    if not use_colour():
+        for line in lines:
+            plain = line.plain.rstrip()
+            click.echo("\n".join(_folded(plain, width) if width else [plain]))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True, force_terminal=True)
+    for line in lines:
+        text = Text.assemble(*((span.text, _RICH_STYLES.get(span.style, "")) for span in line.spans))
+        for part in _folded(line.plain.rstrip(), width) if width and len(line) > width else (text,):
+            console.print(part)
+
+
+def no_resources(namespace: str | None = None) -> int:
+    """What kubectl says where there is nothing to list, and its exit code."""
+    show_progress("")
+    found = f"No resources found in {visible(namespace)} namespace." if namespace else "No resources found."
+    click.echo(found, err=True)
+    return 0
+
+
+def terminal_width() -> int:
+    """The width to draw for: the terminal's, or 100 where there is none."""
+    import shutil
+
+    return shutil.get_terminal_size(fallback=(100, 24)).columns
+
+
+def screen_width() -> int | None:
+    """The width that tables and sentences must fit: the terminal's; None if the output goes elsewhere."""
+    return terminal_width() if sys.stdout.isatty() else None
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """A line of prose at this width. What follows is indented to where the words began, behind a lead such as `Nearest:  `."""
+    if len(line) <= width:
+        return [line]
+    from textwrap import wrap
+
+    behind_lead = re.match(r"\s*\S.*?\S {2,}", line[: width * 2 // 3])
+    indent = behind_lead.end() if behind_lead else len(line) - len(line.lstrip()) + len("  ")
+    return wrap(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
+
+
+def warn(messages: Sequence[str]) -> None:
+    """Say on stderr what was odd about the input, once for each cause; after ten lines only how much more there was."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta.setdefault(WARNINGS, []).extend(messages)
+    lines = _grouped(messages)
+    show_progress("")
+    for line, _ in lines[:MOST_WARNINGS]:
+        click.echo(f"warning: {visible(line)}", err=True)
+    if len(lines) > MOST_WARNINGS:
+        click.echo(f"warning: and {sum(number for _, number in lines[MOST_WARNINGS:])} more", err=True)
+
+
+def show_progress(text: str) -> None:
+    """What is being done, on a line of its own that the next call overwrites; an empty text takes it away.
+
+    Only on a terminal: nobody reads a log for this.
+    """
+    if sys.stderr.isatty() and not _is_dumb() and (text or _on_screen["progress"]):
+        click.echo(f"\r\x1b[K{visible(text)}", err=True, nl=False)
+        _on_screen["progress"] = text
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show what is being done while it is being done, also if it fails."""
+    show_progress(text)
+    try:
+        yield
+    finally:
+        show_progress("")
+
+
+def _grouped(messages: Sequence[str]) -> list[tuple[str, int]]:
+    """Messages with how many each stands for. Those that differ only in the object's name become one with all names."""
+    from bayplan.explain.topology.hostlist import hostlist
+
+    names: dict[tuple[str, str], list[str]] = {}
+    for message in messages:
+        kind, _, rest = message.partition(" ")
+        name, separator, problem = rest.partition(": ")
+        # Without an object's name in front, the whole message is what counts.
+        key = (kind, problem) if separator and " " not in name else (message, "")
+        names.setdefault(key, []).append(name)
+    return [
+        (f"{kind} {hostlist(same, 60)}: {problem}" if problem else kind, len(same))
+        for (kind, problem), same in names.items()
+    ]

@@ -1,0 +1,234 @@
+"""What `topology` and `slots` share: a tree by name, a level by its label or its last part, and the shape of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+import msgspec
+
+from bayplan.cli.shared.gangs import ALL_SLOTS
+from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.placing import read_pods
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.request import CPU, MEMORY, is_memory
+from bayplan.cluster.topology.hyper_nodes import HYPER_NODES
+from bayplan.cluster.topology.tree import Tree
+from bayplan.dialects.own_members import GROUP
+from bayplan.dialects.table import gang_named
+from bayplan.engine.gangs.problem import Counts
+from bayplan.engine.numa.demand import HOST_RESOURCES
+from bayplan.explain.amounts import count
+from bayplan.explain.topology.map import leading_resource
+from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.domains_with_room import NODE
+from bayplan.gangs.numa_level import NO_UNIT
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.quantity import QuantityError, parse
+from bayplan.kube.topology_levels import (
+    HOSTNAME,
+    NUMA,
+    Topology,
+    TopologyLevel,
+    TopologySpec,
+    level_meant,
+    levels_meant,
+    levels_of,
+    not_a_level,
+)
+from bayplan.kube.validation.resources import container_faults
+from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import Profile
+
+# The name of the tree that `--levels` makes.
+BY_LABELS = "node labels"
+EXPECTED = "expected such as cpu=8,memory=64Gi,nvidia.com/gpu=8"
+
+
+def tree_named(session: Session, name: str | None, levels: str | None = None) -> Tree:
+    """The tree of a Topology or of the HyperNodes, without a name that of the only one there is; or of the labels that `levels` lists."""
+    if levels is not None:
+        if name is not None:
+            raise click.UsageError(f"--levels stands for a Topology: leave out '{name}' or --levels")
+        return _tree_of_labels(session, levels)
+    topologies = session.trees.topologies
+    names = [*topologies.levels, *([HYPER_NODES] if session.objects.hyper_nodes else [])]
+    if not names:
+        raise click.ClickException(
+            f"the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) and no HyperNode (topology.volcano.sh); "
+            "--levels makes a tree of node labels: --levels topology.kubernetes.io/zone"
+        )
+    if name is None and len(names) > 1:
+        raise click.UsageError(f"the {session.source} holds several Topologies: {', '.join(names)}; name one")
+    wanted = names[0] if name is None else name
+    if wanted not in names:
+        raise click.UsageError(f"there is no Topology '{wanted}' in the {session.source}; there are {', '.join(names)}")
+    tree = session.trees.get(wanted)
+    if tree is None:
+        raise click.ClickException(f"the HyperNodes are not a tree: {topologies.hyper_nodes_problem}")
+    return tree
+
+
+def _tree_of_labels(session: Session, levels: str) -> Tree:
+    labels = sorted({label for node in session.state.nodes if node is not None for label in node.metadata.labels or {}})
+    written = []
+    for text in (part.strip() for part in levels.split(",")):
+        meant = level_meant(text, labels)
+        if meant is None or meant == NUMA:
+            several = len(levels_meant(text, labels)) > 1
+            problem = not_a_level(text, labels, "") if several else f'no node has a label "{text}"'
+            raise click.UsageError(f"--levels: {problem}{'' if several else _did_you_mean(text, labels)}")
+        written.append(TopologyLevel(meant))
+    topology = Topology(Metadata(name=BY_LABELS), TopologySpec(written))
+    try:
+        session.trees.set(BY_LABELS, levels_of(topology))
+    except InvalidObject as error:
+        raise click.UsageError(f"--levels: {error.problem}") from None
+    tree = session.trees.get(BY_LABELS)
+    assert tree is not None  # it was just set
+    return tree
+
+
+def level_named(tree: Tree, text: str, below: Sequence[str] = ()) -> int:
+    """The number of a level by its whole label, its last part, or `node`; `below` are the levels below the nodes that may be meant."""
+    names = (*tree.levels, NODE, *below)
+    if text in names:
+        return names.index(text)
+    meant = level_meant(text, (*tree.levels, *below))
+    if meant is None or (meant == NUMA and NUMA not in below):
+        known = f"there are {', '.join(names)}"
+        raise click.UsageError(f"--level: {not_a_level(text, names, known)}")
+    return names.index(NODE if meant == HOSTNAME else meant)
+
+
+def by_last_part(text: str, names: Sequence[str], option: str) -> str:
+    """The name that is meant by itself or by what comes after its slash."""
+    if text in names:
+        return text
+    close = [name for name in names if name.rpartition("/")[2] == text]
+    if len(close) == 1:
+        return close[0]
+    if close:
+        raise click.UsageError(f"{option}: '{text}' may be {' or '.join(close)}")
+    raise click.UsageError(f"{option}: '{text}' is not known; there are {', '.join(names)}{_did_you_mean(text, names)}")
+
+
+def _did_you_mean(text: str, names: Sequence[str]) -> str:
+    """`; did you mean nvidia.com/gpu?`, by the whole name or by what comes after its slash."""
+    by_part = {part.lower(): name for name in names for part in (name, name.rpartition("/")[2])}
+    close = get_close_matches(text.lower(), by_part, n=1, cutoff=0.6)
+    # "gpu" is too short to be close to "mig-gpu-1g.5gb" by letters alone.
+    inside = [name for part, name in by_part.items() if text.lower() in part or part in text.lower()]
+    found = [by_part[close[0]]] if close else list(dict.fromkeys(inside))[:3]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> Pod | None:
+    """The pod that `--requests` or `-f` describes; None if neither is given."""
+    return shape_and_size(session, requests, files)[0]
+
+
+def shape_and_size(
+    session: Session, requests: str | None, files: Sequence[Path], group: str | None = None
+) -> tuple[Pod | None, int | None]:
+    """The pod that `--requests` or `-f` describes, and how many of them a gang of `-f` has; None where neither is given."""
+    if requests is not None and files:
+        raise click.UsageError("--requests and -f both say what a pod looks like: give one of them")
+    if files:
+        return _shape_in_files(session, files, group)
+    if group is not None:
+        raise click.UsageError("--group chooses among the pods of -f, which is not given")
+    return (None if requests is None else _requesting(session, requests)), None
+
+
+def _requesting(session: Session, requests: str) -> Pod:
+    amounts = {_resource_meant(session, name): amount for name, amount in _amounts(requests).items()}
+    container = {"resources": {"requests": amounts, "limits": amounts}}
+    for fault in container_faults(container, (), ObjectPath("--requests")):
+        field = fault.at.field.removeprefix("resources").removeprefix(".limits").strip('.[]"')
+        raise click.UsageError(f"--requests: {f'{field}: ' if field else ''}{fault.problem}")
+    resources = ResourceRequirements(requests=amounts, limits=amounts)
+    pod = Pod(
+        metadata=Metadata(name="--requests"), spec=PodSpec(containers=[Container(name="main", resources=resources)])
+    )
+    session.state.classes.of(pod)
+    return pod
+
+
+def _shape_in_files(session: Session, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
+    """The one shape of pods that `-f` holds, and how many pods of it a gang has; of a workload with several shapes that of a group."""
+    shapes: dict[PodClass, list[Pod]] = {}
+    for pod in read_pods(session, files, None):
+        unbound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
+        if group is None or (pod.metadata.labels or {}).get(GROUP) == group:
+            shapes.setdefault(session.state.classes.of(unbound), []).append(unbound)
+    if len(shapes) == 1:
+        (pods,) = shapes.values()
+        return pods[0], sum(gang_named(pod) == gang_named(pods[0]) for pod in pods)
+    found = ", ".join(f"{_called(pods[0])} ({count(len(pods), 'pod')})" for pods in list(shapes.values())[:5])
+    if not shapes:
+        raise click.UsageError(f"--group: no pod of -f is in group '{group}'")
+    hint = (
+        "; choose one with --group" if any(GROUP in (pods[0].metadata.labels or {}) for pods in shapes.values()) else ""
+    )
+    raise click.UsageError(f"-f must hold pods of one shape; it holds {len(shapes)}: {found}{hint}")
+
+
+def _called(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(GROUP) or pod.metadata.name
+
+
+def one_unit(session: Session, resources: Sequence[str]) -> Pod | None:
+    """The pod by which the largest gang is told where no shape is asked for: one device, one CPU or 1Gi of the resource that is shown; none of others."""
+    name = leading_resource(resources)
+    if name == CPU or "/" in name:
+        return shape_of(session, f"{name}=1", ())
+    return shape_of(session, f"{name}=1Gi", ()) if name == MEMORY else None
+
+
+def _resource_meant(session: Session, name: str) -> str:
+    """A resource of `--requests`: as it is, or by what comes after its slash where only one resource of the nodes has that."""
+    columns = session.state.columns
+    known = [each for each, index in columns.resource_index.items() if columns.allocatable[index].any()]
+    if name in known or name in (CPU, MEMORY) or is_memory(name) or name in HOST_RESOURCES:
+        return name
+    if "/" in name:
+        warn([f"--requests: no node has {name}{_did_you_mean(name.rpartition('/')[2], known)}"])
+        return name
+    meant = [each for each in known if each.rpartition("/")[2] == name]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise click.UsageError(f"--requests: '{name}' may be {' or '.join(meant)}")
+    raise click.UsageError(f"--requests: no node has {name}{_did_you_mean(name, known)}")
+
+
+def _amounts(text: str) -> Quantities:
+    amounts: Quantities = {}
+    for part in text.split(","):
+        name, separator, amount = part.strip().partition("=")
+        if not separator or not name or not amount:
+            raise click.UsageError(f"--requests: '{part}' is not an amount; {EXPECTED}")
+        if name in amounts:
+            raise click.UsageError(f"--requests: '{name}' appears twice")
+        try:
+            parse(amount)
+        except QuantityError as error:
+            raise click.UsageError(f"--requests: {name}: {error}") from None
+        amounts[name] = amount
+    return amounts
+
+
+def slots_for(
+    session: Session, tree: Tree, pod: Pod, unit: int = NO_UNIT
+) -> tuple[PodClass, Profile, ClassAnswers, Counts]:
+    """By position in the tree how many such pods fit now, in units that share a NUMA zone, and what was asked for that."""
+    answers = ClassAnswers(session.state)
+    profile = session.profile_for(pod)
+    pod_class = session.state.classes.of(pod)
+    scheduler = GangScheduler(session.state, session.trees, profile, answers)
+    return pod_class, profile, answers, scheduler.slots(pod_class, tree, ALL_SLOTS, unit)

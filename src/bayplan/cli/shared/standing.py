@@ -1,0 +1,138 @@
+"""Find the pod that `bayplan why` was asked about, and how it stands.
+
+Pods that have failed or are done occupy nothing and are not part of the cluster's state, so the objects as read are searched.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+import click
+
+from bayplan.cli.shared.gangs import outcome_of_gang_with, warn_of_stranger
+from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.placing import in_namespace, outcome_for
+from bayplan.cli.shared.workloads import warn_of_owners
+from bayplan.cluster.reports.pod_zones import zones_on_node
+from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.state import TERMINAL_PHASES, pod_key
+from bayplan.dialects.table import gang_named
+from bayplan.engine.numa.demand import demand_of
+from bayplan.explain.amounts import count
+from bayplan.explain.gangs.outcome import GangOutcome
+from bayplan.explain.refusal import description
+from bayplan.explain.standing import FAILED, PENDING, RUNNING, Standing
+from bayplan.explain.topology.levels import path_text
+from bayplan.gangs.closeness import unbound
+from bayplan.kube.times import moment_of
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.workloads.kinds import every_kind
+
+RANKED = 5
+
+
+def now_or(text: str | None) -> datetime:
+    """The time given, or the clock's."""
+    if text is None:
+        return datetime.now(UTC)
+    moment = moment_of(text)
+    if moment is None:
+        raise click.UsageError(f"--now: '{text}' is not a time; expected the form 2026-01-31T12:00:00Z")
+    return moment
+
+
+def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
+    """The pod called NAME, NAMESPACE/NAME or pod/NAME. A name that only one namespace has needs no namespace."""
+    pods = {pod_key(pod): pod for pod in session.objects.pods}
+    kind, _, rest = name.partition("/")
+    if rest and name not in pods and kind in ("pod", "pods", "po"):
+        name = rest
+    if "/" in name:
+        wanted = [name]
+    elif namespace:
+        wanted = [f"{namespace}/{name}"]
+    else:
+        matching = [key for key in pods if key.partition("/")[2] == name]
+        wanted = [f"default/{name}"] if f"default/{name}" in pods else matching
+    found = [key for key in wanted if key in pods]
+    if len(found) == 1:
+        pod = pods[found[0]]
+        return pod if pod.metadata.namespace else in_namespace(pod, "default")
+    if found:
+        raise click.ClickException(f"pod '{name}' is in several namespaces: {', '.join(found)}; choose with -n")
+    asked = wanted[0] if wanted else name
+    if meant := _kind_meant(session, kind if rest else ""):
+        raise click.ClickException(
+            f"'{kind}' is neither a namespace with pods nor a kind; did you mean {meant}/{rest}?"
+        )
+    close = get_close_matches(asked, pods, n=3, cutoff=0.5)
+    if not close:
+        close = [key for key in pods if key.endswith(f"/{asked.rpartition('/')[2]}")][:3]
+    hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {count(len(pods), 'pod')}"
+    raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
+
+
+def _kind_meant(session: Session, text: str) -> str:
+    """The kind of workload that a misspelt word resembles; empty if it is the namespace of a pod, or resembles none."""
+    if any((pod.metadata.namespace or "default") == text for pod in session.objects.pods):
+        return ""
+    names = [name for kind in every_kind(session.grouping.rules) for name in kind.names if "." not in name]
+    return next(iter(get_close_matches(text.lower(), names, n=1, cutoff=0.75)), "")
+
+
+def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
+    """How the pod stands, and what would become of it now if it is not running."""
+    state = session.state
+    pod_class = state.classes.of(pod)
+    phase = (pod.status.phase if pod.status else None) or PENDING
+    node = pod.spec.node_name or ""
+    settled = phase == "Succeeded" or (node and phase not in TERMINAL_PHASES)
+    waits = phase not in (FAILED, RUNNING) and not settled
+    problems: list[Problem] = [] if settled else session.ignored_annotations(pod)
+    row = state.rows.get(node)
+    report = state.reports[row] if row is not None else None
+    zones = zones_on_node(pod, pod_key(pod), pod_class.request, report, problems)
+    warn([str(problem) for problem in problems])
+    warn_of_owners(session.grouped, [pod], session.source)
+    outcome, gang = None, None
+    if not settled and not gang_named(pod):
+        warn_of_stranger(session, pod)
+    if (phase == PENDING and not settled and gang_named(pod)) or (
+        settled and node and phase != "Succeeded" and gang_named(pod)
+    ):
+        gang = outcome_of_gang_with(session, pod, now)
+    elif not settled:
+        outcome = outcome_for(session, unbound(pod), ClassAnswers(state), RANKED)
+    return Standing(
+        pod=pod_key(pod),
+        # Whatever a bound pod's phase says, it holds its place on the node.
+        phase=RUNNING if settled and phase == PENDING else phase,
+        request=pod_class.request,
+        described=description(state, pod_class),
+        reason=(pod.status.reason if pod.status else None) or "",
+        node=node,
+        zones=zones,
+        aligned=not demand_of(pod_class.request).nothing_to_align,
+        waiting_seconds=_seconds_since(pod.metadata.creation_timestamp, now) if waits else None,
+        outcome=outcome,
+        gang=gang,
+        path=_path(session, node, gang) if node else "",
+    )
+
+
+def _path(session: Session, node: str, gang: GangOutcome | None) -> str:
+    """A node's path in the tree of its pod's gang, or in the only Topology; empty if it is in none."""
+    names = session.trees.names
+    tree = session.trees.get(gang.topology if gang is not None else names[0] if len(names) == 1 else "")
+    paths = tree.paths[tree.node_level] if tree is not None and tree.levels else ()
+    return next((path_text(path) for path in paths if path[-1] == node), "")
+
+
+def _seconds_since(created: str | None, now: datetime) -> int | None:
+    """Seconds since something was created, if it says when and that is not in the future."""
+    moment = moment_of(created or "")
+    seconds = int((now - moment).total_seconds()) if moment else -1
+    return seconds if seconds >= 0 else None

@@ -1,0 +1,1 @@
+"""Nodes as NumPy columns, with a log of the rows that changed."""

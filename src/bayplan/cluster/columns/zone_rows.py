@@ -1,0 +1,72 @@
+"""One node's report as a row of the columns: written whole, written in part, taken back.
+
+`cluster/state.py` decides which of the three; nothing else writes what the zones of a node have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, UNKNOWN, Columns
+from bayplan.cluster.pods.request import CPU, is_memory
+from bayplan.cluster.reports.topology_report import TopologyReport
+
+
+def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
+    """Everything a report says about a row that is clear, except to which class of hardware it belongs."""
+    columns.require_zones(len(report.zones))
+    columns.put("topology", row, TOPOLOGY_USABLE)
+    columns.put("zone_count", row, len(report.zones))
+    for position, zone in enumerate(report.zones):
+        for name, amounts in zone.resources.items():
+            index = columns.resource(name)
+            columns.zone_total[index, position, row] = amounts.total_of(name)
+            columns.zone_reported[index, row] |= np.uint64(1 << position)
+    write_available(columns, row, report)
+    columns.zone_total_largest[:, row] = columns.zone_total[:, :, row].max(axis=1)
+    for name in {name for zone in report.zones for name in zone.resources}:
+        index = columns.resource(name)
+        # Zones may report a device of which they have none: then no device of the node has a place to align to.
+        known = name == CPU or is_memory(name) or columns.zone_total_largest[index, row] > 0
+        columns.put_aligned(index, row, aligned=bool(known))
+    settings = report.settings
+    columns.max_numa_nodes[row] = settings.max_numa_nodes
+    columns.put("policy", row, settings.policy)
+    columns.put("scope", row, settings.scope)
+    columns.put("upstream_policy", row, report.upstream_settings.policy)
+    columns.put("upstream_scope", row, report.upstream_settings.scope)
+    columns.put("cpu_group", row, settings.cpu_group)
+    columns.put("cpu_static", row, UNKNOWN if settings.cpu_static is None else settings.cpu_static)
+    columns.put("memory_static", row, UNKNOWN if settings.memory_static is None else settings.memory_static)
+
+
+def write_available(columns: Columns, row: int, report: TopologyReport) -> None:
+    """Only what is left in the zones."""
+    for position, zone in enumerate(report.zones):
+        for name, amounts in zone.resources.items():
+            index = columns.resource(name)
+            columns.zone_available[index, position, row] = amounts.available
+    columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
+
+
+def clear_zones(columns: Columns, row: int) -> None:
+    """A row as if no report had ever come."""
+    columns.totals_changed()
+    columns.zone_available[:, :, row] = 0
+    columns.zone_total[:, :, row] = 0
+    columns.zone_available_sum[:, row] = 0
+    columns.zone_total_largest[:, row] = 0
+    columns.zone_reported[:, row] = 0
+    for resource in range(len(columns.resource_names)):
+        columns.put_aligned(resource, row, aligned=False)
+    columns.put("zone_count", row, 0)
+    columns.max_numa_nodes[row] = 8
+    columns.put("topology", row, NO_TOPOLOGY)
+    columns.put("policy", row, 0)
+    columns.put("scope", row, 0)
+    columns.put("upstream_policy", row, 0)
+    columns.put("upstream_scope", row, 0)
+    columns.put("cpu_group", row, 1)
+    columns.put("cpu_static", row, UNKNOWN)
+    columns.put("memory_static", row, UNKNOWN)
+    columns.put("hardware_class", row, 0)

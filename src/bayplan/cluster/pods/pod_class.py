@@ -1,0 +1,221 @@
+"""Pods that every node must answer alike: same amounts, same wishes about the node.
+
+In comes a wire pod, out goes its `PodClass`. Answers (fits, score) are kept per class, so ten thousand replicas of one
+deployment cost one evaluation. `scheduling/answers.py` keeps those answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from bayplan.cluster.pods.checks import check_affinity, check_containers, check_number_of_containers
+from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.pods.terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
+from bayplan.cluster.reports.recent import Recent
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.core_v1 import NodeAffinity, Pod, PodSpec, Toleration, Volume
+from bayplan.kube.wire.volcano_annotations import policy_in
+
+MOST_ZONES = "bayplan.io/max-numa-zones"
+# A kubelet's masks have 64 bits.
+_LIMIT = re.compile(r"[1-9]|[1-5][0-9]|6[0-4]")
+# Bytes of JSON. An ordinary pod, reduced to what is read here, has about a thousand.
+LARGE = 32 << 10
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound to
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port a pod occupies on the node itself. An empty address means every address."""
+
+    protocol: str
+    number: int
+    address: str
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Same protocol and number, and addresses that overlap."""
+        same = self.protocol == other.protocol and self.number == other.number
+        return same and (self.address == other.address or not self.address or not other.address)
+
+
+@dataclass(frozen=True, eq=False)
+class PodClass:
+    """What a node's answer may depend on. Compared by identity: `PodClasses` hands out one object per class."""
+
+    request: PodRequest
+    node_name: str | None
+    node_selector: dict[str, str]
+    node_affinity: NodeAffinity
+    tolerations: tuple[Toleration, ...]
+    host_ports: tuple[HostPort, ...]
+    not_understood: tuple[str, ...]
+    numa_policy: str = ""
+    """The Topology Manager policy that the pod asks for in Volcano's annotation, as written."""
+    most_zones: int | None = None
+    """How many NUMA zones the pod may get at most; None if it does not say."""
+
+
+_Value = TypeVar("_Value")
+
+
+def kept_with_class(work_out: Callable[[PodClass], _Value]) -> Callable[[PodClass], _Value]:
+    """Work something out once for a class and keep it for as long as the class: what is said about a class that is forgotten takes no memory."""
+    name = f"{work_out.__module__}.{work_out.__qualname__}"
+
+    def found(pod: PodClass) -> _Value:
+        kept = pod.__dict__
+        if name not in kept:
+            kept[name] = work_out(pod)
+        value: _Value = kept[name]
+        return value
+
+    found.__doc__ = work_out.__doc__
+    return found
+
+
+# Volumes that may tie a pod to nodes or keep it from some, each by its Python name and its own.
+_TIED_VOLUMES = tuple((field.name, field.encode_name) for field in msgspec.structs.fields(Volume))
+_UNTIED = Volume()
+
+
+class PodClasses:
+    """Interns pod classes, so that the class of a known kind of pod is found without reading its amounts again.
+
+    The most recently used kinds are kept: a cluster that runs for months sees ever new ones.
+    """
+
+    def __init__(self) -> None:
+        self._classes: Recent[PodClass] = Recent()
+        self._requests: Recent[PodRequest] = Recent()
+        self._terms: Recent[PodTerms] = Recent()
+
+    def of(self, pod: Pod) -> PodClass:
+        """The class of a pod; raises `InvalidObject` if it says what no API server would accept."""
+        self.terms_of(pod)
+        key = _key(pod)
+        known = self._classes.get(key)
+        return known if known is not None else self._classes.put(key, pod_class_of(pod))
+
+    def request_of(self, pod: Pod) -> PodRequest:
+        """The amounts of a pod that stands somewhere already: which node it wanted makes no difference any more."""
+        key = _request_key(pod)
+        known = self._requests.get(key)
+        return known if known is not None else self._requests.put(key, _checked_request(pod))
+
+    def terms_of(self, pod: Pod) -> PodTerms:
+        """What a pod says about other pods; it is no part of the class, because the answer to it changes with them."""
+        if not has_terms(pod):
+            return NO_TERMS
+        key = _terms_key(pod)
+        known = self._terms.get(key)
+        return known if known is not None else self._terms.put(key, terms_of(pod))
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+def pod_class_of(pod: Pod) -> PodClass:
+    """Read everything about a pod that a node's answer may depend on."""
+    spec = pod.spec
+    check_number_of_containers(pod)
+    check_affinity(pod)
+    return PodClass(
+        request=_checked_request(pod),
+        node_name=spec.node_name or None,
+        node_selector=spec.node_selector or {},
+        node_affinity=(spec.affinity.node_affinity if spec.affinity else None) or NodeAffinity(),
+        tolerations=tuple(spec.tolerations or ()),
+        host_ports=host_ports_of(spec),
+        not_understood=_not_understood(spec),
+        numa_policy=policy_in(pod.metadata.annotations),
+        most_zones=most_zones_of(pod),
+    )
+
+
+def is_large(pod: Pod) -> bool:
+    """Whether a pod says so much that reading it takes longer than others should have to wait: thousands of terms, containers or resources."""
+    return len(msgspec.json.encode((pod.spec, pod.metadata.labels))) > LARGE
+
+
+def most_zones_of(pod: Pod) -> int | None:
+    """The limit of `bayplan.io/max-numa-zones`; raises `InvalidObject` if it is none."""
+    text = (pod.metadata.annotations or {}).get(MOST_ZONES)
+    if text is None:
+        return None
+    if not _LIMIT.fullmatch(text):
+        at = ObjectPath.of(pod).child("metadata").child("annotations").key(MOST_ZONES)
+        raise InvalidObject(at, f'"{text}" is not allowed: must be a whole number from 1 to 64')
+    return int(text)
+
+
+def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
+    """Ports taken on the node, by application containers and sidecars alike."""
+    sidecars = [container for container in spec.init_containers or [] if container.restart_policy == "Always"]
+    containers = [*sidecars, *(spec.containers or [])]
+    return tuple(
+        HostPort(port.protocol or "TCP", port.host_port, "" if port.host_ip == ANY_ADDRESS else port.host_ip)
+        for container in containers
+        for port in container.ports or []
+        if port.host_port
+    )
+
+
+def _checked_request(pod: Pod) -> PodRequest:
+    request = effective_request(pod)
+    check_containers(pod)
+    return request
+
+
+def _not_understood(spec: PodSpec) -> tuple[str, ...]:
+    """Demands that no plugin judges yet; a decision that ignored them would be wrong, so it must say so."""
+    found = []
+    if spec.resource_claims:
+        found.append("spec.resourceClaims")
+    # Asked of every pod that comes, and most have only volumes of which nothing is known here.
+    tied = [volume for volume in spec.volumes or () if volume != _UNTIED]
+    for field, name in _TIED_VOLUMES if tied else ():
+        if any(getattr(volume, field) is not None for volume in tied):
+            found.append(f"spec.volumes[].{name}")
+    if spec.os is not None and spec.os.name not in ("", "linux"):
+        found.append("spec.os.name")
+    return tuple(found)
+
+
+def _key(pod: Pod) -> bytes:
+    """Whatever `pod_class_of` reads; of demands that nobody judges only that they are there."""
+    spec = pod.spec
+    return msgspec.json.encode(
+        (
+            *_amounts_and_ports(pod),
+            spec.node_name,
+            spec.node_selector,
+            spec.affinity.node_affinity if spec.affinity else None,
+            spec.tolerations,
+            _not_understood(spec),
+            policy_in(pod.metadata.annotations),
+            (pod.metadata.annotations or {}).get(MOST_ZONES),
+        )
+    )
+
+
+def _request_key(pod: Pod) -> bytes:
+    return msgspec.json.encode(_amounts_and_ports(pod))
+
+
+def _terms_key(pod: Pod) -> bytes:
+    """Whatever `terms_of` reads; of the labels only those that the terms refer to, because others differ from rank to rank."""
+    affinity = pod.spec.affinity
+    of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+    referred = {key: labels_of(pod).get(key) for key in label_keys_of(pod)}
+    return msgspec.json.encode((pod.metadata.namespace, referred, of_pods, pod.spec.topology_spread_constraints))
+
+
+def _amounts_and_ports(pod: Pod) -> tuple[object, ...]:
+    spec = pod.spec
+    qos = pod.status.qos_class if pod.status else None
+    return spec.containers, spec.init_containers, spec.overhead, spec.resources, qos

@@ -1,0 +1,128 @@
+"""Can a node's report be judged by at this moment? Per row, what speaks against it.
+
+A report may be unusable for ever (its zones contradict each other, it could not be read, or it does not say what its kubelet refuses), or until something happens: somebody said that it is stale;
+a pod stands in zones that nobody knows; or the kubelet's books are about to change in a way that amounts do not foretell. Such a
+*restless* node has a pod whose zones had to be replayed or are somebody else's decision and that no report lists yet (even if it
+has ended meanwhile: what it gave back, and where, nobody has said), one whose init containers still hold memory, or one that
+ended and whose memory spanned zones. Whoever can wait for the next report
+(`waits_for_reports`) sends no aligned pod there until it has come.
+`cluster/state.py` tells what happens and writes the standing into the columns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from bayplan.cluster.columns.columns import (
+    NO_TOPOLOGY,
+    TOPOLOGY_EXPECTED,
+    TOPOLOGY_INVALID,
+    TOPOLOGY_STALE,
+    TOPOLOGY_UNCLEAR,
+    TOPOLOGY_USABLE,
+)
+from bayplan.cluster.pods.request import PodRequest, Role, is_memory
+from bayplan.cluster.reports.inventory import PodHoldings
+from bayplan.cluster.reports.kubelet_settings import REFUSING_POLICIES
+from bayplan.cluster.reports.ledger import PlacedPod
+from bayplan.cluster.reports.topology_report import TopologyReport
+
+
+class Freshness:
+    """What is known against the reports of some rows."""
+
+    def __init__(self) -> None:
+        self.waits_for_reports = False
+        self.told_stale: set[int] = set()
+        # New nodes without a report, and until when their first one is expected. Where no node ever reports, none is.
+        self.expected: dict[int, float] = {}
+        self.knows_reports = False
+        # Pods that stand in zones nobody knows, on nodes whose report does not show what is in use.
+        self.in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
+        self._restless: defaultdict[int, set[str]] = defaultdict(set)
+        self._ended_in_the_dark: defaultdict[int, set[str]] = defaultdict(set)
+
+    def standing(self, row: int, report: TopologyReport | None) -> int:
+        """What the topology column says about a row."""
+        if report is None:
+            if row in self.told_stale:
+                return TOPOLOGY_STALE
+            return TOPOLOGY_EXPECTED if self.knows_reports and row in self.expected else NO_TOPOLOGY
+        lost = self.in_unknown_zones.get(row) and report.settings.policy in REFUSING_POLICIES
+        if not report.usable or lost:
+            return TOPOLOGY_INVALID
+        if not report.tells_enough:
+            return TOPOLOGY_UNCLEAR
+        waits = self.waits_for_reports and self._restless.get(row)
+        return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
+
+    def promised_in_the_dark(self, row: int, key: str, report: TopologyReport | None) -> None:
+        """A pod was assumed on the node, or bound there by somebody else, in zones that amounts alone do not tell."""
+        if report is not None and report.pods is not None:
+            self._restless[row].add(key)
+
+    def ended(self, row: int, key: str, listed: PodHoldings) -> None:
+        """A pod ended that the report lists."""
+        if _spans_zones(listed[key]):
+            self._restless[row].add(key)
+
+    def ended_in_the_dark(self, row: int, key: str) -> None:
+        """A pod whose zones had to be replayed ended before any report listed it."""
+        self._restless[row].add(key)
+        self._ended_in_the_dark[row].add(key)
+
+    def reported(
+        self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]], ended: Collection[str]
+    ) -> None:
+        """A new report came; `pods` are those on the node, settled with it, `ended` those that it or the next one may list."""
+        self.told_stale.discard(row)
+        self._restless.pop(row, None)
+        if report.pods is None or not self.waits_for_reports:
+            return
+        restless = {key for key, placed in pods if _restless(key, placed, report.pods)}
+        restless |= {key for key in ended if _spans_zones(report.pods.get(key, {}))}
+        dark = self._ended_in_the_dark.pop(row, set()) & set(ended)
+        if dark:
+            self._ended_in_the_dark[row] = dark
+        restless |= dark
+        if restless:
+            self._restless[row] = restless
+
+    def gone(self, row: int, key: str) -> None:
+        """A pod is gone."""
+        for pods in (self.in_unknown_zones, self._restless):
+            if key in pods.get(row, ()):
+                pods[row].discard(key)
+
+    def clear(self, row: int) -> None:
+        """The node or its report is gone."""
+        self.told_stale.discard(row)
+        self.expected.pop(row, None)
+        for pods in (self.in_unknown_zones, self._restless, self._ended_in_the_dark):
+            pods.pop(row, None)
+
+
+def _restless(key: str, placed: PlacedPod, listed: PodHoldings) -> bool:
+    held = listed.get(key)
+    if held is None:
+        return bool(placed.promised) and not placed.by_amounts
+    running = _memory_when_running(placed.request)
+    return any(sum(in_zones.values()) > running.get(name, 0) for name, in_zones in held.items() if is_memory(name))
+
+
+def _spans_zones(held: Mapping[str, Mapping[int, int]]) -> bool:
+    """True if a pod holds memory in several zones together: in which shares, the kubelet does not know either."""
+    return any(len(in_zones) > 1 for name, in_zones in held.items() if is_memory(name))
+
+
+def _memory_when_running(request: PodRequest) -> dict[str, int]:
+    """What a pod holds of memory once all of its init containers have ended; one with resources of its own keeps them all."""
+    if request.pod_level is not None:
+        return dict(request.pod_level)
+    amounts: dict[str, int] = {}
+    for container in request.containers:
+        if container.role is not Role.INIT:
+            for name, amount in container.requests.items():
+                amounts[name] = amounts.get(name, 0) + amount
+    return amounts

@@ -1,0 +1,1 @@
+"""The tree of domains over the nodes, from Topology objects or HyperNodes."""

@@ -1,0 +1,1 @@
+"""Configuration files into profiles and settings: KubeSchedulerConfiguration, and Volcano's own."""

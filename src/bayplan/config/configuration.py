@@ -1,0 +1,306 @@
+"""Profiles from a `KubeSchedulerConfiguration` file, the same one kube-scheduler takes.
+
+In comes the decoded document of `--config FILE`, out go profiles by `schedulerName` and, for a scheduler that runs, `ServiceSettings`
+(`config/service_settings.py`). Plugins are enabled and disabled as upstream does it: `multiPoint` first, then `filter` and `score`, with `*` to
+disable everything; weights come from `score` (or `multiPoint`). Where `numa-aware` is to answer as Volcano does, `NodeResourceTopologyMatch` is off
+unless it is switched on by name. Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
+are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile
+(`config/volcano_configuration.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from bayplan.config.service_settings import (
+    ServiceFields,
+    ServiceSettings,
+    Strict,
+    check_percentage,
+    service_settings,
+)
+from bayplan.config.volcano_configuration import is_volcanos, volcano_profile
+from bayplan.kube.errors import did_you_mean, field_and_problem
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
+from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
+from bayplan.plugins.numa_zone_limit import NumaZoneLimit
+from bayplan.plugins.registry import (
+    DEFAULT_WEIGHTS,
+    FILTER_ORDER,
+    ON_REQUEST,
+    SCORE_ORDER,
+    WEIGHTS_ON_REQUEST,
+    build_plugin,
+)
+from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, NumaAware, PolicyGate, answers_as_volcano
+from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
+from bayplan.scheduling.profile import Profile
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+DEFAULT_NAME = "bayplan"
+# Weighted scores of all plugins must fit an int32 column.
+LARGEST_WEIGHT = 1_000_000
+# kube-scheduler's other plugins: a file written for it may switch them off. Any other unknown name is a slip.
+NEVER_ON = {
+    "*",
+    "AzureDiskLimits",
+    "CinderLimits",
+    "DefaultBinder",
+    "DefaultPreemption",
+    "DynamicResources",
+    "EBSLimits",
+    "GCEPDLimits",
+    "ImageLocality",
+    "NodeResourcesBalancedAllocation",
+    "NodeVolumeLimits",
+    "PrioritySort",
+    "SchedulingGates",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+}
+
+
+# What these do is built in, so a file that switches everything off and these on again gets what it means.
+ALWAYS_ON = {"DefaultBinder", "PrioritySort", "SchedulingGates"}
+# These may be named, and change nothing.
+WITHOUT_EFFECT = {"DefaultPreemption": "bayplan evicts nobody"}
+
+
+class ConfigurationError(ValueError):
+    """A configuration that cannot be used; the message names the field."""
+
+
+class PluginEntry(Strict, frozen=True):
+    """A plugin by name; the weight counts where it scores."""
+
+    name: str
+    weight: int = 0
+
+
+class PluginSet(Strict, frozen=True):
+    """What is switched on and off at one extension point."""
+
+    enabled: tuple[PluginEntry, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
+
+
+class PluginSets(Strict, frozen=True):
+    """Extension points. Those that bayplan does not have are accepted, because upstream files name them."""
+
+    multi_point: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_enqueue: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+
+
+class PluginConfig(Strict, frozen=True):
+    """Arguments of one plugin, decoded by the plugin itself."""
+
+    name: str
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ProfileConfig(Strict, frozen=True):
+    """One profile as written."""
+
+    scheduler_name: str = DEFAULT_NAME
+    plugins: PluginSets = PluginSets()
+    plugin_config: tuple[PluginConfig, ...] = ()
+    percentage_of_nodes_to_score: int | None = None
+
+
+class SchedulerConfiguration(ServiceFields, frozen=True):
+    """The file: profiles, and what a scheduler that runs is told beside them."""
+
+    api_version: str = API_VERSION
+    kind: str = "KubeSchedulerConfiguration"
+    profiles: tuple[ProfileConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A file that can be used."""
+
+    profiles: dict[str, Profile]
+    services: ServiceSettings
+    remarks: tuple[str, ...] = ()
+    """What the file asks for and does not get."""
+
+
+def profiles_of(raw: object) -> dict[str, Profile]:
+    """Profiles of a decoded configuration document, for commands that only judge."""
+    return configuration_of(raw).profiles
+
+
+def configuration_of(raw: object) -> Configuration:
+    """Everything that a decoded configuration document says; Volcano's own is taken as well."""
+    if is_volcanos(raw):
+        try:
+            profile, remarks = volcano_profile(raw)
+        except ArgumentError as error:
+            raise ConfigurationError(str(error)) from None
+        return Configuration({profile.name: profile}, service_settings(ServiceFields()), remarks)
+    try:
+        configuration = msgspec.convert(raw, SchedulerConfiguration)
+    except msgspec.ValidationError as error:
+        where, problem = field_and_problem(error, SchedulerConfiguration)
+        raise ConfigurationError(f"{where or 'document'}: {problem}") from None
+    if configuration.kind != "KubeSchedulerConfiguration" or configuration.api_version != API_VERSION:
+        found = f"{configuration.api_version} {configuration.kind}"
+        raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} KubeSchedulerConfiguration")
+    try:
+        profiles = _profiles(configuration)
+        return Configuration(profiles, service_settings(configuration), tuple(_remarks(configuration, profiles)))
+    except ArgumentError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:
+    profiles: dict[str, Profile] = {}
+    for index, written in enumerate(configuration.profiles or (ProfileConfig(),)):
+        if not written.scheduler_name:
+            raise ConfigurationError(f"profiles[{index}].schedulerName: is empty: no pod can name it")
+        if written.scheduler_name in profiles:
+            raise ConfigurationError(f"profiles[{index}].schedulerName: {written.scheduler_name!r} appears twice")
+        profiles[written.scheduler_name] = _profile(written, f"profiles[{index}]")
+    return profiles
+
+
+def _remarks(configuration: SchedulerConfiguration, profiles: dict[str, Profile]) -> Iterator[str]:
+    """What is accepted and changes nothing."""
+    for index, (written, profile) in enumerate(zip(configuration.profiles, profiles.values(), strict=False)):
+        points = (written.plugins.multi_point, written.plugins.post_filter)
+        named = {entry.name for point in points for entry in point.enabled} | {
+            entry.name for entry in written.plugin_config
+        }
+        for name, why in WITHOUT_EFFECT.items():
+            if name in named:
+                yield f"profiles[{index}]: {name} changes nothing: {why}"
+        ignored = profile.topology.arguments.without_effect if profile.topology is not None else ()
+        if ignored:
+            arguments = f"profiles[{index}]: {', '.join(ignored)} of {TOPOLOGY_MATCH}"
+            yield f"{arguments} changes nothing: only filterMode Upstream has scheduler-plugins' caches"
+        disabled = (*written.plugins.multi_point.disabled, *written.plugins.filter.disabled)
+        asked_to_be_off = any(entry.name in (TOPOLOGY_MATCH, "*") for entry in disabled)
+        is_on = any(plugin.name == TOPOLOGY_MATCH for plugin in profile.filters)
+        plugins: list[FilterPlugin | ScorePlugin] = [*profile.filters, *(plugin for plugin, _ in profile.scores)]
+        if answers_as_volcano(plugins) and not is_on and not asked_to_be_off:
+            yield f"profiles[{index}]: {AS_VOLCANO_ALONE}; who wants both enables it by name"
+
+
+def _profile(written: ProfileConfig, where: str) -> Profile:
+    arguments = {entry.name: entry.args for entry in written.plugin_config}
+    _refuse_unknown_plugins(written, where)
+    _refuse_absurd_weights(written, where)
+    check_percentage(written.percentage_of_nodes_to_score, f"{where}.percentageOfNodesToScore")
+    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, ())
+    scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER, tuple(WEIGHTS_ON_REQUEST))
+    plugins: dict[str, FilterPlugin] = {}
+    for name in {**filters, **scores}:
+        try:
+            plugins[name] = build_plugin(name, arguments.get(name), on_request=_is_named(written, name))
+        except ArgumentError as error:
+            index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
+            raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
+    gate, topology = plugins.get(NUMA_AWARE), plugins.get(TOPOLOGY_MATCH)
+    if isinstance(gate, PolicyGate) and isinstance(topology, NodeResourceTopologyMatch):
+        plugins[NUMA_AWARE] = PolicyGate(topology.arguments.assumptions)
+    if NUMA_ZONE_LIMIT in plugins and isinstance(topology, NodeResourceTopologyMatch):
+        plugins[NUMA_ZONE_LIMIT] = NumaZoneLimit(topology.arguments.assumptions)
+    usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST}
+    if answers_as_volcano(plugins.values()):
+        for kept, here in ((filters, written.plugins.filter), (scores, written.plugins.score)):
+            if all(entry.name != TOPOLOGY_MATCH for entry in (*written.plugins.multi_point.enabled, *here.enabled)):
+                kept.pop(TOPOLOGY_MATCH, None)
+    scoring = tuple(
+        scored
+        for name, weight in scores.items()
+        for scored in scores_of(_scoring(plugins[name]), weight or usual[name])
+    )
+    _refuse_multiplied_weights(scoring, where)
+    return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
+
+
+def _is_named(written: ProfileConfig, name: str) -> bool:
+    """Whether a profile switches a plugin on or configures it by name."""
+    points = (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
+    enabled = {entry.name for point in points for entry in point.enabled}
+    return name in enabled or any(entry.name == name for entry in written.plugin_config)
+
+
+def _scoring(plugin: FilterPlugin) -> ScorePlugin:
+    """Every plugin in SCORE_ORDER filters and scores."""
+    assert isinstance(plugin, ScorePlugin)
+    return plugin
+
+
+def _enabled(
+    everywhere: PluginSet, here: PluginSet, usual: tuple[str, ...], on_request: tuple[str, ...]
+) -> dict[str, int]:
+    """Names and weights at one extension point: defaults, then what is switched off, then what is switched on."""
+    known = (*usual, *on_request)
+    weights = dict.fromkeys(usual, 0)
+    for plugins in (everywhere, here):
+        for entry in plugins.disabled:
+            for name in list(weights):
+                if entry.name in (name, "*"):
+                    del weights[name]
+        for entry in plugins.enabled:
+            if entry.name in known:
+                weights[entry.name] = entry.weight
+    return {name: weights[name] for name in known if name in weights}
+
+
+def _refuse_absurd_weights(written: ProfileConfig, where: str) -> None:
+    for point, plugins in (("multiPoint", written.plugins.multi_point), ("score", written.plugins.score)):
+        for index, entry in enumerate(plugins.enabled):
+            if not 0 <= entry.weight <= LARGEST_WEIGHT:
+                field = f"{where}.plugins.{point}.enabled[{index}].weight"
+                raise ConfigurationError(f"{field}: {entry.weight} is not allowed: must be 0 to {LARGEST_WEIGHT}")
+
+
+def _refuse_multiplied_weights(scoring: tuple[tuple[ScorePlugin, int], ...], where: str) -> None:
+    """numa-aware has a weight among its arguments, and the profile's counts on top of it."""
+    for plugin, weight in scoring:
+        if isinstance(plugin, NumaAware) and plugin.settings.weight * weight > LARGEST_WEIGHT:
+            product = f"weight {plugin.settings.weight} in its arguments times weight {weight}"
+            raise ConfigurationError(f"{where}: {plugin.name}: {product} is not allowed: must be 0 to {LARGEST_WEIGHT}")
+
+
+def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
+    named = [
+        entry.name
+        for point in (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
+        for entry in point.enabled
+    ]
+    named += [entry.name for entry in written.plugin_config]
+    switched_off = [
+        entry.name
+        for point in (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
+        for entry in point.disabled
+        if entry.name not in NEVER_ON
+    ]
+    known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST}
+    accepted = {*known, *ALWAYS_ON, *WITHOUT_EFFECT}
+    unknown = sorted({name for name in [*named, *switched_off] if name not in accepted})
+    if unknown:
+        has = ", ".join(sorted(known))
+        hint = did_you_mean(unknown[0], accepted, alike=0.8)
+        raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {has}{hint}")

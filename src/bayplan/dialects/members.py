@@ -1,0 +1,77 @@
+"""Pods into groups: what all dialects do with the pods that name a group.
+
+Pods that failed do not count, nor do those that are being deleted on their nodes: somebody replaces them. The others are put in the order of their ranks and divided into those that wait, those that have a
+node and those that have done their work; so many that a group needs more and are not there yet make it incomplete, unless it `has_begun`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bayplan.gangs.model import Group, Slices
+from bayplan.gangs.ranks.ranks import RANK, rank_key
+from bayplan.kube.wire.core_v1 import Pod
+
+
+def counted(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods that count as arrived, in the order of their ranks: all but those that failed or are about to leave their nodes."""
+    return sorted((pod for pod in pods if _phase(pod) != "Failed" and not _leaves(pod)), key=rank_key)
+
+
+def succeeded(pod: Pod) -> bool:
+    """True if a pod has done its work: it has arrived, but needs no place any more."""
+    return _phase(pod) == "Succeeded"
+
+
+def _phase(pod: Pod) -> str:
+    return (pod.status.phase or "") if pod.status is not None else ""
+
+
+def _leaves(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is not None
+
+
+def bound_with_its_gang(pod: Pod) -> bool:
+    """True if bayplan bound a pod as a member of a gang, which it does only when all that the gang needs have arrived."""
+    return bool(pod.spec.node_name) and RANK in (pod.metadata.annotations or {})
+
+
+def has_begun(pods: Iterable[Pod], *, was_complete: bool) -> bool:
+    """True if nobody is waited for any more: all were there once, and one of them still is, so those that are missing have ended.
+
+    That all were there is known of a gang that `was_complete`, and where a member was bound with it. Pods that are being deleted do not tell: where
+    all of them are, the gang starts anew, together.
+    """
+    return any(pod.spec.node_name and not _leaves(pod) and (was_complete or bound_with_its_gang(pod)) for pod in pods)
+
+
+def group_of(
+    pods: Sequence[Pod],
+    least: int,
+    *,
+    name: str = "",
+    required: str | None = None,
+    preferred: str | None = None,
+    slices: tuple[Slices, ...] = (),
+) -> Group:
+    """A group of these pods of which `least` must have a node in the end; those that run or succeeded have or had theirs."""
+    present = [pod for pod in pods if not succeeded(pod)]
+    waiting = tuple(pod for pod in present if not pod.spec.node_name)
+    running = tuple(pod for pod in present if pod.spec.node_name)
+    started = len(pods) - len(waiting)
+    return Group(
+        name=name,
+        pods=waiting,
+        running=running,
+        minimum=min(max(least - started, 0), len(waiting)),
+        required=required,
+        preferred=preferred,
+        slices=slices,
+    )
+
+
+def arrived(here: int, least: int, group: str = "") -> str:
+    """`waits for pods: 3 of 8 have arrived`; an empty text if nobody is missing."""
+    if here >= least:
+        return ""
+    return f"waits for pods: {here} of {least}{f' in group {group}' if group else ''} have arrived"

@@ -1,0 +1,133 @@
+"""Labels and annotations of pods that were meant to name a gang, and do not: misspelt keys, labels written as annotations and the reverse.
+
+A pod whose key is misspelt stands alone, and its gang waits for it. So every key with a prefix of these systems that resembles one that is read, and every key
+in the wrong map, becomes a `Problem` of the pod: an event on a cluster, a warning in commands. Keys that those systems know and bayplan does not read are
+listed, so that they are never called misspelt.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from bayplan.cluster.pods.pod_class import MOST_ZONES
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
+from bayplan.cluster.reports.topology_report import Problem
+from bayplan.dialects import coscheduling, kai, kueue, volcano
+from bayplan.dialects.dialect import TOPOLOGY
+from bayplan.dialects.misspelt import MOST_JUDGED, KeyFamily, complaint_about, judged
+from bayplan.dialects.own import KUBERNETES_WORKLOAD
+from bayplan.dialects.own_members import GROUP, POD_GROUP
+from bayplan.gangs.ranks.ranks import RANK, SEGMENT
+from bayplan.kube.errors import ObjectPath
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.volcano_annotations import DECISION, POLICY
+
+OWN_PREFIX = "bayplan.io/"
+# Everything of bayplan's own that may be on a pod, its owner or its PodGroup.
+OWN_FAMILY = KeyFamily(
+    OWN_PREFIX,
+    (
+        POD_GROUP,
+        GROUP,
+        RANK,
+        SEGMENT,
+        TOPOLOGY,
+        KUBERNETES_WORKLOAD,
+        NUMA_ZONES,
+        MOST_ZONES,
+        *(OWN_PREFIX + name for name in ("gang", "grouped", "parallelism", "path", "numa-amounts", "runs-for")),
+        *(OWN_PREFIX + name for name in ("objective", "patience", "placement", "domain-placement")),
+    ),
+    re.compile(""),
+)
+_FAMILIES = (
+    OWN_FAMILY,
+    KeyFamily("scheduling.x-k8s.io/", (coscheduling.POD_GROUP,)),
+    KeyFamily(
+        "scheduling.volcano.sh/",
+        (volcano.GROUP_NAMES[0], *(f"scheduling.volcano.sh/{name}" for name in ("group-min-member", "queue-name"))),
+    ),
+    KeyFamily(
+        "volcano.sh/",
+        (
+            POLICY,
+            DECISION,
+            volcano.TASK,
+            *(
+                f"volcano.sh/{name}"
+                for name in (
+                    "job-name",
+                    "job-namespace",
+                    "job-version",
+                    "job-retry-count",
+                    "task-index",
+                    "partition-id",
+                    "queue-name",
+                    "template-uid",
+                    "preemptable",
+                    "qos-level",
+                    "network-topology-mode",
+                    "network-topology-highest-tier",
+                )
+            ),
+        ),
+    ),
+    KeyFamily(
+        kai.SUB_GROUP.partition("/")[0] + "/",
+        (
+            kai.SUB_GROUP,
+            *(f"kai.scheduler/{name}" for name in ("queue", "node-pool", "preemptibility", "top-owner-metadata")),
+        ),
+        never_meant="kai.scheduler/topology",
+    ),
+    KeyFamily(
+        kueue.PREFIX + "pod-group-",
+        (
+            kueue.POD_GROUP,
+            kueue.TOTAL_COUNT,
+            kueue.FAST_ADMISSION,
+            *(kueue.PREFIX + f"pod-group-{name}" for name in ("pod-index", "pod-index-label", "serving")),
+        ),
+    ),
+)
+READ_FROM_LABELS = (POD_GROUP, GROUP, coscheduling.POD_GROUP, kai.SUB_GROUP, kueue.POD_GROUP)
+READ_FROM_ANNOTATIONS = (
+    *volcano.GROUP_NAMES,
+    kai.POD_GROUP,
+    kueue.TOTAL_COUNT,
+    POLICY,
+    TOPOLOGY,
+    *kai.TOPOLOGY_KEYS,
+    *kueue.TOPOLOGY_KEYS.known,
+)
+
+
+def word_problems(pod: Pod) -> list[Problem]:
+    """Keys of a pod's labels and annotations that have no effect though they were meant to have one."""
+    metadata = pod.metadata
+    labels, annotations = metadata.labels or {}, metadata.annotations or {}
+    found: list[Problem] = []
+    for field, here, there in (("labels", labels, annotations), ("annotations", annotations, labels)):
+        keys = tuple(here)
+        # What very many keys mean is not worth keeping.
+        complaints = _complaints if len(keys) <= MOST_JUDGED else _complaints.__wrapped__
+        for key, complaint in complaints(field, keys):
+            if key not in there:
+                at = ObjectPath.of(pod).child("metadata").child(field).key(key)
+                found.append(Problem(at, f'"{here[key]}" {complaint}'))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _complaints(field: str, keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """By key what to say about it; pods of one template have the same keys."""
+    misplaced, other = (READ_FROM_ANNOTATIONS, "annotation") if field == "labels" else (READ_FROM_LABELS, "label")
+    found = []
+    meant = set(judged(keys, *_FAMILIES))
+    for key in keys:
+        if key in misplaced:
+            found.append((key, f"has no effect: it is read from the {other} of this name"))
+        elif key in meant:
+            found += [(key, text) for text in (complaint_about(key, family) for family in _FAMILIES) if text]
+    return tuple(found)

@@ -1,0 +1,103 @@
+"""Kubernetes' Workloads (`scheduling.k8s.io/v1alpha2`) as they come and go, found by their own name and by the object that they are about.
+
+Two ask. The pod grouper: which Workloads are about an owner of these pods (`grouping/kubernetes_workload.py`)? And the scheduler, about a PodGroup that was created from
+a template: is it what the template says? The PodGroup counts as it is, as for kube-scheduler, which never looks at Workloads; but Kubernetes' own Job controller copies only a part
+of a template, and whoever waits for the rest of it should know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from bayplan.dialects.dialect import full_name
+from bayplan.kube.wire.scheduling_v1alpha2 import GroupAsked, PodGroup, Workload
+
+COUNTS = "the PodGroup counts as it is"
+
+
+class KubernetesWorkloads:
+    """The Workloads that exist."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Workload] = {}
+        # By namespace, kind and name of the object; objects of two API groups may share a kind.
+        self._about: dict[tuple[str, str, str], dict[str, None]] = {}
+
+    @classmethod
+    def of(cls, written: Iterable[Workload], namespace: str = "default") -> KubernetesWorkloads:
+        """Workloads of files, in the namespace given if they name none; of two with one name the later one counts."""
+        found = cls()
+        for each in written:
+            metadata = msgspec.structs.replace(each.metadata, namespace=each.metadata.namespace or namespace)
+            found.put(msgspec.structs.replace(each, metadata=metadata))
+        return found
+
+    def put(self, written: Workload) -> None:
+        """A Workload came or changed."""
+        name = full_name(written.metadata)
+        self.remove(name)
+        self._by_name[name] = written
+        reference = written.spec.controller_ref
+        if reference is not None:
+            namespace = written.metadata.namespace or "default"
+            self._about.setdefault((namespace, reference.kind, reference.name), {})[name] = None
+
+    def remove(self, name: str) -> None:
+        """A Workload is gone, by `namespace/name`."""
+        written = self._by_name.pop(name, None)
+        reference = written.spec.controller_ref if written is not None else None
+        if written is not None and reference is not None:
+            key = (written.metadata.namespace or "default", reference.kind, reference.name)
+            self._about[key].pop(name)
+            if not self._about[key]:
+                del self._about[key]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def names(self) -> list[str]:
+        """Those that are known, as `namespace/name`."""
+        return list(self._by_name)
+
+    def about(self, namespace: str, kind: str, name: str) -> list[Workload]:
+        """The Workloads that name an object as what they are about, of whatever API group."""
+        return [self._by_name[each] for each in self._about.get((namespace, kind, name), ())]
+
+    def unlike_template(self, written: PodGroup) -> tuple[str, ...]:
+        """One sentence each for what a PodGroup says otherwise than the template that it names; none if it names none."""
+        reference = written.spec.pod_group_template_ref
+        if reference is None or reference.workload is None:
+            return ()
+        namespace, named = written.metadata.namespace or "default", reference.workload
+        workload = self._by_name.get(f"{namespace}/{named.workload_name}")
+        at = "podGroupTemplateRef.workload"
+        if workload is None:
+            missing = f'"{named.workload_name}" does not exist, or bayplan may not read it; {COUNTS}'
+            return (f"{at}.workloadName: {missing}",)
+        templates = {each.name: each for each in workload.spec.pod_group_templates or ()}
+        template = templates.get(named.pod_group_template_name)
+        if template is None:
+            known = f"is no template of Workload {workload.metadata.name}; there are {', '.join(templates) or 'none'}"
+            return (f'{at}.podGroupTemplateName: "{named.pod_group_template_name}" {known}; {COUNTS}',)
+        whose = f'the template "{template.name}" of Workload {workload.metadata.name}'
+        return tuple(
+            f"{field}: is {here}, but {whose} says {there}; {COUNTS}"
+            for field, here, there in (
+                ("schedulingPolicy", _policy(written.spec), _policy(template)),
+                ("schedulingConstraints.topology", _topology(written.spec), _topology(template)),
+            )
+            if here != there
+        )
+
+
+def _policy(asked: GroupAsked) -> str:
+    gang = asked.scheduling_policy.gang
+    return "basic" if gang is None else f"gang with minCount {gang.min_count}"
+
+
+def _topology(asked: GroupAsked) -> str:
+    constraints = asked.scheduling_constraints
+    labels = (constraints.topology or ()) if constraints is not None else ()
+    return ", ".join(each.key for each in labels) or "empty"

@@ -1,0 +1,76 @@
+"""Volcano's Jobs that wait to be let in: its controllers create a Job's pods only after a scheduler has moved the PodGroup on to phase Inqueue.
+
+Where bayplan works in the place of Volcano's scheduler, that is bayplan's to do, for the Jobs that name one of its profiles as their scheduler. News about Jobs and
+PodGroups come in, in any order; `due` are the PodGroups whose phase is to be written. There are no queues here, so nobody is kept waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from bayplan.dialects.dialect import full_name
+from bayplan.kube.wire.volcano_batch_v1alpha1 import API_VERSION, KIND, Job
+from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
+
+NOT_LET_IN = ("", "Pending")
+
+
+class VolcanoQueue:
+    """PodGroups by the Job that owns them, and the Jobs that are for one of these schedulers."""
+
+    def __init__(self, schedulers: Container[str]) -> None:
+        self._schedulers = schedulers
+        self._jobs: set[str] = set()
+        # PodGroups that are not let in, by the name of their Job, and that name by the PodGroup's own.
+        self._outside: dict[str, PodGroup] = {}
+        self._job_of: dict[str, str] = {}
+        self._due: set[str] = set()
+
+    def set_job(self, job: Job) -> None:
+        """A Job came or changed."""
+        name = full_name(job.metadata)
+        if job.spec.scheduler_name not in self._schedulers:
+            self.remove_job(name)
+            return
+        self._jobs.add(name)
+        if name in self._outside:
+            self._due.add(name)
+
+    def remove_job(self, name: str) -> None:
+        """A Job is gone, or for somebody else."""
+        self._jobs.discard(name)
+        self._due.discard(name)
+
+    def set_group(self, written: PodGroup) -> None:
+        """A PodGroup came or changed; those that are no Job's own, or are let in already, need nothing."""
+        name = full_name(written.metadata)
+        self.remove_group(name)
+        phase = written.status.phase if written.status is not None else ""
+        job = _job_of(written)
+        if job and phase in NOT_LET_IN:
+            self._job_of[name] = job
+            self._outside[job] = written
+            if job in self._jobs:
+                self._due.add(job)
+
+    def remove_group(self, name: str) -> None:
+        """A PodGroup is gone."""
+        job = self._job_of.pop(name, "")
+        self._outside.pop(job, None)
+        self._due.discard(job)
+
+    def due(self) -> list[PodGroup]:
+        """PodGroups to be let in now; each is due again only if it changes and still is not in."""
+        found = [self._outside[job] for job in self._due]
+        for written in found:
+            self.remove_group(full_name(written.metadata))
+        return found
+
+
+def _job_of(written: PodGroup) -> str:
+    """`namespace/name` of the Job that owns a PodGroup; empty if none does."""
+    metadata = written.metadata
+    for owner in metadata.owner_references or ():
+        if (owner.api_version, owner.kind) == (API_VERSION, KIND):
+            return f"{metadata.namespace or 'default'}/{owner.name}"
+    return ""

@@ -1,0 +1,58 @@
+"""A line that members may leave or change places in at any time: a heap with lazy deletion.
+
+A heap gives its first in logarithmic time but cannot find anybody in its middle. So whoever leaves only loses its ticket, and its entry is
+dropped when it comes to the front; when most entries are such leftovers, the heap is built anew. `dispatch/queue.py` stands on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+Order = tuple[float, ...]
+
+# Small heaps are not worth tidying.
+LEFTOVERS = 64
+
+_Member = TypeVar("_Member", bound=Hashable)
+
+
+class Line(Generic[_Member]):
+    """Members by the order that they were put with, lowest first; equal ones first come, first served."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Order, int, _Member]] = []
+        self._tickets: dict[_Member, int] = {}
+        self._next_ticket = count()
+
+    def put(self, member: _Member, order: Order) -> None:
+        """Stand in line; who stood there already gives up that place."""
+        ticket = next(self._next_ticket)
+        self._tickets[member] = ticket
+        heappush(self._heap, (order, ticket, member))
+        self._tidy()
+
+    def remove(self, member: _Member) -> None:
+        """Leave; who is not there is not missed."""
+        if self._tickets.pop(member, None) is not None:
+            self._tidy()
+
+    def first(self) -> tuple[Order, _Member] | None:
+        """Who is first and with which order; None if nobody is there."""
+        heap, tickets = self._heap, self._tickets
+        while heap:
+            order, ticket, member = heap[0]
+            if tickets.get(member) == ticket:
+                return order, member
+            heappop(heap)
+        return None
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def _tidy(self) -> None:
+        if len(self._heap) > 2 * len(self._tickets) + LEFTOVERS:
+            self._heap = [entry for entry in self._heap if self._tickets.get(entry[2]) == entry[1]]
+            heapify(self._heap)

@@ -1,0 +1,342 @@
+"""Who is decided about next: units in the order of priority and age, with backoff, gates and parking.
+
+A *unit* is what is decided at once: a pod, or a whole gang. It goes round like this:
+
+    put -> active -> pop -> in flight -> done
+             ^                 |-> failed: parked, until `wake`, a change of its own or the flush -> backoff -> active
+             |                 |-> retry: backoff -> active
+             +-----------------+
+
+The highest priority goes first, then the oldest; but one that has failed is in backoff, so that others pass it. Parked units that would
+all get the same answer share a *lot*. `wake` opens the lot: its first unit, the scout, tries for all of them; each one that is
+popped lets the next one follow, and the first that fails closes the lot. So a place that becomes free costs two attempts, however
+many wait for it.
+
+A namespace whose units have cost much lately lets all others pass, and so does one that has as much under way as it may (`dispatch/tenants.py`). Their units are
+active, but stand in a line of their own.
+
+Nothing here reads a clock: `now` comes in, in seconds, and never goes back. What can help whom is `dispatch/waking.py`'s to know; who
+decides and binds is `services/scheduler/`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable
+
+from bayplan.dispatch.lazy_heap import Line
+from bayplan.dispatch.tenants import Tenants
+from bayplan.dispatch.unit import Lot, Place, Unit
+
+# A unit whose attempts take long may use a tenth of the time, so that the others have the rest.
+REST_PER_SECOND_OF_WORK = 9.0
+# 2**30 seconds are 34 years: no backoff doubles further, however often a unit fails.
+MOST_DOUBLINGS = 30
+
+
+class SchedulingQueue:
+    """All units that have no place yet. Every operation costs a few heap steps, however many there are."""
+
+    def __init__(
+        self, *, initial_backoff: float = 1.0, max_backoff: float = 10.0, flush_after: float = 300.0, now: float = 0.0
+    ) -> None:
+        if not 0 <= initial_backoff <= max_backoff:
+            raise ValueError(f"backoff from {initial_backoff:g} to {max_backoff:g} s: allowed is 0 <= initial <= max")
+        if flush_after <= 0:
+            raise ValueError(f"flush after {flush_after:g} s: must be more than 0")
+        self._initial_backoff = initial_backoff
+        self._max_backoff = max_backoff
+        self._flush_after = flush_after
+        self._now = now
+        self._units: dict[str, Unit] = {}
+        self.tenants = Tenants()
+        self._active: Line[str] = Line()
+        # Active units of namespaces that had to let others pass when it was their turn.
+        self._passed: dict[str, Line[str]] = {}
+        self._backoff: Line[str] = Line()
+        self._resting: Line[str] = Line()
+        self._lots: dict[Hashable, Lot] = {}
+        # When the scout of each lot tries again though nothing woke it.
+        self._flushes: Line[Hashable] = Line()
+        self._pods: Counter[Place] = Counter()
+
+    # -- units come and go ----------------------------------------------------------------------------------------
+
+    def put(
+        self,
+        key: str,
+        *,
+        priority: int,
+        created: float,
+        now: float,
+        pods: int = 1,
+        gated: bool = False,
+        tenant: str = "",
+    ) -> None:
+        """A unit is new or has changed. One that is parked is tried again after its backoff.
+
+        A gated unit is only counted; it starts to wait when it is put without gates. `created` orders units and is never compared with `now`.
+        """
+        self._pass_to(now)
+        unit = self._units.get(key)
+        if unit is None:
+            unit = self._units[key] = Unit(key, priority, created, pods, first_seen=now, tenant=tenant)
+            self._stand(unit, Place.GATED if gated else Place.ACTIVE)
+            return
+        was = self._leave(unit)
+        unit.priority, unit.created, unit.pods = priority, created, pods
+        unit.changed |= was is Place.IN_FLIGHT
+        self._leave_lot(unit)
+        if gated or was is Place.IN_FLIGHT:
+            self._stand(unit, Place.GATED if gated else was)
+        elif was in (Place.GATED, Place.PARKED):
+            # Time behind gates is nobody's waiting for a place.
+            unit.first_seen = now if was is Place.GATED else unit.first_seen
+            self._activate(unit)
+        else:
+            self._stand(unit, was)
+
+    def remove(self, key: str) -> None:
+        """A unit is gone, wherever it was; who is not there is not missed."""
+        unit = self._units.pop(key, None)
+        if unit is not None:
+            self._leave(unit)
+            self._leave_lot(unit)
+
+    def pop(self, now: float, at_limit: Collection[str] = ()) -> str | None:
+        """The unit to decide about now, in flight from here on; None if nobody may be tried. Namespaces that are `at_limit` have no turn.
+
+        When nobody is active, whoever is in an ordinary backoff need not wait for its end: backoff makes way for others, and
+        there are none.
+        """
+        unit = self.peek(now, at_limit)
+        if unit is None:
+            return None
+        self._leave(unit)
+        unit.attempts += 1
+        unit.changed = False
+        self._stand(unit, Place.IN_FLIGHT)
+        self._leave_lot(unit, next_waits=False)
+        return unit.key
+
+    def peek(self, now: float, at_limit: Collection[str] = ()) -> Unit | None:
+        """The unit that `pop` would give."""
+        self._pass_to(now)
+        key = self._next_active(at_limit)
+        if key is not None:
+            return self._units[key]
+        first = self._backoff.first()
+        unit = None if first is None else self._units[first[1]]
+        return None if unit is None or unit.tenant in at_limit else unit
+
+    def _next_active(self, at_limit: Collection[str]) -> str | None:
+        """Of those that need not let others pass, the first; else the first of the namespace that owes least."""
+        while (first := self._active.first()) is not None:
+            unit = self._units[first[1]]
+            if not self._lets_others_pass(unit.tenant, at_limit):
+                break
+            self._active.remove(unit.key)
+            self._passed.setdefault(unit.tenant, Line()).put(unit.key, unit.order)
+        if not self._passed:
+            return None if first is None else first[1]
+        firsts = {tenant: line.first() for tenant, line in self._passed.items() if tenant not in at_limit}
+        others = [each for tenant, each in firsts.items() if each and not self.tenants.in_debt(tenant, self._now)]
+        if first is not None or others:
+            return min((first, *others) if first is not None else others)[1]
+        owing = [(self.tenants.debt(tenant, self._now), each) for tenant, each in firsts.items() if each]
+        return min(owing)[1][1] if owing else None
+
+    def _lets_others_pass(self, tenant: str, at_limit: Collection[str]) -> bool:
+        return tenant in at_limit or self.tenants.in_debt(tenant, self._now)
+
+    # -- what came of an attempt ----------------------------------------------------------------------------------
+
+    def failed(
+        self,
+        key: str,
+        now: float,
+        *,
+        waits_for: Hashable,
+        took: float = 0.0,
+        again_at: float | None = None,
+        eager: bool = False,
+        hit_limit: bool = False,
+    ) -> None:
+        """No place for a unit in flight: parked in the lot of those that wait for the same, and the lot is closed.
+
+        `took` is how long the attempt took. `again_at` is a moment at which it is tried in any case, if that comes before the flush. One that
+        changed during the attempt is not parked but tried again after its backoff. An `eager` unit has no backoff: others do not pass it.
+        One whose search `hit_limit` rests longer each time that this happens to its namespace.
+        """
+        self._pass_to(now)
+        unit = self._in_flight(key)
+        if unit is None:
+            return
+        unit.failures += 1
+        unit.troubles = 0
+        rest = self.tenants.hit_limit(unit.tenant) if hit_limit else 0.0
+        unit.rest_until = now + max(took * REST_PER_SECOND_OF_WORK, rest)
+        unit.backoff_until = now if eager else now + self._backoff_after(unit.failures)
+        if unit.changed:
+            self._activate(unit)
+            return
+        lot = self._lots.setdefault(waits_for, Lot(waits_for))
+        self._close(lot)
+        unit.lot = lot
+        self._stand(unit, Place.PARKED)
+        flush = now + self._flush_after
+        self._flushes.put(waits_for, (flush if again_at is None else min(flush, again_at),))
+
+    def retry(self, key: str, now: float) -> None:
+        """An attempt met trouble that time heals, such as a bind that failed: backoff, then active by itself."""
+        self._pass_to(now)
+        unit = self._in_flight(key)
+        if unit is not None:
+            unit.troubles += 1
+            unit.rest_until = now + self._backoff_after(unit.troubles)
+            self._activate(unit)
+
+    def done(self, key: str) -> Unit | None:
+        """A unit has its place and is forgotten. If it was `changed` meanwhile (a gang got more members), the owner puts it again."""
+        unit = self._units.get(key)
+        if unit is None or unit.place is not Place.IN_FLIGHT:
+            return None
+        self.remove(key)
+        return unit
+
+    # -- waking ---------------------------------------------------------------------------------------------------
+
+    def wake(self, waits_for: Hashable, now: float) -> None:
+        """Something happened that can help those who wait for this: their lot opens."""
+        self._pass_to(now)
+        self._open(waits_for)
+
+    def is_parked(self, waits_for: Hashable) -> bool:
+        """True if units wait for this and nobody has woken them yet."""
+        lot = self._lots.get(waits_for)
+        return lot is not None and lot.scout is None
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    def next_time(self) -> float | None:
+        """When a rest or backoff ends or a lot is flushed: after `pop` said None, nothing is to do before, unless news come."""
+        firsts = (self._resting.first(), self._backoff.first(), self._flushes.first())
+        return min((first[0][0] for first in firsts if first is not None), default=None)
+
+    def counts(self) -> dict[Place, int]:
+        """How many pods are where. Those behind the scout of an open lot still count as parked."""
+        return {place: self._pods[place] for place in Place}
+
+    def get(self, key: str) -> Unit | None:
+        """A unit by its key, to be read only."""
+        return self._units.get(key)
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._units
+
+    # -- moving units ---------------------------------------------------------------------------------------------
+
+    def _pass_to(self, now: float) -> None:
+        """Time passes: backoffs end, and lots that nothing has woken for long are opened."""
+        if now < self._now:
+            raise ValueError(f"time goes back from {self._now} to {now}")
+        self._now = now
+        for line in (self._resting, self._backoff):
+            while (ended := line.first()) is not None and ended[0][0] <= now:
+                unit = self._units[ended[1]]
+                self._leave(unit)
+                self._activate(unit)
+        while (flush := self._flushes.first()) is not None and flush[0][0] <= now:
+            self._flushes.remove(flush[1])
+            self._open(flush[1])
+
+    def _backoff_after(self, times: int) -> float:
+        """Doubled each time, up to the longest."""
+        doubled: float = self._initial_backoff * 2 ** min(times - 1, MOST_DOUBLINGS)
+        return min(doubled, self._max_backoff)
+
+    def _in_flight(self, key: str) -> Unit | None:
+        """A unit that comes back from an attempt; None if it was removed meanwhile."""
+        unit = self._units.get(key)
+        if unit is None or unit.place is not Place.IN_FLIGHT:
+            return None
+        self._leave(unit)
+        return unit
+
+    def _activate(self, unit: Unit) -> None:
+        """May be tried, when its rest and its backoff have ended."""
+        waits = max(unit.rest_until, unit.backoff_until) > self._now
+        self._stand(unit, Place.BACKOFF if waits else Place.ACTIVE)
+
+    def _stand(self, unit: Unit, place: Place) -> None:
+        unit.place = place
+        self._pods[place] += unit.pods
+        if place is Place.ACTIVE:
+            self._active.put(unit.key, unit.order)
+        elif place is Place.BACKOFF and unit.rest_until > self._now:
+            self._resting.put(unit.key, (unit.rest_until,))
+        elif place is Place.BACKOFF:
+            self._backoff.put(unit.key, (unit.backoff_until, *unit.order))
+        elif place is Place.PARKED and unit.lot is not None:
+            unit.lot.parked.put(unit.key, unit.order)
+
+    def _leave(self, unit: Unit) -> Place:
+        """Out of the line where it stands; says which it was."""
+        self._pods[unit.place] -= unit.pods
+        if unit.place is Place.ACTIVE:
+            self._active.remove(unit.key)
+            line = self._passed.get(unit.tenant)
+            if line is not None:
+                line.remove(unit.key)
+                if not line:
+                    del self._passed[unit.tenant]
+        elif unit.place is Place.BACKOFF:
+            self._resting.remove(unit.key)
+            self._backoff.remove(unit.key)
+        elif unit.place is Place.PARKED and unit.lot is not None:
+            unit.lot.parked.remove(unit.key)
+        return unit.place
+
+    # -- lots -----------------------------------------------------------------------------------------------------
+
+    def _open(self, waits_for: Hashable) -> None:
+        lot = self._lots.get(waits_for)
+        if lot is not None and lot.scout is None:
+            self._send_scout(lot)
+
+    def _send_scout(self, lot: Lot, *, next_waits: bool = True) -> None:
+        """The first of a lot tries for all; one that follows a scout need not wait for the end of its own backoff."""
+        first = lot.parked.first()
+        if first is None:
+            del self._lots[lot.waits_for]
+            self._flushes.remove(lot.waits_for)
+            return
+        unit = self._units[first[1]]
+        self._leave(unit)
+        lot.scout = unit.key
+        if next_waits:
+            self._activate(unit)
+        else:
+            self._stand(unit, Place.ACTIVE)
+
+    def _close(self, lot: Lot) -> None:
+        """One of a lot has failed, so its scout would too."""
+        if lot.scout is not None:
+            unit = self._units[lot.scout]
+            lot.scout = None
+            self._leave(unit)
+            self._stand(unit, Place.PARKED)
+
+    def _leave_lot(self, unit: Unit, *, next_waits: bool = True) -> None:
+        """A unit has nothing to do with its lot any more. If it was the scout, the next one is."""
+        lot, unit.lot = unit.lot, None
+        if lot is None:
+            return
+        if lot.scout == unit.key:
+            lot.scout = None
+            self._send_scout(lot, next_waits=next_waits)
+        elif lot.scout is None and not lot.parked:
+            self._send_scout(lot)

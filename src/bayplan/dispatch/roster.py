@@ -1,0 +1,155 @@
+"""Who belongs to which gang: PodGroups and their members, as news about either arrives in any order.
+
+A pod that names a group, in whatever dialect, is decided about together with the others or not at all. The roster knows which gangs exist, who has
+arrived, and what a gang waits for before anybody looks for a place: its PodGroup, or its pods. It decides nothing. Gangs are
+known by a key: `namespace/name`, and the dialect in front of it where that is not bayplan's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from bayplan.cluster.state import pod_key
+from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.table import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
+from bayplan.gangs.model import Gang
+from bayplan.gangs.trees import Topologies
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many pods a gang has, how many of them have nodes, and how many of those run."""
+
+    members: int = 0
+    scheduled: int = 0
+    running: int = 0
+
+
+NOBODY = Tally()
+
+
+class _PodsByGang:
+    """Pods by the gang that they name."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Pod]] = {}
+        self._gang_of: dict[str, str] = {}
+
+    def put(self, key: str, gang: str, pod: Pod) -> None:
+        if self._gang_of.get(key, gang) != gang:
+            self.remove(key)
+        if gang:
+            self._gang_of[key] = gang
+            self._pods.setdefault(gang, {})[key] = pod
+
+    def remove(self, key: str) -> str:
+        """The gang that the pod named."""
+        gang = self._gang_of.pop(key, "")
+        if gang:
+            del self._pods[gang][key]
+            if not self._pods[gang]:
+                del self._pods[gang]
+        return gang
+
+    def gang_of(self, key: str) -> str:
+        return self._gang_of.get(key, "")
+
+    def of(self, gang: str) -> dict[str, Pod]:
+        return self._pods.get(gang, {})
+
+    def gangs(self) -> Iterator[str]:
+        yield from self._pods
+
+
+class GangRoster:
+    """PodGroups by key and members by gang; `topologies` tells the Topologies and HyperNodes that exist now."""
+
+    def __init__(self, topologies: Callable[[], Topologies] = Topologies) -> None:
+        self.groups: dict[str, AnyPodGroup] = {}
+        self._topologies = topologies
+        self._members = _PodsByGang()
+        # What is wrong with PodGroups that are there but cannot be read.
+        self._unreadable: dict[str, str] = {}
+        # Pods that name a gang and wait for another scheduler.
+        self._strangers = _PodsByGang()
+
+    def set_group(self, written: AnyPodGroup) -> str:
+        """A PodGroup came or changed; the gang's key."""
+        key = key_of(written)
+        self.groups[key] = written
+        self._unreadable.pop(key, None)
+        return key
+
+    def remove_group(self, key: str, unreadable: str = "") -> None:
+        """A PodGroup is gone; its members wait for it to return. One that is there, but cannot be read, is `unreadable` for a reason."""
+        self.groups.pop(key, None)
+        self._unreadable.pop(key, None)
+        if unreadable:
+            self._unreadable[key] = unreadable
+
+    def set_member(self, pod: Pod) -> str:
+        """A pod came or changed; the key of its gang, empty if it is in none."""
+        key, name = pod_key(pod), gang_named(pod)
+        self._strangers.remove(key)
+        self._members.put(key, name, pod)
+        return name
+
+    def set_stranger(self, pod: Pod) -> str:
+        """A pod that waits for another scheduler; the key of the gang that it names, which may wait for it in vain."""
+        key, name = pod_key(pod), gang_named(pod)
+        self._members.remove(key)
+        self._strangers.put(key, name, pod)
+        return name
+
+    def remove_member(self, key: str) -> str:
+        """A pod is gone; the key of the gang that it named."""
+        return self._strangers.remove(key) or self._members.remove(key)
+
+    def gang_of(self, key: str) -> str:
+        """The gang of a pod; empty if it stands alone."""
+        return self._members.gang_of(key)
+
+    def waiting(self, name: str) -> list[Pod]:
+        """Members without a node."""
+        return [pod for pod in self._members.of(name).values() if not pod.spec.node_name]
+
+    def running(self, name: str) -> list[Pod]:
+        """Members with a node."""
+        return [pod for pod in self._members.of(name).values() if pod.spec.node_name]
+
+    def size(self, name: str) -> int:
+        """How many members there are."""
+        return len(self._members.of(name))
+
+    def tally(self, name: str) -> Tally:
+        """How many members are how far."""
+        members = self._members.of(name).values()
+        placed = [pod for pod in members if pod.spec.node_name]
+        running = sum(pod.status is not None and pod.status.phase == "Running" for pod in placed)
+        return Tally(len(members), len(placed), running)
+
+    def names(self) -> Iterator[str]:
+        """Gangs that have members."""
+        yield from self._members.gangs()
+
+    def gang(self, name: str) -> Gang | Incomplete:
+        """The gang as it stands now; raises `InvalidObject` if its PodGroup or a member says what cannot be."""
+        dialect, written = dialect_of_gang(name), self.groups.get(name)
+        if name in self._unreadable:
+            raise InvalidObject(ObjectPath(f"PodGroup {shown(name)}"), self._unreadable[name])
+        if written is None and dialect.written_as is not None:
+            return Incomplete(name, f"waits for PodGroup {shown(name)}, which does not exist")
+        gang = dialect.gang_of(written, list(self._members.of(name).values()), self._topologies())
+        return naming_strangers(gang, self._strangers.of(name).values())
+
+
+def naming_strangers(gang: Gang | Incomplete, strangers: Iterable[Pod]) -> Gang | Incomplete:
+    """A gang that waits for pods says which of them wait for another scheduler: those never come."""
+    named = [f'{pod_key(pod)} ("{pod.spec.scheduler_name}")' for pod in strangers]
+    if not named or not isinstance(gang, Incomplete):
+        return gang
+    more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+    return replace(gang, reason=f"{gang.reason}; the schedulerName of pod {named[0]}{more} is another one")

@@ -1,0 +1,57 @@
+"""A unit is what is decided at once, a pod or a whole gang; here is what the queue (`dispatch/queue.py`) remembers about it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bayplan.dispatch.lazy_heap import Line, Order
+
+
+class Place(Enum):
+    """Where a unit is; the values are those of kube-scheduler's metric `scheduler_pending_pods{queue}` where it has them."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    PARKED = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in_flight"
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """A pod or a gang of `pods` pods that waits for its decision; `tenant` is the namespace that it is charged to.
+
+    `attempts` are all of them; `failures` those that found no place; `troubles` those in a row that went wrong otherwise. The rest is
+    waited for even if nobody else wants anything, the backoff is not. `changed` tells that the unit was put again while in flight.
+    """
+
+    key: str
+    priority: int
+    created: float
+    pods: int
+    first_seen: float
+    tenant: str = ""
+    place: Place = Place.ACTIVE
+    attempts: int = 0
+    failures: int = 0
+    troubles: int = 0
+    backoff_until: float = 0.0
+    rest_until: float = 0.0
+    changed: bool = False
+    lot: Lot | None = field(default=None, repr=False)
+
+    @property
+    def order(self) -> Order:
+        """The highest priority first, then the oldest."""
+        return (-self.priority, self.created)
+
+
+@dataclass(slots=True, eq=False)
+class Lot:
+    """Parked units that wait for the same. The scout of an open lot has left it to try for all of them."""
+
+    waits_for: Hashable
+    parked: Line[str] = field(default_factory=Line)
+    scout: str | None = None

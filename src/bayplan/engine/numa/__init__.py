@@ -1,0 +1,1 @@
+"""Arithmetic on NUMA zones over all nodes: admission, placement and scores."""

@@ -1,0 +1,1 @@
+"""How many pods of a class each node's kubelet would admit."""

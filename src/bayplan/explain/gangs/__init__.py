@@ -1,0 +1,1 @@
+"""A gang's outcome as text and documents."""

@@ -1,0 +1,40 @@
+"""A gang's seats as Kueue keeps them: one TopologyAssignment for each pod set, in the brief form of `kube/wire/kueue_v1beta2.py`.
+
+Whoever plans with bayplan and runs with Kueue finds here, in `bayplan place -o json`, what Kueue would write into the status of its Workload:
+host by host, because that is the lowest level, and Kueue lists host names alone then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from bayplan.gangs.model import Seat
+from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.kueue_v1beta2 import Assignment, Domain, TopologyAssignment, encoded
+
+# What Kueue calls the pods of a job that has only one sort of them.
+ONLY_POD_SET = "main"
+
+
+def assignments_document(seats: Iterable[Seat]) -> list[dict[str, Any]]:
+    """For each group its pod set and where its pods go; empty if nobody has a seat."""
+    by_group: dict[str, Counter[str]] = {}
+    for seat in seats:
+        by_group.setdefault(seat.group or ONLY_POD_SET, Counter())[seat.node] += 1
+    return [
+        {"podSet": group, "topologyAssignment": _document(encoded(_assignment(hosts)))}
+        for group, hosts in by_group.items()
+    ]
+
+
+def _document(assignment: TopologyAssignment) -> dict[str, Any]:
+    """As it is read from JSON: lists, so that a snapshot that is read again says the same."""
+    return msgspec.json.decode(msgspec.json.encode(assignment), type=dict[str, Any])
+
+
+def _assignment(hosts: Counter[str]) -> Assignment:
+    return Assignment((HOSTNAME,), tuple(Domain((host,), hosts[host]) for host in sorted(hosts)))

@@ -1,0 +1,147 @@
+"""Everything there is to say about one gang that was placed, or was not.
+
+`cli/shared/gangs.py` gathers it: the decision, the zones that its pods were given, and for each shape of pods the room at every level before
+and after, and what became of the nodes. `explain/gangs/text.py` writes it for people, `explain/gangs/document.py` for programs, `explain/topology/svg.py`
+draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.request import PodRequest
+from bayplan.cluster.topology.tree import Distances, Path, Tree
+from bayplan.engine.gangs.problem import Counts
+from bayplan.engine.numa.placement import ContainerZones
+from bayplan.explain.stages import Stage, StageKind, stages_of
+from bayplan.gangs.closeness import Closeness
+from bayplan.gangs.model import GangDecision, LevelRoom, Seat
+from bayplan.gangs.remedies import GangRemedy
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.decision import CauseCount, Shortfall
+from bayplan.scheduling.profile import Profile
+
+IN_THE_TREE = "in the tree"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeView:
+    """Equal pods of a gang: how many, one of them, what they ask for, and per level the room for such pods.
+
+    `after` is empty if nothing was taken. `slots` are by position in the tree, as they are now. `causes` and `stages` say which filter took how
+    many nodes.
+    """
+
+    pods: int
+    example: Pod
+    request: PodRequest
+    described: str
+    before: tuple[LevelRoom, ...]
+    slots: Counts = field(compare=False)
+    after: tuple[LevelRoom, ...] = ()
+    causes: tuple[CauseCount, ...] = ()
+    stages: tuple[Stage, ...] = ()
+
+
+@dataclass(frozen=True)
+class GangOutcome:
+    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
+
+    `distances` are those among all members, seated or running; `running` are the places of members with a node, and `closeness` whether a gang that runs could be closer. `waited` is for how many seconds it has
+    waited, None if nobody knows. `remedies` are changes that would help one without a place. `owner` is the workload that the gang was made of, if that has another name.
+    """
+
+    decision: GangDecision
+    topology: str
+    levels: tuple[str, ...]
+    nodes: int
+    shapes: tuple[ShapeView, ...]
+    zones: Mapping[str, tuple[ContainerZones, ...]] = field(default_factory=dict)
+    running: tuple[Seat, ...] = ()
+    distances: Distances | None = None
+    waited: float | None = None
+    remedies: tuple[GangRemedy, ...] = ()
+    closeness: Closeness | None = None
+    zones_unknown: tuple[str, ...] = ()
+    """Nodes of seats whose NUMA zones matter and are unknown."""
+    owner: str = ""
+
+    @property
+    def name(self) -> str:
+        """The gang's name with its namespace."""
+        return self.decision.gang
+
+    @property
+    def good(self) -> bool:
+        """True if the gang runs or may start now."""
+        return self.decision.placed or self.runs
+
+    @property
+    def runs(self) -> bool:
+        """True if every member has a node, and all stand as the gang asks for."""
+        return bool(self.running) and not self.shapes
+
+    @property
+    def title(self) -> str:
+        """What to call the gang: by the workload that the user wrote, else by its own name."""
+        return self.owner or self.name
+
+    @property
+    def waiting_seconds(self) -> int | None:
+        """For how many whole seconds the gang has waited; None if that is not known, or if nobody waits."""
+        return None if self.waited is None else int(self.waited)
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """Every pod's place, by rank."""
+        return self.decision.seats
+
+
+def stages_in_tree(
+    tree: Tree, nodes: int, shortfall: Shortfall, pod: PodClass, profile: Profile
+) -> tuple[tuple[CauseCount, ...], tuple[Stage, ...]]:
+    """Which filter took which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
+    inside = {path[-1] for path in tree.paths[tree.node_level]}
+    causes = tuple(
+        CauseCount(cause.plugin, cause.cause, kept, cause.reason, cause.details)
+        for cause in shortfall.causes
+        if (kept := tuple(node for node in cause.nodes if node in inside))
+    )
+    stages = tuple(stages_of(Shortfall(tree.size, causes, ()), pod, profile))
+    if not tree.outside:
+        return causes, stages
+    in_the_tree = StageKind(IN_THE_TREE, tree.lead, tree.nobody)
+    return causes, (Stage(in_the_tree, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
+
+
+def missing_labels(outside: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Nodes outside a tree by the label they lack, or whatever else `Tree.outside` says, most first."""
+    lacking: dict[str, list[str]] = {}
+    for node, label in outside.items():
+        lacking.setdefault(label, []).append(node)
+    by_number = sorted(lacking.items(), key=lambda entry: -len(entry[1]))
+    return tuple((label, tuple(nodes)) for label, nodes in by_number)
+
+
+@dataclass(frozen=True, slots=True)
+class SeatRow:
+    """Pods of one group and segment in one domain of the lowest level."""
+
+    domain: Path
+    group: str
+    segment: int | None
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+
+
+def seat_rows(seats: Sequence[Seat]) -> list[SeatRow]:
+    """Seats by domain, group and segment, in the order of their first rank."""
+    found: dict[tuple[Path, str, int | None], list[Seat]] = {}
+    for seat in seats:
+        found.setdefault((seat.path[:-1], seat.group, seat.segment), []).append(seat)
+    return [
+        SeatRow(domain, group, segment, tuple(seat.rank for seat in own), tuple(seat.node for seat in own))
+        for (domain, group, segment), own in found.items()
+    ]

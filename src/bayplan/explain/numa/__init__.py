@@ -1,0 +1,1 @@
+"""A node's NUMA zones as text and pictures."""

@@ -1,0 +1,1 @@
+"""Blocks and racks as text and pictures."""

@@ -1,0 +1,70 @@
+"""Levels and domains in few words: `rack` for example.com/rack, `block b2, 4 racks, 8 nodes` for where pods are.
+
+In come labels and paths of a tree, out goes text for tables and first lines. Documents keep the labels as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.cluster.topology.tree import Path
+from bayplan.gangs.domains_with_room import NODE
+
+
+def short_levels(levels: Sequence[str]) -> tuple[str, ...]:
+    """The last part of each label, or the whole label where two would look alike; the node comes last.
+
+    >>> short_levels(["example.com/block", "example.com/rack"])
+    ('block', 'rack', 'node')
+    """
+    parts = [*(label.rpartition("/")[2] for label in levels), NODE]
+    return tuple(part if parts.count(part) == 1 else label for part, label in zip(parts, [*levels, NODE], strict=True))
+
+
+def in_short(sentence: str, levels: Sequence[str]) -> str:
+    """A sentence of the search with short names for its levels."""
+    for label, short in zip(levels, short_levels(levels), strict=False):
+        sentence = sentence.replace(label, short)
+    return sentence
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 rack`, `4 racks`, `2 switches`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+
+
+def domain_name(level: str, value: str) -> str:
+    """`block b2`; only the value where it says itself what it is, as in `block-2`."""
+    return value if value.lower().startswith(level.lower()) else f"{level} {value}"
+
+
+def place_phrase(levels: Sequence[str], paths: Sequence[Path]) -> str:
+    """Where nodes are, given their paths: what they share by name, the rest by number."""
+    words = []
+    for depth, level in enumerate(short_levels(levels), start=1):
+        domains = {path[:depth] for path in paths}
+        words.append(domain_name(level, paths[0][depth - 1]) if len(domains) == 1 else counted(len(domains), level))
+    return ", ".join(words)
+
+
+def path_text(path: Path) -> str:
+    """`b2/r1`: label values have no slash, so this is unambiguous."""
+    return "/".join(path)
+
+
+def in_one(level: str) -> str:
+    """`in one rack`, `on one node`."""
+    return f"on one {level}" if level == NODE else f"in one {level}"
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """`0-7,12`: ascending numbers as ranges."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)

@@ -1,0 +1,281 @@
+"""A topology as text and pictures are made from it: domains inside domains, what is free in each, how many pods of a shape fit.
+
+In come a tree and the cluster's columns, out goes a `TopologyMap` without any layout; `explain/topology/text.py` and `explain/topology/svg.py` draw it,
+and `topology_document` writes it down for programs. Free is what nodes have beside the pods on them; how many pods *fit* is what
+the kubelets would admit, filters included. Below a node are its NUMA zones, where a report names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.request import CPU, MEMORY, PODS
+from bayplan.cluster.state import ClusterState
+from bayplan.cluster.topology.tree import Path, Tree, distance
+from bayplan.engine.gangs.problem import Counts
+from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
+from bayplan.explain.amounts import usual_order
+from bayplan.explain.documents import API_VERSION, Document, amounts_document
+from bayplan.explain.gangs.document import rooms_document
+from bayplan.explain.gangs.parties import Party
+from bayplan.explain.topology.levels import counted, short_levels
+from bayplan.gangs.domains_with_room import rooms_of
+from bayplan.gangs.model import LevelRoom
+from bayplan.kube.topology_levels import HOSTNAME
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A domain of any level, the NUMA zone being the lowest: `path` from the top, amounts, and the domains inside.
+
+    `slots` are how many pods of the asked shape fit now, and `slots_if_idle` how many would if nothing ran; None if no shape was asked for, and for
+    a zone, because a pod may take several. `fragmentation` is by resource, as `engine/numa/fragmentation.py` defines it, over the nodes that report zones.
+    """
+
+    path: Path
+    nodes: tuple[str, ...]
+    free: Mapping[str, int]
+    total: Mapping[str, int]
+    slots: int | None
+    slots_if_idle: int | None
+    inside: tuple[Domain, ...]
+    fragmentation: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TopologyMap:
+    """Everything to be drawn about a topology. `outside` has what nodes lack to be in it, `lead` what is said before that.
+
+    The shape that is counted is one unit of a resource if nobody `named` another.
+
+    `asks_for` is what pods of the asked shape want, `rooms` the largest gang of such pods per level. Distances are counted from the node at `origin`. `parties` are a gang's pods, with the gang's own words in `title` and `facts`.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    domains: tuple[Domain, ...]
+    nodes: int
+    resources: tuple[str, ...]
+    outside: Mapping[str, str]
+    lead: str
+    nobody: str
+    zones: int | None = None
+    origin: Path = ()
+    asks_for: Mapping[str, int] = field(default_factory=dict)
+    named: bool = True
+    rooms: tuple[LevelRoom, ...] = ()
+    parties: tuple[Party, ...] = ()
+    title: str = ""
+    facts: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """`network: 2 blocks, 8 racks, 64 nodes; 3 nodes outside`."""
+        words = [counted(len(self.at(depth)), level) for depth, level in enumerate(short_levels(self.levels)[:-1], 1)]
+        words.append(counted(self.nodes, "node"))
+        words += [counted(self.zones, "NUMA zone")] if self.zones is not None else []
+        sentence = f"{self.name}: {', '.join(words)}"
+        if not self.nodes:
+            sentence = f"{self.name}: {self.nobody}"
+        if self.outside:
+            sentence += f"; {counted(len(self.outside), 'node')} outside"
+        return sentence
+
+    def at(self, depth: int) -> list[Domain]:
+        """The domains so many levels down, 1 for the widest."""
+        found = list(self.domains)
+        for _ in range(depth - 1):
+            found = [inner for domain in found for inner in domain.inside]
+        return found
+
+    @property
+    def slots(self) -> int | None:
+        """How many pods of the asked shape fit in all."""
+        return sum(domain.slots or 0 for domain in self.domains) if self.asks_for else None
+
+
+def topology_map(
+    state: ClusterState,
+    tree: Tree,
+    resources: Sequence[str],
+    pod: PodClass | None = None,
+    slots: Counts | None = None,
+    *,
+    with_zones: bool = False,
+) -> TopologyMap:
+    """The map of a tree with these resources; `slots` by position in the tree for pods of one class; `with_zones` goes below the nodes."""
+    columns = state.columns
+    free, total = {}, {}
+    for name in resources:
+        index = columns.index_of(name)
+        free[name] = np.maximum(columns.free[index][tree.rows], 0).astype(np.int64)
+        total[name] = columns.allocatable[index][tree.rows].astype(np.int64)
+    if slots is not None and pod is not None:
+        free[_SLOTS] = slots
+        total[_SLOTS] = _slots_if_idle(state, tree, pod)
+    zones: list[tuple[Domain, ...]] = [()] * tree.size
+    if with_zones:
+        places = zip(tree.rows, tree.paths[tree.node_level], strict=True)
+        zones = [_zones(state, int(row), path, resources) for row, path in places]
+    return TopologyMap(
+        name=tree.name,
+        levels=tree.levels,
+        domains=_domains(tree, state, free, total, zones, _aligned(state, tree, resources)),
+        nodes=tree.size,
+        resources=tuple(resources),
+        outside=tree.outside,
+        lead=tree.lead,
+        nobody="no node carries all of its labels" if tree.by_labels else tree.nobody,
+        zones=sum(map(len, zones)) if with_zones else None,
+        asks_for=pod.request.total if pod is not None else {},
+        rooms=rooms_of(tree, slots, 1) if slots is not None else (),
+    )
+
+
+# The level below the nodes.
+NUMA = "numa"
+# Slots travel with the amounts while sums are made: they add up the same way.
+_SLOTS = ""
+
+
+def leading_resource(resources: Sequence[str]) -> str:
+    """What is looked at where one resource must do: the first device, else the first of all."""
+    devices = [name for name in resources if "/" in name]
+    return (devices or list(resources) or [CPU])[0]
+
+
+def default_resources(state: ClusterState, rows: NDArray[np.intp]) -> list[str]:
+    """cpu, memory and the devices that any of these nodes has."""
+    columns = state.columns
+    devices = [
+        name
+        for name, index in columns.resource_index.items()
+        if "/" in name and name != PODS and columns.allocatable[index][rows].any()
+    ]
+    return usual_order([CPU, MEMORY, *devices])
+
+
+def topology_document(drawn: TopologyMap) -> Document:
+    """What `bayplan topology -o json` prints."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "TopologyMap",
+        "topology": drawn.name,
+        "answer": drawn.answer,
+        "levels": list(drawn.levels),
+        "nodes": drawn.nodes,
+        "asksFor": amounts_document(drawn.asks_for) or None,
+        "slots": drawn.slots,
+        "largestGang": rooms_document(drawn.rooms) or None,
+        "zones": drawn.zones,
+        "distanceFrom": drawn.origin[-1] if drawn.origin else None,
+        "domains": [_domain_document(drawn, domain) for domain in drawn.domains],
+        "outside": [{"node": node, "lacks": label} for node, label in drawn.outside.items()],
+    }
+
+
+def _domain_document(drawn: TopologyMap, domain: Domain) -> Document:
+    unusable = stranded(drawn, domain) if drawn.named else None
+    return {
+        "level": (*drawn.levels, HOSTNAME, NUMA)[len(domain.path) - 1],
+        "path": list(domain.path),
+        "nodes": len(domain.nodes),
+        "free": amounts_document(domain.free),
+        "allocatable": amounts_document(domain.total),
+        "slots": domain.slots,
+        "fragmentation": {name: round(share, 4) for name, share in domain.fragmentation.items()},
+        "stranded": unusable and {"resource": unusable[0], "share": round(unusable[1], 4)},
+        "distance": distance(drawn.origin, domain.path) if drawn.origin else None,
+        "domains": [_domain_document(drawn, inner) for inner in domain.inside],
+    }
+
+
+def stranded(drawn: TopologyMap, domain: Domain) -> tuple[str, float] | None:
+    """The share of a resource's free amount that pods of the asked shape cannot use; None if nothing is free, or no shape was asked for.
+
+    A domain's pods are those that fit; a NUMA zone's are those that fit into it by the amounts that are shown.
+    """
+    asked = {name: amount for name, amount in drawn.asks_for.items() if amount and name in drawn.resources}
+    name = leading_resource([each for each in drawn.resources if each in asked])
+    if name not in asked or not domain.free.get(name):
+        return None
+    pods = domain.slots
+    if pods is None:
+        pods = min(domain.free.get(each, 0) // amount for each, amount in asked.items() if each in domain.free)
+    return name, 1 - pods * asked[name] / domain.free[name]
+
+
+def _aligned(state: ClusterState, tree: Tree, resources: Sequence[str]) -> dict[str, Aligned]:
+    return {name: aligned_amounts(state, name, tree.rows) for name in resources}
+
+
+def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) -> tuple[Domain, ...]:
+    """The NUMA zones of a node as its report has them; none if there is no usable one."""
+    columns, report = state.columns, state.reports[row]
+    if report is None or columns.topology[row] != TOPOLOGY_USABLE:
+        return ()
+    found = []
+    for position, zone in enumerate(report.zones):
+        index = {name: columns.index_of(name) for name in resources if name in zone.resources}
+        free = {name: int(columns.zone_available[each, position, row]) for name, each in index.items()}
+        total = {name: int(columns.zone_total[each, position, row]) for name, each in index.items()}
+        found.append(Domain((*path, str(zone.id)), path[-1:], free, total, None, None, ()))
+    return tuple(found)
+
+
+def _domains(
+    tree: Tree,
+    state: ClusterState,
+    free: Mapping[str, Counts],
+    total: Mapping[str, Counts],
+    zones: Sequence[tuple[Domain, ...]],
+    aligned: Mapping[str, Aligned],
+) -> tuple[Domain, ...]:
+    """All domains, from the nodes upwards; those of a level lie in the order of the tree."""
+    below: list[Domain] = []
+    firsts_below = np.zeros(0, dtype=np.intp)
+    for level in range(tree.node_level, -1, -1):
+        sums_free = {name: tree.sums(counts, level).tolist() for name, counts in free.items()}
+        sums_total = {name: tree.sums(counts, level).tolist() for name, counts in total.items()}
+        shares = {
+            name: fragmentation(tree.sums(each.largest, level), tree.sums(each.at_best, level)).tolist()
+            for name, each in aligned.items()
+        }
+        starts = tree.starts[level]
+        first_child = np.searchsorted(firsts_below, starts).tolist()
+        made: list[Domain] = []
+        for number, path in enumerate(tree.paths[level]):
+            first, end = tree.bounds(level, number)
+            child_end = first_child[number + 1] if number + 1 < len(starts) else len(below)
+            made.append(
+                Domain(
+                    path,
+                    tuple(state.names[row] for row in tree.rows[first:end]),
+                    {name: sums[number] for name, sums in sums_free.items() if name != _SLOTS},
+                    {name: sums[number] for name, sums in sums_total.items() if name != _SLOTS},
+                    sums_free[_SLOTS][number] if _SLOTS in sums_free else None,
+                    sums_total[_SLOTS][number] if _SLOTS in sums_total else None,
+                    tuple(below[first_child[number] : child_end]) if below else zones[number],
+                    {name: share[number] for name, share in shares.items() if not isnan(share[number])},
+                )
+            )
+        below, firsts_below = made, starts
+    return tuple(below)
+
+
+def _slots_if_idle(state: ClusterState, tree: Tree, pod: PodClass) -> Counts:
+    """How many pods each node would hold by its sums if it were empty."""
+    columns = state.columns
+    asked = {**pod.request.total, PODS: 1}
+    times = [
+        columns.allocatable[columns.index_of(name)][tree.rows] // amount for name, amount in asked.items() if amount
+    ]
+    fewest: Counts = np.minimum.reduce(times).astype(np.int64)
+    return fewest

@@ -1,0 +1,1 @@
+"""One gang: its model, its cycle, and where its members sit. Start reading at `cycle.py`."""

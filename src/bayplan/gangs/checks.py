@@ -1,0 +1,142 @@
+"""What is wrong with a gang before any node is looked at, in one sentence naming field and value; an empty text if nothing is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bayplan.cluster.topology.tree import Tree
+from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.numa_level import is_numa
+from bayplan.gangs.ranks.late_segments import by_segments
+from bayplan.gangs.styles.table import BAYPLAN
+from bayplan.gangs.trees import names_domains
+from bayplan.kube.topology_levels import HOSTNAME, not_a_level
+
+MOST_LAYERS = 3
+# What is wrong with a field by which a gang, or a group in it, names a tree or a level: the field, what is said of it, and the name.
+_NAMING = re.compile(r'(?:group "[^"]*": )?(topology|required|preferred|segments): ((?:level )?(?:"([^"]*)")?.*)')
+
+
+def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
+    """The first thing that makes a gang impossible to place whatever the cluster has."""
+    if tree is None:
+        known = f"there are {', '.join(topologies)}" if topologies else "the cluster has no Topology"
+        return f'topology: "{gang.topology}" does not exist; {known}'
+    if not gang.topology and len(topologies) > 1 and names_domains(gang, tree.levels):
+        return f"topology: is missing; there are {', '.join(topologies)}"
+    if gang.patience is not None and gang.whole.preferred is None:
+        return "patience: is for a preferred level; the gang has none"
+    wrong = _wrong_as_written(gang, tree) or _wrong_members(gang)
+    if wrong:
+        return wrong
+    if not tree.size and not tree.levels:
+        return "the cluster has no nodes"
+    if not tree.size:
+        return f"topology: {_nobody(gang, tree, topologies)}"
+    return ""
+
+
+def _wrong_as_written(gang: Gang, tree: Tree) -> str:
+    """What is wrong with levels and segments in themselves. It comes before segments are cut out, for which they must make sense."""
+    for group in gang.whole.every_group():
+        wrong = _wrong_layers(group.slices) or _wrong_levels(group, tree)
+        if wrong:
+            return f"{_prefix(group)}{wrong}"
+    return ""
+
+
+def _wrong_members(gang: Gang) -> str:
+    """What is wrong with groups, once those who come back are cut into their segments."""
+    groups = list(by_segments(gang).every_group())
+    named = Counter(group.name for group in groups)
+    twice = next((name for name, number in named.items() if number > 1), None)
+    if twice is not None:
+        return f'groups: "{twice}" is the name of two groups' if twice else "groups: a group inside has no name"
+    if gang.doubled_pod:
+        return f"pod {gang.doubled_pod} is twice in the gang"
+    if not gang.pods and not any(group.running for group in groups):
+        return "size: 0; the gang or a group inside it must have 1 pod or more"
+    if gang.whole.slices and gang.whole.groups:
+        return "segments: a gang with groups cannot have segments of its own; make each segment a group"
+    for group in groups:
+        # Those who come back to others are not cut into segments again; other systems have their own way to make segments whole.
+        come_back = bool(group.running) and gang.style != BAYPLAN
+        wrong = _wrong_sizes(group) or ("" if come_back else _wrong_segments(group))
+        if wrong:
+            return f"{_prefix(group)}{wrong}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """A problem with a tree or a level that a gang names in a field: only whoever wrote the gang can mend it, or who writes Topologies."""
+
+    field: str
+    name: str
+    problem: str
+
+
+def naming_in(problem: str) -> Naming | None:
+    """The tree or level that a problem is about, and without its field what is said of it; None if it is about something else."""
+    found = _NAMING.fullmatch(problem)
+    return None if found is None else Naming(found[1], found[3] or "", found[2])
+
+
+def _nobody(gang: Gang, tree: Tree, topologies: Sequence[str]) -> str:
+    if tree.name in topologies:
+        return f'no node carries all labels of "{tree.name}" ({", ".join(tree.levels)})'
+    if not tree.by_labels:
+        return tree.nobody
+    return f"no node carries the label {tree.levels[0]}" + (f"; {gang.asked_in}" if gang.asked_in else "")
+
+
+def _prefix(group: Group) -> str:
+    return f'group "{group.name}": ' if group.name else ""
+
+
+def _wrong_sizes(group: Group) -> str:
+    if group.minimum is not None and not 0 <= group.minimum <= len(group.pods):
+        return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
+    if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):
+        return f"minimumGroups: {group.minimum_groups} is not between 0 and the {len(group.groups)} groups inside"
+    return ""
+
+
+def _wrong_segments(group: Group) -> str:
+    unit = next((each.size for each in group.slices if each.required), 1)
+    if group.slices and len(group.pods) % group.slices[0].size:
+        return f"segments: size {group.slices[0].size} does not divide {len(group.pods)}"
+    return f"minimum: {group.minimum} is not a multiple of the segments' size {unit}" if group.least % unit else ""
+
+
+def _wrong_layers(slices: Sequence[Slices]) -> str:
+    if len(slices) > MOST_LAYERS:
+        return f"segments: {len(slices)} layers; must be at most {MOST_LAYERS}"
+    around = 0
+    for each in slices:
+        if each.size < 1:
+            return f"segments: size {each.size} must be 1 or more"
+        if around % each.size:
+            return f"segments: size {each.size} does not divide {around}"
+        around = each.size
+    return ""
+
+
+def _wrong_levels(group: Group, tree: Tree) -> str:
+    known = f"the topology has {', '.join((*tree.levels, HOSTNAME))}" if tree.name else "the cluster has no Topology"
+    for field, label in (("required", group.required), ("preferred", group.preferred)):
+        if label is not None and tree.level_number(label) is None:
+            return f"{field}: {not_a_level(label, tree.levels, known)}"
+    outer = -1
+    for each in group.slices:
+        number = tree.level_number(each.level)
+        if number is None:
+            return f"segments: {not_a_level(each.level, tree.levels, known)}"
+        below = number + is_numa(each.level, tree.levels)
+        if below <= outer:
+            return f'segments: level "{each.level}" must be below the one before'
+        outer = below
+    return ""

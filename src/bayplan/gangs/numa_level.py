@@ -1,0 +1,105 @@
+"""The level below the node: `required: numa` for all pods of a group in one NUMA zone, segments at level `numa` for so many each.
+
+To the search a NUMA zone is a node whose slots are counted zone by zone (`engine/slots/in_zones.py`). Here it is said which pods come in units, what makes a
+unit impossible whatever the nodes have, and, once seats are taken with their zones, whether every unit is in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.reports.pod_zones import zones_of_pod
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.engine.numa.demand import demand_of
+from bayplan.gangs.model import Gang, Group, Seat
+from bayplan.kube.topology_levels import NUMA, level_meant
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.decision import Decision
+
+# Pods that need share no zone.
+NO_UNIT = 0
+
+
+def is_numa(level: str | None, levels: Sequence[str]) -> bool:
+    """Whether a name means NUMA zones."""
+    return level is not None and level_meant(level, levels) == NUMA
+
+
+def zone_units(whole: Group, levels: Sequence[str]) -> dict[str, int]:
+    """By group, how many of its pods share a zone: all of them, those of a segment, or `NO_UNIT`."""
+    return dict(_units(whole, levels, NO_UNIT))
+
+
+def _units(group: Group, levels: Sequence[str], around: int) -> Iterator[tuple[str, int]]:
+    everybody = sum(len(each.pods) for each in group.every_group())
+    own = everybody if is_numa(group.required, levels) else around
+    sliced = next((each.size for each in group.slices if is_numa(each.level, levels)), NO_UNIT)
+    yield group.name, own or sliced
+    for inner in group.groups:
+        yield from _units(inner, levels, own)
+
+
+def unit_problem(state: ClusterState, whole: Group, levels: Sequence[str]) -> str:
+    """Why pods cannot share a zone whatever the nodes have; empty if nothing is in the way."""
+    units = zone_units(whole, levels)
+    for group in whole.every_group():
+        if not units[group.name] or not group.pods:
+            continue
+        classes: dict[PodClass, Pod] = {}
+        for pod in group.pods:
+            classes.setdefault(state.classes.of(pod), pod)
+        if len(classes) > 1:
+            return f"{_who(group)}pods that share a NUMA zone must be equal, and {_names(classes.values())} differ"
+        pod_class, pod = next(iter(classes.items()))
+        if demand_of(pod_class.request).nothing_to_align:
+            why = "kubelets align whole CPUs and memory of Guaranteed pods, and devices"
+            return f"{_who(group)}pod {pod_key(pod)} asks for nothing that a kubelet aligns to a NUMA zone: {why}"
+    return ""
+
+
+def in_zone_words(gang: Gang, levels: Sequence[str], bound: str) -> str:
+    """Why a gang has no place, where its pods share NUMA zones: the search speaks of nodes."""
+    if is_numa(gang.whole.required, levels):
+        return f"no kubelet would put all {len(gang.pods)} pods into one NUMA zone"
+    units = [unit for unit in zone_units(gang.whole, levels).values() if unit]
+    return f"{bound}; only pods that share a NUMA zone are counted, {units[0]} at a time" if units else bound
+
+
+def _who(group: Group) -> str:
+    return f'group "{group.name}": ' if group.name else ""
+
+
+def _names(pods: Iterable[Pod]) -> str:
+    return " and ".join(list(map(pod_key, pods))[:2])
+
+
+def torn_unit(gang: Gang, seats: Sequence[Seat], taken: Mapping[str, Decision], levels: Sequence[str]) -> str:
+    """The first unit that is not in one zone, in words; empty if all are. What is only preferred is not looked at."""
+    for name, keys, running in _required_units(gang, seats, levels):
+        zones = {zone for key in keys for each in taken[key].containers for zone in each.zones or ()}
+        zones |= {zone for pod in running for some in zones_of_pod(pod).values() for zone in some}
+        if len(zones) != 1:
+            where = ", ".join(map(str, sorted(zones))) or "none"
+            return f"{name} would be in NUMA zones {where} of {taken[keys[0]].node}"
+    return ""
+
+
+def _required_units(
+    gang: Gang, seats: Sequence[Seat], levels: Sequence[str]
+) -> Iterator[tuple[str, list[str], tuple[Pod, ...]]]:
+    """Each unit that must be in one zone: its name, its pods, and members that run already."""
+    for group in gang.whole.every_group():
+        if is_numa(group.required, levels):
+            inside = {each.name for each in group.every_group()}
+            running = tuple(pod for each in group.every_group() for pod in each.running)
+            keys = [seat.pod for seat in seats if seat.group in inside]
+            if keys:
+                yield group.name or gang.name, keys, running
+        if any(is_numa(each.level, levels) and each.required for each in group.slices):
+            segments: dict[int | None, list[str]] = {}
+            for seat in seats:
+                if seat.group == group.name:
+                    segments.setdefault(seat.segment, []).append(seat.pod)
+            for number, keys in segments.items():
+                yield f"segment {number}", keys, ()

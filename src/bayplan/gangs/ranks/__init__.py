@@ -1,0 +1,1 @@
+"""The order of a gang's pods, and the segments and parallel groups that follow from it."""

@@ -1,0 +1,218 @@
+"""Members that join a gang whose segments run already: each has its place in a segment, and follows its fellows there.
+
+A gang that starts is cut into segments by the order of its pods. Once some run, the others cannot be cut again: one replacement is no segment
+of four. So each segment becomes a group of its own, with those of it that run and those that wait, and the search does with it what it does with any
+group: running members bind it to their domain, and one of which nobody runs keeps apart from the others if segments do. Which segment a running pod
+is in was written on it with its bind; which one a newcomer is in follows from its number (`gangs/ranks/late_ranks.py`).
+
+A gang that starts while some are still to come is cut in the same way, if those who are there are not whole segments from the first on: the others will come into the gaps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from operator import itemgetter
+
+from bayplan.cluster.state import pod_key
+from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.ranks.ranks import written_rank, written_segment
+from bayplan.kube.wire.core_v1 import Pod
+
+_Member = tuple[int, Pod]
+"""The number of a pod's lowest segment, and the pod."""
+
+
+def by_segments(gang: Gang) -> Group:
+    """The whole gang with segments as groups, wherever members that run have been cut into segments already."""
+    return _by_segments(gang.whole, gang)
+
+
+def _by_segments(group: Group, gang: Gang) -> Group:
+    inner = tuple(_by_segments(each, gang) for each in group.groups)
+    if not group.slices or not group.running:
+        with_inner = replace(group, groups=inner) if inner != group.groups else group
+        return _with_gaps(with_inner, group, gang) if group.slices and group.coming else with_inner
+    running = [(number, pod) for pod in group.running if (number := written_segment(pod)) is not None]
+    if not running:
+        # Segments that were given up when the gang started, or that nobody has cut: a wish for them binds no single newcomer.
+        divides = tuple(each for each in group.slices if each.required or len(group.pods) % each.size == 0)
+        return replace(group, groups=inner, slices=divides)
+    layers, first = _as_they_were_cut(group.slices, running, _rank_behind(gang, group))
+    needed = frozenset(id(pod) for pod in group.pods[: group.least])
+    waiting = _places(group.pods, gang, running, layers[-1].size, first)
+    segments = _cut(group.name, group.name, layers, layers[-1].size, _Members(running, waiting), needed)
+    return _in_segments(replace(group, groups=inner), segments)
+
+
+def _in_segments(group: Group, segments: tuple[Group, ...]) -> Group:
+    """A group whose pods are in segments, which are groups inside it."""
+    return replace(
+        group,
+        pods=(),
+        minimum=None,
+        minimum_groups=None if group.minimum_groups is None else group.minimum_groups + len(segments),
+        slices=(),
+        running=_in_none_of(segments, group.running),
+        groups=(*segments, *group.groups),
+    )
+
+
+def _with_gaps(group: Group, original: Group, gang: Gang) -> Group:
+    """A group of which some are still to come, each pod in the segment that its number is in; as it is, if that makes no difference or nobody can tell."""
+    numbers = [gang.ranks[pod_key(pod)] for pod in group.pods]
+    size = len(group.pods) + len(group.coming)
+    # Numbers that reach beyond the size count on from a group that is not there.
+    first = max(_members_before(gang, original), max(numbers, default=0) + 1 - size)
+    places = [number - first for number in numbers]
+    outermost, lowest = group.slices[0], group.slices[-1].size
+    are_whole = places == list(range(len(places))) and len(places) % outermost.size == 0
+    if are_whole or min(places, default=0) < 0:
+        return group
+    waiting = [(place // lowest, pod) for place, pod in zip(places, group.pods, strict=True)]
+    needed = frozenset(id(pod) for pod in group.pods[: group.least])
+    like = group.coming[0]
+    segments = _cut(group.name, group.name, group.slices, lowest, _Members(waiting=waiting), needed, like)
+    begun = {place // outermost.size for place in places}
+    absent = tuple(
+        replace(
+            _segment(group.name, group.name, number, outermost),
+            slices=group.slices[1:],
+            coming=(like,) * outermost.size,
+        )
+        for number in range(size // outermost.size)
+        if number not in begun
+    )
+    return replace(_in_segments(group, segments), coming=(), absent=(*absent, *group.absent))
+
+
+def _members_before(gang: Gang, group: Group) -> int:
+    """How many members the groups before this one will have."""
+    before = takewhile(lambda each: each is not group, gang.whole.every_group())
+    return sum(len(each.pods) + len(each.running) + len(each.coming) for each in before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Members that run and members that wait."""
+
+    running: list[_Member] = field(default_factory=list)
+    waiting: list[_Member] = field(default_factory=list)
+
+
+def _cut(
+    group: str,
+    around: str,
+    layers: Sequence[Slices],
+    lowest: int,
+    members: _Members,
+    needed: frozenset[int],
+    like: Pod | None = None,
+) -> tuple[Group, ...]:
+    """The segments of a layer as groups, each with those of the next layer inside; only those that make a difference to somebody who waits.
+
+    Pods that their lowest segments lack are still to come if there is one that they are `like`.
+    """
+    layer, *below = layers
+    times = layer.size // lowest
+    by_number: dict[int, _Members] = {}
+    for each in members.running:
+        by_number.setdefault(each[0] // times, _Members()).running.append(each)
+    for each in members.waiting:
+        by_number.setdefault(each[0] // times, _Members()).waiting.append(each)
+    keep_apart = any(each.apart for each in layers)
+    found: list[Group] = []
+    for number, inside in sorted(by_number.items(), key=itemgetter(0)):
+        if not inside.waiting and not keep_apart:
+            continue
+        segment = _segment(group, around, number, layer)
+        inner = _cut(group, segment.name, below, lowest, inside, needed, like) if below else ()
+        pods = () if below else tuple(pod for _, pod in inside.waiting)
+        found.append(
+            replace(
+                segment,
+                pods=pods,
+                groups=inner,
+                minimum=sum(id(pod) in needed for pod in pods),
+                running=_in_none_of(inner, [pod for _, pod in inside.running]),
+                segment=None if below else number,
+                coming=() if below or like is None else (like,) * (lowest - len(pods)),
+            )
+        )
+    return tuple(found)
+
+
+def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
+    """A segment of a layer, with nobody in it yet."""
+    return Group(
+        f"{around} segment {number}".strip(),
+        required=layer.level,
+        segment_of=group,
+        apart=f"{group}/{layer.level}" if layer.apart else None,
+        wished=not layer.required,
+    )
+
+
+def _in_none_of(segments: Sequence[Group], running: Sequence[Pod]) -> tuple[Pod, ...]:
+    """Members that run and are in no segment: nobody wrote a number on them, or nobody of their segment waits."""
+    inside = {id(pod) for segment in segments for each in segment.every_group() for pod in each.running}
+    return tuple(pod for pod in running if id(pod) not in inside)
+
+
+# -- who is in which segment -------------------------------------------------------------------------------------------------
+
+
+def _as_they_were_cut(
+    slices: Sequence[Slices], running: Sequence[_Member], behind: int
+) -> tuple[Sequence[Slices], int | None]:
+    """The layers that were kept when the gang started, and the rank of the group's first member; None if nobody tells.
+
+    Numbers were written for the lowest layer that was kept. Ranks tell which one that is.
+    """
+    for depth in range(len(slices), 0, -1):
+        layer = slices[depth - 1]
+        first = _first_rank(running, layer.size, behind)
+        if first is not None:
+            return slices[:depth], first
+        if layer.required:
+            break
+    return slices, None
+
+
+def _first_rank(running: Sequence[_Member], size: int, behind: int) -> int | None:
+    """The rank of the first member of segment 0, at least `behind`, if ranks and segments of such a size agree about it."""
+    ranked = [(rank, number) for number, pod in running if (rank := written_rank(pod)) is not None]
+    latest = min((rank - number * size for rank, number in ranked), default=-1)
+    earliest = max((rank - number * size - size + 1 for rank, number in ranked), default=0)
+    return max(earliest, behind) if max(earliest, behind) <= latest else None
+
+
+def _rank_behind(gang: Gang, group: Group) -> int:
+    """The rank that follows those of all groups before this one."""
+    behind = 0
+    for each in gang.whole.every_group():
+        if each is group:
+            break
+        ranks = [gang.ranks[pod_key(pod)] for pod in each.pods]
+        ranks += [rank for pod in each.running if (rank := written_rank(pod)) is not None]
+        behind = max(behind, *(rank + 1 for rank in ranks)) if ranks else behind
+    return behind
+
+
+def _places(pods: Sequence[Pod], gang: Gang, running: Sequence[_Member], size: int, first: int | None) -> list[_Member]:
+    """A segment for each pod that waits: the one that its rank is in, or else the first that has a free place."""
+    left = {number: size - members for number, members in Counter(number for number, _ in running).items()}
+    placed: list[_Member] = []
+    open_from = 0
+    for pod in pods:
+        place = -1 if first is None else gang.ranks[pod_key(pod)] - first
+        number = place // size
+        if place < 0 or left.get(number, size) < 1:
+            while left.get(open_from, size) < 1:
+                open_from += 1
+            number = open_from
+        left[number] = left.get(number, size) - 1
+        placed.append((number, pod))
+    return placed

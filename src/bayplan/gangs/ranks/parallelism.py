@@ -1,0 +1,71 @@
+"""The parallel groups of a training job: read from a PodGroup, preferred by the search, and kept together when ranks get their seats.
+
+    spec:
+      size: 8
+      parallelism: [{name: tensor, size: 8}, {name: pipeline, size: 4}, {name: data, size: 2}]     # 64 ranks, 8 in each pod
+
+Sizes are in the order of ranks, innermost first, as training frameworks number them. A pod holds as many neighbouring ranks as there are ranks for each pod, so
+groups that fit into a pod need no care. Of the others the innermost become preferred segments of the narrowest level that can hold one, and
+`engine/gangs/parallel.py` decides which rank goes where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.gangs.parallel import order_by_groups
+from bayplan.engine.gangs.problem import Counts
+from bayplan.gangs.model import Gang, Group, ParallelGroups, Slices
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup
+
+
+def parallel_groups(written: Sequence[ParallelGroup], pods: int, at: ObjectPath) -> tuple[ParallelGroups, ...]:
+    """The groups of several pods each; raises `InvalidObject` if the sizes do not go with the number of pods."""
+    small = next((index for index, each in enumerate(written) if each.size < 1), None)
+    if small is not None:
+        raise InvalidObject(at.item(small).child("size"), f"{written[small].size} must be 1 or more")
+    ranks = prod(each.size for each in written)
+    if not pods:
+        return ()
+    if ranks % pods and pods % ranks:
+        raise InvalidObject(at, f"makes {ranks} ranks, neither a multiple nor a divisor of the {pods} pods")
+    ranks_of_pod = max(ranks // pods, 1)
+    found: list[ParallelGroups] = []
+    reached = 1
+    for index, each in enumerate(written):
+        reached *= each.size
+        if max(reached, ranks_of_pod) % min(reached, ranks_of_pod):
+            problem = f"makes groups of {reached} ranks, which do not go with {ranks_of_pod} ranks in each pod"
+            raise InvalidObject(at.item(index).child("size"), problem)
+        if reached > ranks_of_pod:
+            found.append(ParallelGroups(each.name, reached // ranks_of_pod))
+    return tuple(found)
+
+
+def preferring_groups(whole: Group, gang: Gang, tree: Tree, slots: Counts) -> Group:
+    """The gang with its innermost groups as preferred segments of the narrowest level that can hold one of them.
+
+    A gang that runs already keeps its ranks, and one with groups or segments of its own keeps those.
+    """
+    if not gang.parallelism or whole.groups or whole.slices or whole.running:
+        return whole
+    size = gang.parallelism[0].pods
+    levels = (*tree.levels, HOSTNAME)
+    for level in range(tree.node_level, -1, -1):
+        if int(tree.sums(slots, level).max(initial=0)) >= size and len(whole.pods) % size == 0:
+            return replace(whole, slices=(Slices(size, levels[level], required=False),))
+    return whole
+
+
+def seated_by_groups(gang: Gang, tree: Tree, positions: Sequence[int]) -> list[int]:
+    """The positions of a gang's pods in the order of their ranks."""
+    if not gang.parallelism or any(group.running for group in gang.whole.every_group()):
+        return list(positions)
+    sizes = [each.pods for each in gang.parallelism]
+    # How many groups of the kind before make one.
+    return order_by_groups(tree, positions, [size // before for size, before in zip(sizes, (1, *sizes), strict=False)])

@@ -1,0 +1,249 @@
+"""Changes that would let a gang in: each is tried by the search, and its seats are taken on trial, before it is named.
+
+Tried are, one at a time: fewer pods, a wider required level, a level that is preferred instead of required, segments that are preferred instead of
+required, and one running workload that moves or ends. All searches share one budget of
+work; when it is used up, the rest is not tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bayplan.cluster.state import pod_key
+from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.budget import WORK_OF_A_DECISION, Budget
+from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.numa_level import is_numa
+from bayplan.kube.topology_levels import HOSTNAME, NUMA
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+
+# All searches for changed gangs together take no more work than one decision may.
+WORK = WORK_OF_A_DECISION
+# What it takes to seat a pod for a trial, and to copy a node.
+WORK_OF_A_SEAT = 100
+WORK_OF_A_NODE = 10
+# Groups that are changed one by one, and running workloads that are thought away.
+MOST_GROUPS = 4
+MOST_WORKLOADS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class FewerPods:
+    """The group would fit with `pods` pods instead of `instead_of`."""
+
+    group: str
+    pods: int
+    instead_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class WiderLevel:
+    """The group would fit if it required `level` instead of `instead_of`."""
+
+    group: str
+    level: str
+    instead_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredLevel:
+    """The group would fit if `level` were preferred instead of required; in so many domains of it, if that is known."""
+
+    group: str
+    level: str
+    domains: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredSegments:
+    """The group would fit if its segments were preferred instead of required."""
+
+    group: str
+    size: int
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadGone:
+    """The gang would fit, on these nodes, if a running gang or pod were gone; `moves` if that one would have a place elsewhere."""
+
+    name: str
+    pods: int
+    moves: bool
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gang or pod that runs and could make room: its pods, and how it would be placed anew, None if nobody can tell."""
+
+    name: str
+    bound: tuple[Pod, ...]
+    anew: Callable[[], Gang | None]
+
+
+GangRemedy = FewerPods | WiderLevel | PreferredLevel | PreferredSegments | WorkloadGone
+
+
+def gang_remedies(scheduler: GangScheduler, gang: Gang, running: Sequence[Running] = ()) -> tuple[GangRemedy, ...]:
+    """Changes that would help a gang that has no place now; `running` are workloads that could make room."""
+    tree = scheduler.trees.get(scheduler.trees.name_for(gang))
+    if tree is None:
+        return ()
+    tries = _Tries(scheduler)
+    groups = [group for group in gang.whole.every_group() if group.pods or group.required or group.slices]
+    found: list[FewerPods | WiderLevel | PreferredLevel | PreferredSegments] = []
+    for group in groups[:MOST_GROUPS]:
+        found += _fewer_pods(tries, gang, group)
+        found += _other_levels(tries, gang, group, tree)
+        found += _softer_segments(tries, gang, group)
+    if sum(bool(group.pods) for group in groups) == 1:
+        found = [replace(each, group="") for each in found]  # there is no doubt whose change it is
+    return (*found, *_without_workloads(tries, gang, running, tree))
+
+
+class _Tries:
+    """Searches for changed gangs, as many as the work allows."""
+
+    def __init__(self, scheduler: GangScheduler) -> None:
+        self.scheduler = scheduler
+        self.budget = Budget(WORK)
+
+    def fits(self, gang: Gang, scheduler: GangScheduler | None = None) -> GangDecision | None:
+        """The decision for a gang that has a place; None if it has none, or nobody may look any more."""
+        if self.budget.is_spent:
+            return None
+        chosen = scheduler or self.scheduler
+        decision = schedule_gang(chosen, gang, around=self.budget)
+        self.budget.spend(WORK_OF_A_SEAT * len(decision.seats))
+        return decision if decision.seats and _is_admitted(chosen, gang, decision) else None
+
+
+def _is_admitted(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> bool:
+    """Take every seat and give it back: counts may promise what a kubelet refuses."""
+    taken = assume_gang(scheduler, gang, decision)
+    for each in taken or ():
+        scheduler.state.forget(each.pod)
+    return taken is not None
+
+
+def _changed(gang: Gang, name: str, change: Callable[[Group], Group]) -> Gang:
+    def in_group(group: Group) -> Group:
+        inner = replace(group, groups=tuple(map(in_group, group.groups)))
+        return change(inner) if group.name == name else inner
+
+    return replace(gang, whole=in_group(gang.whole))
+
+
+def _fewer_pods(tries: _Tries, gang: Gang, group: Group) -> Iterator[FewerPods]:
+    """The largest number of pods that has a place, in whole segments; found by halving."""
+    unit = next((each.size for each in group.slices if each.required), 1)
+    low, high = 0, (group.least - 1) // unit
+    while low < high:
+        middle = (low + high + 1) // 2
+        pods = group.pods[: middle * unit]
+        if tries.fits(_changed(gang, group.name, lambda each, pods=pods: replace(each, pods=pods, minimum=None))):  # type: ignore[misc]
+            low = middle
+        else:
+            high = middle - 1
+    if low:
+        yield FewerPods(group.name, low * unit, group.least)
+
+
+def _other_levels(tries: _Tries, gang: Gang, group: Group, tree: Tree) -> Iterator[WiderLevel | PreferredLevel]:
+    """The next wider level that has room, and the same level preferred."""
+    required = group.required
+    number = None if required is None else tree.level_number(required)
+    if required is None or number is None:
+        return
+    in_zone = is_numa(required, tree.levels)
+    for level in (*((HOSTNAME,) if in_zone else ()), *reversed(tree.levels[:number])):
+        if tries.fits(_changed(gang, group.name, lambda each, level=level: replace(each, required=level))):  # type: ignore[misc]
+            yield WiderLevel(group.name, level, required)
+            break
+    decision = tries.fits(_changed(gang, group.name, lambda each: replace(each, required=None, preferred=required)))
+    if decision is not None:
+        label = NUMA if in_zone else HOSTNAME if number == tree.node_level else tree.levels[number]
+        yield PreferredLevel(
+            group.name, label, decision.preferred_domains if group is gang.whole and not in_zone else None
+        )
+
+
+def _softer_segments(tries: _Tries, gang: Gang, group: Group) -> Iterator[PreferredSegments]:
+    for each in group.slices:
+        if each.required:
+            slices = tuple(replace(one, required=one.required and one is not each) for one in group.slices)
+            if tries.fits(_changed(gang, group.name, lambda some, slices=slices: replace(some, slices=slices))):  # type: ignore[misc]
+                yield PreferredSegments(group.name, each.size, each.level)
+                return
+
+
+# -- room that others could make ---------------------------------------------------------------------------------------------
+
+
+def _without_workloads(tries: _Tries, gang: Gang, running: Sequence[Running], tree: Tree) -> Iterator[WorkloadGone]:
+    """The smallest running workload whose room would do; one that has another place before one that has none."""
+    ending: WorkloadGone | None = None
+    for each in _promising(tries.scheduler, gang, running, tree)[:MOST_WORKLOADS]:
+        if tries.budget.is_spent:
+            break
+        tries.budget.spend(WORK_OF_A_NODE * tree.size)
+        trial = _without(tries.scheduler, each)
+        decision = tries.fits(gang, trial)
+        if decision is None or assume_gang(trial, gang, decision) is None:
+            continue
+        anew = each.anew()
+        moves = anew is not None and tries.fits(anew, trial) is not None
+        gone = WorkloadGone(each.name, len(each.bound), moves, tuple(sorted({seat.node for seat in decision.seats})))
+        if moves:
+            yield gone
+            return
+        ending = ending or gone
+    if ending is not None:
+        yield ending
+
+
+def _promising(scheduler: GangScheduler, gang: Gang, running: Sequence[Running], tree: Tree) -> list[Running]:
+    """Workloads without which sums leave room for the gang, those with the fewest pods first; of gangs with different pods all."""
+    by_size = sorted(running, key=lambda each: (len(each.bound), each.name))
+    classes = {scheduler.state.classes.of(pod) for pod in gang.pods}
+    if len(classes) != 1:
+        return by_size
+    pod, state = classes.pop(), scheduler.state
+    needed = sum(group.least for group in gang.whole.every_group())
+    level = tree.level_number(gang.whole.required) if gang.whole.required else None
+    slots = scheduler.slots(pod, tree, len(gang.pods))
+    position_of = {state.names[row]: position for position, row in enumerate(tree.rows)}
+    wanted = {name: amount for name, amount in pod.request.total.items() if amount}
+    before = slots.sum(keepdims=True) if level is None else tree.sums(slots, level)
+
+    def room(workload: Running) -> int:
+        freed: dict[int, Counter[str]] = {}
+        for each in workload.bound:
+            position = position_of.get(each.spec.node_name or "")
+            if position is not None:
+                freed.setdefault(position, Counter()).update(state.classes.request_of(each).total)
+        after = before.copy()
+        for position, amounts in freed.items():
+            row = int(tree.rows[position])
+            then = [
+                (int(state.columns.free[state.columns.index_of(name), row]) + amounts[name]) // wanted[name]
+                for name in wanted
+            ]
+            domain = 0 if level is None else int(tree.domain_at[level][position])
+            after[domain] += max(int(min(then, default=len(gang.pods))) - int(slots[position]), 0)
+        return int(after.max(initial=0))
+
+    return [each for each in by_size if room(each) >= needed]
+
+
+def _without(scheduler: GangScheduler, workload: Running) -> GangScheduler:
+    """A copy of the cluster without a workload."""
+    state = scheduler.state.copy()
+    for pod in workload.bound:
+        state.remove_pod(pod_key(pod))
+    return GangScheduler(state, scheduler.trees.over(state), scheduler.profile, ClassAnswers(state))

@@ -1,0 +1,383 @@
+"""What users ask for by annotations: the tree, the levels, and segments; in KAI's words or in Kueue's.
+
+    kai.scheduler/topology: network                                 on the workload, for all its pods
+    kai.scheduler/topology-required-placement: example.com/block
+    kai.scheduler/topology-preferred-placement: example.com/rack
+    kai.scheduler/segment-size: "4"                                 on a pod template, for the pods made from it
+    kai.scheduler/segment-topology-required-placement: example.com/rack
+
+    kueue.x-k8s.io/podset-required-topology: example.com/block      on a pod template
+    kueue.x-k8s.io/podset-slice-required-topology: example.com/rack
+    kueue.x-k8s.io/podset-slice-size: "4"
+
+    bayplan.io/topology: network                                    names the tree for those who do not write kai.scheduler/topology
+    bayplan.io/gang: "true"                                         is a gang, or "false" is none, whatever the kind
+    bayplan.io/parallelism: tensor=8,pipeline=4,data=2              parallel groups in the order of ranks, innermost first
+    bayplan.io/objective: fewest-domains,least-leftover             goals that come first
+    bayplan.io/patience: domains=2,seconds=300                      wait up to so long for a place in so few preferred domains
+    bayplan.io/placement: spread                                    over nodes, or binpack
+    bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
+
+Out come `Wishes`, and a `Problem` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
+a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`dialects/kueue.py`); whether a level exists is for the scheduler to say, who knows the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bayplan.dialects import kai, kueue
+from bayplan.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
+from bayplan.dialects.kai import (
+    PREFERRED,
+    REQUIRED,
+    SEGMENT_PREFERRED,
+    SEGMENT_REQUIRED,
+    SEGMENT_SIZE,
+    TOPOLOGY,
+)
+from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
+from bayplan.dialects.pod_words import OWN_FAMILY
+from bayplan.engine.gangs.objective import objective_of
+from bayplan.grouping.grouping import NOT_SUPPORTED, Problem
+from bayplan.grouping.raw import Reference
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_levels import is_node_label, same_level
+from bayplan.kube.whole_number import whole_number
+from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, ParallelGroup, PatienceSpec, Segment
+
+GANG = "bayplan.io/gang"
+PARALLELISM = "bayplan.io/parallelism"
+OBJECTIVE = "bayplan.io/objective"
+PATIENCE = "bayplan.io/patience"
+PLACEMENT = "bayplan.io/placement"
+DOMAIN_PLACEMENT = "bayplan.io/domain-placement"
+# Volcano's controllers make a `networkTopology` of these; the pod grouper does not.
+VOLCANO_NETWORK = ("volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier")
+SEGMENTS = "segments"
+SEGMENT_SIZES = "segments.size"
+
+OWN_KEYS = (GANG, OWN_TOPOLOGY, PARALLELISM, OBJECTIVE, PATIENCE, PLACEMENT, DOMAIN_PLACEMENT)
+KEYS = frozenset((*OWN_KEYS, *kai.TOPOLOGY_KEYS, *kueue.TOPOLOGY_KEYS.known))
+# The PodGroup's field whose value each of these is. Of two that say the same about segments the later one counts: what is required is not preferred too.
+_FIELDS = {
+    TOPOLOGY: "topology",
+    OWN_TOPOLOGY: "topology",
+    PREFERRED: "preferred",
+    kueue.PREFERRED: "preferred",
+    REQUIRED: "required",
+    kueue.REQUIRED: "required",
+    SEGMENT_PREFERRED: SEGMENTS,
+    SEGMENT_REQUIRED: SEGMENTS,
+    kueue.SLICE_LEVEL: SEGMENTS,
+    SEGMENT_SIZE: SEGMENT_SIZES,
+    kueue.SLICE_SIZE: SEGMENT_SIZES,
+}
+
+_FAMILIES = (
+    KeyFamily("kai.scheduler/", kai.TOPOLOGY_KEYS, re.compile("topo|segment|placement")),
+    kueue.TOPOLOGY_KEYS,
+    OWN_FAMILY,
+    # Exclusive placement; `workloads/` makes affinity of it, as the webhooks do.
+    KeyFamily(
+        "alpha.jobset.sigs.k8s.io/",
+        tuple(
+            f"alpha.jobset.sigs.k8s.io/{word}"
+            for word in ("exclusive-topology", "node-selector", "namespaced-job", "no-schedule")
+        ),
+    ),
+    KeyFamily(
+        "leaderworkerset.sigs.k8s.io/",
+        tuple(
+            f"leaderworkerset.sigs.k8s.io/{word}"
+            for word in ("exclusive-topology", "subgroup-exclusive-topology", "size", "leader-name", "replicas")
+        ),
+    ),
+)
+_PARALLEL_GROUP = re.compile(r"\s*([A-Za-z][-A-Za-z0-9]{0,62})\s*=\s*([1-9][0-9]{0,5})\s*")
+MOST_PARALLEL_GROUPS = 8
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LARGEST_SEGMENT = 100_000
+_PATIENCE = re.compile(r"domains=([1-9][0-9]{0,5}),seconds=([0-9]{1,9}(?:\.[0-9]{1,3})?)")
+
+
+def asks(annotations: Mapping[str, str]) -> bool:
+    """Whether annotations say anything about gangs, rightly or wrongly."""
+    return any(key in KEYS for key in annotations) or any(map(misspelt, judged(annotations, *_FAMILIES)))
+
+
+def misspelt(key: str) -> str:
+    """What to say about a key that is none of ours but was meant to be; empty if it is one, or has nothing to do with us."""
+    return next(filter(None, (complaint_about(key, family) for family in _FAMILIES)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The annotation that a wish comes from: of which object, and its path there."""
+
+    about: Reference
+    field: str
+
+    def seen_from(self, about: Reference) -> str:
+        """The path, as it is said on an object: with the object that it belongs to if that is another one."""
+        return self.field if self.about == about else f"{self.about}: {self.field}"
+
+
+# By field of the PodGroup and value there.
+Sources = Mapping[tuple[str, str], Source]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What annotations of one place ask for; `gang` is None where nothing says whether the pods are one.
+
+    `together` is the name that roles share which must be in one domain; `sources` tells where each wish stands.
+    """
+
+    gang: bool | None = None
+    topology: str = ""
+    required: str | None = None
+    preferred: str | None = None
+    segments: tuple[Segment, ...] = ()
+    together: str = ""
+    parallelism: tuple[ParallelGroup, ...] = ()
+    objective: tuple[str, ...] = ()
+    patience: PatienceSpec | None = None
+    placement: str = ""
+    domain_placement: str = ""
+    sources: Sources = field(default_factory=dict, compare=False)
+
+    def over(self, below: Wishes) -> Wishes:
+        """These wishes, with those of another place where these are silent: each field by itself."""
+        return Wishes(
+            below.gang if self.gang is None else self.gang,
+            self.topology or below.topology,
+            self.required or below.required,
+            self.preferred or below.preferred,
+            self.segments or below.segments,
+            self.together or below.together,
+            self.parallelism or below.parallelism,
+            self.objective or below.objective,
+            self.patience or below.patience,
+            self.placement or below.placement,
+            self.domain_placement or below.domain_placement,
+            {**below.sources, **self.sources},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """A Topology that is named, and where."""
+
+    name: str
+    source: Source
+
+
+class WishReader:
+    """Reads the annotations of all places that speak about one gang, and gathers what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._trees: list[_Tree] = []
+
+    def read(
+        self, about: Reference, annotations: Mapping[str, str], where: str = "metadata", segment: int | None = None
+    ) -> Wishes:
+        """The wishes of one set of annotations; `segment` is the size of segments where none is written."""
+        place = _Place(self.problems, about, annotations, f"{where}.annotations", segment)
+        place.check_keys()
+        trees = place.trees()
+        self._check_trees(trees)
+        kai = Wishes(
+            topology=trees[0].name if trees else "",
+            required=place.level(REQUIRED),
+            preferred=place.level(PREFERRED),
+            segments=place.kai_segments(),
+            parallelism=place.parallelism(),
+            objective=place.objective(),
+            patience=place.patience(),
+            placement=place.one_of(PLACEMENT, PLACEMENTS),
+            domain_placement=place.one_of(DOMAIN_PLACEMENT, PLACEMENTS),
+        )
+        in_kueues_words = place.kueue()
+        place.check_agreement(kai, in_kueues_words)
+        asked = place.gang()
+        if asked is None and asks(annotations):
+            asked = True
+        wishes = kai.over(in_kueues_words)
+        return replace(wishes, gang=asked, sources=place.sources(wishes))
+
+    def _check_trees(self, trees: list[_Tree]) -> None:
+        """A gang is placed in one tree, whoever names it: levels of one place would mean nothing in the tree of another."""
+        for tree in trees:
+            self._trees.append(tree)
+            before = self._trees[0]
+            if tree.name != before.name:
+                source = tree.source
+                there = before.source.seen_from(source.about)
+                allowed = f'is another tree than "{before.name}" in {there}; a gang is placed in one'
+                self.problems.append(Problem(source.about, source.field, tree.name, allowed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The annotations of one object, and where to say what is wrong with them."""
+
+    problems: list[Problem]
+    about: Reference
+    annotations: Mapping[str, str]
+    field: str
+    segment: int | None
+
+    def has(self, keys: tuple[str, ...]) -> bool:
+        return any(key in self.annotations for key in keys)
+
+    def source(self, key: str) -> Source:
+        return Source(self.about, f'{self.field}["{key}"]')
+
+    def sources(self, wishes: Wishes) -> Sources:
+        """Where everything stands that a PodGroup is to say."""
+        found = {(field, self.annotations[key]): self.source(key) for key, field in _FIELDS.items() if self.has((key,))}
+        if kueue.SLICE_LAYERS in self.annotations:
+            found |= {(SEGMENTS, each.level): self.source(kueue.SLICE_LAYERS) for each in wishes.segments}
+        return found
+
+    def wrong(self, key: str, allowed: str) -> None:
+        self.problems.append(Problem(self.about, self.source(key).field, self.annotations.get(key), allowed))
+
+    def check_keys(self) -> None:
+        meant = set(judged(self.annotations, *_FAMILIES))
+        for key in self.annotations:
+            complaint = misspelt(key) if key in meant else ""
+            if complaint:
+                self.problems.append(Problem(self.about, self.source(key).field, None, complaint))
+            elif key in VOLCANO_NETWORK:
+                field, why = self.source(key).field, f"has no effect on this gang; write {REQUIRED} or {PREFERRED}"
+                self.problems.append(
+                    Problem(self.about, field, self.annotations[key], why, holds=False, reason=NOT_SUPPORTED)
+                )
+
+    def check_agreement(self, kai: Wishes, in_kueues_words: Wishes) -> None:
+        """Who says the same thing in both languages must say the same."""
+        levels = (
+            (REQUIRED, kai.required, kueue.REQUIRED, in_kueues_words.required),
+            (PREFERRED, kai.preferred, kueue.PREFERRED, in_kueues_words.preferred),
+        )
+        for key, level, other_key, other in levels:
+            if level and other and not same_level(level, other):
+                self.wrong(key, f'is another level than "{other}" in {other_key}; only one of them can be meant')
+        if kai.segments and in_kueues_words.segments and kai.segments != in_kueues_words.segments:
+            key = kueue.SLICE_LAYERS if kueue.SLICE_LAYERS in self.annotations else kueue.SLICE_LEVEL
+            self.wrong(key, "asks for other segments than kai.scheduler/segment-...; only one of them can be meant")
+
+    def gang(self) -> bool | None:
+        text = self.annotations.get(GANG)
+        if text is None:
+            return None
+        if text not in ("true", "false"):
+            self.wrong(GANG, "must be true or false")
+            return None
+        return text == "true"
+
+    def trees(self) -> list[_Tree]:
+        """The Topologies that are named, each with its key."""
+        found: list[_Tree] = []
+        for key in (TOPOLOGY, OWN_TOPOLOGY):
+            name = self.annotations.get(key)
+            if name is not None and not _NAME.fullmatch(name):
+                self.wrong(key, "must be the name of a Topology")
+            elif name is not None:
+                found.append(_Tree(name, self.source(key)))
+        return found
+
+    def level(self, key: str) -> str | None:
+        label = self.annotations.get(key)
+        if label is not None and not is_node_label(label):
+            self.wrong(key, kueue.MUST_BE_A_LABEL)
+            return None
+        return label
+
+    def size(self, key: str) -> int | None:
+        text = self.annotations.get(key)
+        if text is None:
+            return None
+        size = whole_number(text)
+        if size is None or not 1 <= size <= _LARGEST_SEGMENT:
+            self.wrong(key, f"must be a whole number from 1 to {_LARGEST_SEGMENT}")
+            return None
+        return size
+
+    def kai_segments(self) -> tuple[Segment, ...]:
+        """Segments of a size; with both levels, each is inside one domain of the required one and best inside one of the preferred."""
+        size, required, preferred = self.size(SEGMENT_SIZE), self.level(SEGMENT_REQUIRED), self.level(SEGMENT_PREFERRED)
+        for key, level in ((SEGMENT_REQUIRED, required), (SEGMENT_PREFERRED, preferred)):
+            if level and SEGMENT_SIZE not in self.annotations and self.segment is None:
+                self.wrong(key, f"needs {SEGMENT_SIZE} beside it")
+        if SEGMENT_SIZE in self.annotations and size and not self.has((SEGMENT_REQUIRED, SEGMENT_PREFERRED)):
+            self.wrong(SEGMENT_SIZE, f"needs {SEGMENT_REQUIRED} or {SEGMENT_PREFERRED} beside it")
+        if SEGMENT_SIZE not in self.annotations:
+            size = self.segment
+        if not size:
+            return ()
+        hard = (Segment(size=size, level=required),) if required else ()
+        soft = (Segment(size=size, level=preferred, preferred=True),) if preferred and preferred != required else ()
+        return hard + soft
+
+    def parallelism(self) -> tuple[ParallelGroup, ...]:
+        """`tensor=8,pipeline=4`: what is called how, and how many there are of it."""
+        text = self.annotations.get(PARALLELISM)
+        if text is None:
+            return ()
+        found = [_PARALLEL_GROUP.fullmatch(each) for each in text.split(",")]
+        groups = tuple(ParallelGroup(name=each[1], size=int(each[2])) for each in found if each is not None)
+        if len(groups) < len(found) or len(groups) > MOST_PARALLEL_GROUPS:
+            self.wrong(
+                PARALLELISM, f"must be such as tensor=8,pipeline=4,data=2, at most {MOST_PARALLEL_GROUPS} of them"
+            )
+            return ()
+        return groups
+
+    def objective(self) -> tuple[str, ...]:
+        """`closest,least-leftover`: goals by name, in their order."""
+        text = self.annotations.get(OBJECTIVE)
+        if text is None:
+            return ()
+        names = tuple(name.strip() for name in text.split(","))
+        try:
+            objective_of(names)
+        except ValueError as wrong:
+            self.wrong(OBJECTIVE, f"is no order of goals: {wrong}")
+            return ()
+        return names
+
+    def patience(self) -> PatienceSpec | None:
+        """`domains=2,seconds=300`."""
+        text = self.annotations.get(PATIENCE)
+        if text is None:
+            return None
+        found = _PATIENCE.fullmatch(text)
+        if found is None:
+            self.wrong(PATIENCE, "must be such as domains=2,seconds=300")
+            return None
+        return PatienceSpec(domains=int(found[1]), seconds=float(found[2]))
+
+    def one_of(self, key: str, allowed: Sequence[str]) -> str:
+        text = self.annotations.get(key)
+        if text is not None and text not in allowed:
+            self.wrong(key, f"must be one of {', '.join(allowed)}")
+            return ""
+        return text or ""
+
+    def kueue(self) -> Wishes:
+        annotations = dict(self.annotations)
+        if self.segment and kueue.SLICE_LEVEL in annotations:
+            annotations.setdefault(kueue.SLICE_SIZE, str(self.segment))
+        try:
+            request = kueue.request_of(annotations, ObjectPath(str(self.about), self.field))
+        except InvalidObject as wrong:
+            self.problems.append(Problem(self.about, wrong.at.field, None, wrong.problem))
+            return Wishes()
+        segments = tuple(Segment(size=each.size, level=each.level) for each in request.slices)
+        return Wishes(None, "", request.required, request.preferred, segments, request.shares_with)

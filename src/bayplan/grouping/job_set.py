@@ -1,0 +1,49 @@
+"""What the Jobs of a JobSet have done already: pods that have ended do not come back, and nobody waits for them.
+
+A JobSet says how many pods it has; how many of them are still to come its Jobs say, each for itself. So they are asked for (`grouping/questions.py`), and every part
+of the workload is waited for without those that have ended: a driver that has done its work keeps no worker waiting.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from bayplan.grouping.questions import Answers, Question, every
+from bayplan.grouping.raw import RawObject, Reference, labels_of, list_at, metadata_of
+from bayplan.grouping.rules import Rules, rule_for
+from bayplan.grouping.workload import Part, Workload, described
+
+KIND = ("jobset.x-k8s.io", "JobSet")
+JOB = Reference("batch/v1", "Job")
+NAME = "jobset.sigs.k8s.io/jobset-name"
+ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
+_FINISHED = ("Complete", "Failed")
+
+
+def without_ended(workload: Workload, rules: Rules, answers: Answers) -> Workload:
+    """A JobSet of whose parts only so many pods are waited for as still come; any other workload as it is."""
+    about = workload.about
+    if (about.group, about.kind) != KIND:
+        return workload
+    question = Question(JOB.api_version, JOB.kind, about.namespace, labels=((NAME, about.name),))
+    ended: Counter[str] = Counter()
+    for job in every(answers, question):
+        # Those of a JobSet that had the name before are not its own.
+        if any(owner.get("uid") == about.uid for owner in metadata_of(job).get("ownerReferences") or ()):
+            ended[labels_of(job).get(ROLE, "").lower()] += _ended(job, rules)
+    return replace(workload, parts=tuple(_left(part, ended[part.value]) for part in workload.parts))
+
+
+def _ended(job: RawObject, rules: Rules) -> int:
+    """How many pods of a Job have ended and get no successors."""
+    rule = rule_for(rules, JOB)
+    parts = described(job, rule).parts if rule is not None else ()
+    conditions = list_at(job, ("status", "conditions"))
+    finished = any(each.get("type") in _FINISHED and each.get("status") == "True" for each in conditions)
+    return sum(part.size if finished else part.size - part.coming for part in parts)
+
+
+def _left(part: Part, ended: int) -> Part:
+    coming = max(part.coming - ended, 0)
+    return replace(part, least=min(part.least, coming), coming=coming)

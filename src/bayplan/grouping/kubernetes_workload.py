@@ -1,0 +1,227 @@
+"""A Kubernetes Workload that is about an owner of pods: it says of them what annotations would say, in Kubernetes' own words.
+
+    kind: Workload
+    spec:
+      controllerRef: {apiGroup: batch, kind: Job, name: train}          the Job that the user has already
+      podGroupTemplates:
+      - name: workers
+        schedulingPolicy: {gang: {minCount: 4}}                         the minimum
+        schedulingConstraints: {topology: [{key: example.com/rack}]}    the level that is required
+
+One template is meant for the whole gang. Templates that are called as groups of the gang are meant for those: they then start each by itself, as PodGroups created from them would. In
+come the workload as its kind describes it (`grouping/workload.py`) and the wishes of its annotations (`grouping/podgroup.py`), out go both with what the templates add. Pods that name a PodGroup
+of Kubernetes' themselves never come here. Here a *Workload* is Kubernetes' object, a *workload* what a rule makes of an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bayplan.dialects.dialect import TOPOLOGY
+from bayplan.dialects.upstream import label_of, least_of, without_effect
+from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.grouping.annotations import Wishes
+from bayplan.grouping.grouping import NOT_SUPPORTED, Problem, Refused
+from bayplan.grouping.podgroup import Asked
+from bayplan.grouping.raw import RawObject, Reference
+from bayplan.grouping.workload import UNKNOWN, Part, Workload
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.topology_levels import same_level
+from bayplan.kube.wire.scheduling_v1alpha2 import API_VERSION, WORKLOAD
+from bayplan.kube.wire.scheduling_v1alpha2 import Workload as KubernetesWorkload
+
+TEMPLATES = "spec.podGroupTemplates"
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What is asked of one group: `least` pods together where it is a gang, `level` shared by all. `where` is its field."""
+
+    name: str
+    where: str
+    is_gang: bool
+    least: int
+    level: str | None
+
+
+def is_asked_for(owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads) -> bool:
+    """Whether a Workload is about one of these owners, rightly or wrongly."""
+    found = (Reference.of(owner) for owner in owners)
+    return any(workloads.about(namespace, each.kind, each.name) for each in found)
+
+
+def with_templates(
+    workload: Workload, asked: Asked, owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads
+) -> tuple[Workload, Asked]:
+    """A workload and its wishes with what a Kubernetes Workload adds; as they are where there is none, or where it is said that there is no gang.
+
+    Raises `Refused` if it is not clear which Workload is meant, or which group a template is for.
+    """
+    written = None if asked.gang is False else _written_for(workload, owners, namespace, workloads)
+    if written is None or not written.spec.pod_group_templates:
+        return workload, asked
+    about = _reference(written)
+    templates = _read(written, about)
+    by_group = _by_group(workload, templates, about)
+    problems = [*asked.problems, *_vain(written, about)]
+    if by_group is None:
+        workload, asked = _about_whole(workload, asked, templates[0], about, problems)
+    else:
+        workload, asked = _about_groups(workload, asked, by_group, about, problems)
+    whole = _in_tree(asked.whole, written, about, problems)
+    gang = True if any(each.is_gang or each.level for each in templates) else asked.gang or False
+    return workload, replace(
+        asked, whole=replace(whole, gang=gang), problems=tuple(problems), kubernetes_workload=about.name
+    )
+
+
+# -- which Workload, and which template ---------------------------------------------------------------------------------
+
+
+def _written_for(
+    workload: Workload, owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads
+) -> KubernetesWorkload | None:
+    """The Workload about what describes the gang, else the one about the nearest owner above it."""
+    counting = (workload.thing, *workload.above)
+    for thing in counting:
+        found = _about(thing, namespace, workloads)
+        if found is not None:
+            return found
+    for owner in owners:
+        below = None if any(owner is each for each in counting) else _about(owner, namespace, workloads)
+        if below is not None:
+            allowed = f"is a part of {workload.about}, whose pods are one gang; the Workload must name that"
+            raise Refused(Problem(_reference(below), "spec.controllerRef.name", Reference.of(owner).name, allowed))
+    return None
+
+
+def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> KubernetesWorkload | None:
+    """The one Workload about an object."""
+    owner, found = Reference.of(thing), []
+    for each in workloads.about(namespace, owner.kind, owner.name):
+        group = each.spec.controller_ref.api_group if each.spec.controller_ref is not None else ""
+        if group == owner.group:
+            found.append(each)
+        elif not group:
+            allowed = f'is missing; {owner} is of the group "{owner.group}"'
+            raise Refused(Problem(_reference(each), "spec.controllerRef.apiGroup", None, allowed))
+    if len(found) > 1:
+        first, second = (_reference(each) for each in found[:2])
+        allowed = f"has a Workload already, {first.name}; there can be only one"
+        raise Refused(Problem(second, "spec.controllerRef.name", owner.name, allowed))
+    return found[0] if found else None
+
+
+def _reference(written: KubernetesWorkload) -> Reference:
+    metadata = written.metadata
+    return Reference(API_VERSION, WORKLOAD, metadata.namespace or "default", metadata.name, metadata.uid)
+
+
+def _read(written: KubernetesWorkload, about: Reference) -> list[_Template]:
+    found = []
+    for number, each in enumerate(written.spec.pod_group_templates or ()):
+        where = f"{TEMPLATES}[{number}]"
+        at = ObjectPath(str(about), where)
+        try:
+            least, level = least_of(each, at), label_of(each, at)
+        except InvalidObject as wrong:
+            raise Refused(Problem(about, wrong.at.field, None, wrong.problem)) from None
+        found.append(_Template(each.name, where, each.scheduling_policy.gang is not None, least, level))
+    return found
+
+
+def _by_group(workload: Workload, templates: list[_Template], about: Reference) -> Mapping[str, _Template] | None:
+    """Templates by the group that each is for; None if the only one is for the whole gang."""
+    groups = [] if workload.is_flat else [part.name for part in workload.parts]
+    if len(templates) == 1 and templates[0].name not in groups:
+        return None
+    if workload.is_flat:
+        allowed = f"has {len(templates)} entries; the pods of {workload.about} are of one sort: there can be only one"
+        raise Refused(Problem(about, TEMPLATES, None, allowed))
+    for each in templates:
+        if each.name not in groups:
+            allowed = f"is no group of {workload.about}; there are {', '.join(groups)}"
+            raise Refused(Problem(about, f"{each.where}.name", each.name, allowed))
+    return {each.name: each for each in templates}
+
+
+# -- what templates add -------------------------------------------------------------------------------------------------
+
+
+def _about_whole(
+    workload: Workload, asked: Asked, template: _Template, about: Reference, problems: list[Problem]
+) -> tuple[Workload, Asked]:
+    """The only template: minimum and level of the whole gang."""
+    parts = workload.parts
+    if not template.is_gang:
+        parts = tuple(_one_by_one(part) for part in parts)
+        workload = replace(workload, staged=workload.staged or not workload.is_flat)
+    else:
+        if workload.rule is UNKNOWN:
+            # Nobody knew how many pods there are; now somebody says how many there are at least.
+            parts = tuple(replace(part, size=template.least, coming=template.least) for part in parts)
+        problems += _too_many(template, sum(part.size for part in parts), str(workload.about), about)
+        *others, last = parts
+        left = max(template.least - sum(part.least for part in others), 0)
+        parts = (*others, replace(last, least=min(left, last.coming)))
+    whole = _with_level(asked.whole, template, workload, about, problems)
+    return replace(workload, parts=parts), replace(asked, whole=whole)
+
+
+def _about_groups(
+    workload: Workload, asked: Asked, templates: Mapping[str, _Template], about: Reference, problems: list[Problem]
+) -> tuple[Workload, Asked]:
+    """Templates for groups: minimum and level of each. Groups without one stay as their kind means them."""
+    parts, wishes = list(workload.parts), list(asked.parts)
+    for number, part in enumerate(parts):
+        template = templates.get(part.name)
+        if template is None:
+            continue
+        wishes[number] = _with_level(wishes[number], template, workload, about, problems)
+        if template.is_gang:
+            problems += _too_many(template, part.size, f"group {part.name} of {workload.about}", about)
+            parts[number] = replace(part, least=min(template.least, part.coming))
+        else:
+            parts[number] = _one_by_one(part)
+    return replace(workload, parts=tuple(parts), staged=True), replace(asked, parts=tuple(wishes))
+
+
+def _one_by_one(part: Part) -> Part:
+    """With policy `basic` nobody waits for others."""
+    return replace(part, least=min(part.least, 1), coming=min(part.coming, 1))
+
+
+def _too_many(template: _Template, pods: int, whose: str, about: Reference) -> Iterator[Problem]:
+    if template.least > pods:
+        field = f"{template.where}.schedulingPolicy.gang.minCount"
+        yield Problem(about, field, template.least, f"is more than the pods of {whose}; there are {pods}")
+
+
+def _with_level(
+    wishes: Wishes, template: _Template, workload: Workload, about: Reference, problems: list[Problem]
+) -> Wishes:
+    if template.level and wishes.required and not same_level(wishes.required, template.level):
+        field = f"{template.where}.schedulingConstraints.topology[0].key"
+        allowed = f'is another level than "{wishes.required}" in annotations of {workload.about}; only one can be meant'
+        problems.append(Problem(about, field, template.level, allowed))
+    return replace(wishes, required=template.level or wishes.required)
+
+
+def _in_tree(whole: Wishes, written: KubernetesWorkload, about: Reference, problems: list[Problem]) -> Wishes:
+    """The Topology that the Workload's own annotation names."""
+    named = (written.metadata.annotations or {}).get(TOPOLOGY, "")
+    if named and whole.topology and named != whole.topology:
+        allowed = f'is another tree than "{whole.topology}", which annotations name; a gang is placed in one'
+        problems.append(Problem(about, f'metadata.annotations["{TOPOLOGY}"]', named, allowed))
+    return replace(whole, topology=whole.topology or named)
+
+
+def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[Problem]:
+    """What templates ask for and do not get."""
+    for number, each in enumerate(written.spec.pod_group_templates or ()):
+        for field, value, why in without_effect(each):
+            yield Problem(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
+    for remark in written.unread or ():
+        field, _, why = remark.partition(": ")
+        yield Problem(about, field, None, why, holds=False, reason=NOT_SUPPORTED)

@@ -1,0 +1,56 @@
+"""A gang is placed by one scheduler: roles whose pods go to another are said, for the others would wait for them for ever.
+
+A launcher or head whose template lacks the line `schedulerName` is the commonest mistake. Templates are believed only if that of the pod at hand tells the truth about
+it: where a webhook writes the scheduler's name on pods, templates say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from bayplan.grouping.expressions import path_of
+from bayplan.grouping.grouping import Problem, Refused
+from bayplan.grouping.raw import RawObject, WrongValue, look_up, text_at
+from bayplan.grouping.workload import Part, Workload
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+def of_other_schedulers(
+    workload: Workload, own: Part, pod: RawObject, scheduler_names: Collection[str]
+) -> Iterator[Problem]:
+    """A problem for each part whose pods another scheduler places; `own` is the part of the pod at hand, which is placed by one of `scheduler_names`."""
+    named = look_up(pod, ("spec", "schedulerName"))
+    if not named or _scheduler_of(workload, own) != named:
+        return
+    ours = sorted({named, *scheduler_names})
+    must_be = f'must be "{named}"' if len(ours) == 1 else f"must be one of {', '.join(ours)}"
+    # The same words whichever pod is looked at, so that they are said once.
+    example = next(part for part in workload.parts if _scheduler_of(workload, part) in ours)
+    for part in workload.parts:
+        other = _scheduler_of(workload, part)
+        if other is None or other in ours or part.coming == 0:
+            continue
+        says = _said_by(workload, part)
+        value, missing = (says, "") if says else (None, f"is missing, which means {other}; ")
+        allowed = f"{missing}{must_be} as in {example.where}.spec.schedulerName: one scheduler places a gang"
+        # Pods that nobody has to wait for come or do not.
+        yield Problem(workload.about, f"{part.where}.spec.schedulerName", value, allowed, holds=part.least > 0)
+
+
+def _scheduler_of(workload: Workload, part: Part) -> str | None:
+    """The scheduler that a part's template means; None if there is no template to look at."""
+    if not part.role.template or look_up(part.source, path_of(part.role.template)) is None:
+        return None
+    return _said_by(workload, part) or DEFAULT_SCHEDULER
+
+
+def _said_by(workload: Workload, part: Part) -> str:
+    """The scheduler's name in a part's template, else that which the workload has for all of them; empty if there is none. Raises `Refused` if it is no text."""
+    template = path_of(part.role.template)
+    try:
+        said = text_at(part.source, (*template, "spec", "schedulerName"))
+        return said or text_at(workload.thing, ("spec", "schedulerName")) or ""
+    except WrongValue as wrong:
+        field = part.where.removesuffix(part.role.template) + wrong.field
+        raise Refused(Problem(workload.about, field, wrong.value, wrong.allowed)) from None

@@ -1,0 +1,249 @@
+"""From a workload and the users' wishes to bayplan's own PodGroup, and to a pod's place in it.
+
+A workload with one sort of pods becomes a flat gang, one with roles a gang of groups. What is asked for on the workload, or on an owner above it, is
+meant for the whole gang; what is asked for on a role's pod template is meant for that group. The PodGroup depends on the workload and not on the pod
+that brought it up, so that every pod of a gang asks for the same object. (Where no rule tells where the template is, the pod's own
+annotations stand for it.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace as replaced
+
+from bayplan.dialects.own import KUBERNETES_WORKLOAD
+from bayplan.engine.gangs.objective import Goal
+from bayplan.grouping.annotations import PARALLELISM, SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
+from bayplan.grouping.grouping import NOT_SUPPORTED, Problem, Refused
+from bayplan.grouping.raw import RawObject, Reference, annotations_of, labels_of
+from bayplan.grouping.rules import first
+from bayplan.grouping.segments import Cut, cut_of_part, cut_of_whole
+from bayplan.grouping.workload import ITS_PODS, Part, Workload, group_name
+from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
+from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
+
+# Whose queue a gang belongs to is nothing to us, but whoever reads the PodGroup may want to know.
+KEPT_LABELS = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
+LONGEST_NAME = 63  # the value of a label
+UID_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the annotations of a workload say: about the whole gang, and about each of its parts.
+
+    `kubernetes_workload` is the name of the Kubernetes Workload that says some of it.
+    """
+
+    whole: Wishes
+    parts: tuple[Wishes, ...]
+    problems: tuple[Problem, ...]
+    kubernetes_workload: str = ""
+
+    @property
+    def gang(self) -> bool | None:
+        """Whether somebody says that the pods are a gang, or that they are not; None if nobody says."""
+        if self.whole.gang is not None:
+            return self.whole.gang
+        said = [part.gang for part in self.parts if part.gang is not None]
+        return any(said) if said else None
+
+    @property
+    def sources(self) -> Sources:
+        """Where each wish stands."""
+        return {key: source for wishes in (*self.parts, self.whole) for key, source in wishes.sources.items()}
+
+    def segments_of(self, part: Part, workload: Workload) -> tuple[Segment, ...]:
+        """The segments that are asked for in a part; in a gang with one sort of pods those of the whole."""
+        return self.whole.segments if workload.is_flat else self.parts[workload.parts.index(part)].segments
+
+    def where_segments(self, workload: Workload, segments: Sequence[Segment]) -> str:
+        """The annotation that asks for segments, as it is said on the workload."""
+        source = self.sources.get((SEGMENTS, segments[0].level)) if segments else None
+        return SEGMENTS if source is None else source.seen_from(workload.about)
+
+
+def asked_of(workload: Workload, pod: RawObject) -> Asked:
+    """All wishes about a workload. Those of the only part are wishes about the whole, and segments asked for on the whole are the last part's."""
+    reader = WishReader()
+    last = workload.parts[-1] if workload.parts else None
+    segment = None if last is None else first(last.role.segment, last.source)
+    whole = Wishes()
+    for thing in (*reversed(workload.above), workload.thing):
+        whole = reader.read(Reference.of(thing), annotations_of(thing), segment=segment).over(whole)
+    parts = [_asked_of_part(reader, workload, part, pod) for part in workload.parts]
+    problems = tuple(reader.problems)
+    if workload.is_flat:
+        template = parts[0]
+        # Whether there is a gang is for the workload to say; all else is said best by who is nearest to the pods.
+        gang = template.gang if whole.gang is None else whole.gang
+        return Asked(replace(template.over(whole), gang=gang), (Wishes(),), problems)
+    if parts and whole.segments:
+        parts[-1] = parts[-1].over(Wishes(segments=whole.segments))
+    topology = next((wishes.topology for wishes in (whole, *parts) if wishes.topology), "")
+    return Asked(replace(whole, topology=topology), tuple(parts), problems)
+
+
+def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawObject) -> Wishes:
+    if not part.role.template:
+        return reader.read(Reference.of(pod), annotations_of(pod))
+    return reader.read(
+        workload.about, part.annotations, f"{part.where}.metadata", first(part.role.segment, part.source)
+    )
+
+
+def in_vain(workload: Workload, asked: Asked) -> Iterator[Problem]:
+    """A remark for segments that are larger than all pods together, and for parallel groups of a workload with several sorts of pods."""
+    of_parts = next((part.parallelism for part in asked.parts if part.parallelism), ())
+    if not workload.is_flat and (asked.whole.parallelism or of_parts):
+        where = f'metadata.annotations["{PARALLELISM}"]'
+        allowed = "has no effect: it is for workloads whose pods are all of one sort"
+        yield Problem(workload.about, where, None, allowed, holds=False, reason=NOT_SUPPORTED)
+    everybody = sum(part.size for part in workload.parts)
+    for part in workload.parts:
+        segments = asked.segments_of(part, workload)
+        pods = everybody if workload.cut_through else part.size
+        size = segments[0].size if segments else 0
+        source = asked.sources.get((SEGMENT_SIZES, str(size)))
+        if source is not None and 0 < pods < size:
+            allowed = f"is more than the {pods} pods that there are: all of them are one segment"
+            yield Problem(source.about, source.field, size, allowed, holds=False, reason=NOT_SUPPORTED)
+
+
+def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
+    """The gang that a workload means; raises `Refused` if its numbers cannot be had."""
+    whole = asked.whole
+    # A preferred level comes in Kueue's or KAI's words here, where it means the lowest common domain first.
+    objective = list(whole.objective) or ([Goal.CLOSEST.value] if whole.preferred else None)
+    frame = PodGroupSpec(
+        topology=whole.topology,
+        required=whole.required,
+        preferred=whole.preferred,
+        objective=objective,
+        patience=whole.patience,
+        placement=whole.placement or BINPACK,
+        domain_placement=whole.domain_placement or BINPACK,
+    )
+    staged = 1 if workload.staged else None
+    cut = _cut_of_whole(workload, asked)
+    if cut is not None:
+        return replaced(frame, groups=cut.groups(), minimum_groups=staged)
+    groups = [_group(workload, asked, part, wishes) for part, wishes in zip(workload.parts, asked.parts, strict=True)]
+    if workload.is_flat:
+        only = groups[0]
+        parallelism = list(whole.parallelism) or None if not only.groups else None
+        flat = replaced(frame, size=only.size, minimum=only.minimum, segments=only.segments, groups=only.groups)
+        return replaced(flat, parallelism=parallelism)
+    return replaced(frame, groups=_together(groups, asked.parts), minimum_groups=staged)
+
+
+def _group(workload: Workload, asked: Asked, part: Part, wishes: Wishes) -> GroupSpec:
+    frame = GroupSpec(name=part.name, required=wishes.required, preferred=wishes.preferred)
+    segments = asked.segments_of(part, workload)
+    cut = cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
+    if cut is not None:
+        return replaced(frame, groups=cut.groups())
+    least = _whole_segments(part, segments[0].size) if segments else part.least
+    minimum = None if least == part.size else least
+    return replaced(frame, size=part.size, minimum=minimum, segments=list(segments) or None)
+
+
+def _whole_segments(part: Part, unit: int) -> int:
+    """The minimum in whole segments: rounded up, but down where so many do not come any more or not at once."""
+    up = -(-part.least // unit) * unit
+    return up if up <= part.coming else part.coming - part.coming % unit
+
+
+def place_of(workload: Workload, asked: Asked, part: Part, index: int | None) -> str:
+    """The group that a pod is in: its part, or the segment of it where segments are groups; raises `Refused` if it has no index for that."""
+    segments = asked.segments_of(part, workload)
+    through_all = _cut_of_whole(workload, asked)
+    cut = through_all or cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
+    if cut is None:
+        return part.name
+    if index is None:
+        labels = " and ".join(rank.label for rank in part.role.rank) or "an index label"
+        allowed = f"{labels} is missing: which segment is a pod in?"
+        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
+    first_of_part = part.first_rank if workload.rule.ranks_of_whole and through_all is None else 0
+    return cut.place(index - first_of_part)
+
+
+def _cut_of_whole(workload: Workload, asked: Asked) -> Cut | None:
+    """How all pods are cut, if segments run through leaders and workers."""
+    segments = asked.segments_of(workload.parts[-1], workload)
+    return cut_of_whole(workload, segments, asked.where_segments(workload, segments))
+
+
+def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSpec]:
+    """Roles that share a name for being together become one group around them, with what the first of them asks for."""
+    found: dict[str, GroupSpec] = {}
+    for group, wish in zip(groups, wishes, strict=True):
+        if not wish.together:
+            found[group.name] = group
+            continue
+        around = f"together-{group_name(wish.together)}"
+        inner = replaced(group, required=None, preferred=None)
+        before = found.get(around) or GroupSpec(name=around, required=group.required, preferred=group.preferred)
+        found[around] = replaced(before, groups=[*(before.groups or []), inner])
+    return list(found.values())
+
+
+def pod_group(workload: Workload, asked: Asked, namespace: str, suffix: str = "") -> PodGroup:
+    """The PodGroup itself, owned by the workload; raises `Refused` if its numbers cannot be had."""
+    about = workload.about
+    labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}
+    owner = OwnerReference(api_version=about.api_version, kind=about.kind, name=about.name, uid=about.uid)
+    notes = {KUBERNETES_WORKLOAD: asked.kubernetes_workload} if asked.kubernetes_workload else None
+    metadata = Metadata(
+        name=name_of(about, suffix),
+        namespace=namespace or None,
+        labels=labels or None,
+        annotations=notes,
+        owner_references=[owner],
+    )
+    return PodGroup(metadata=metadata, spec=spec_of(workload, asked))
+
+
+def name_of(about: Reference, suffix: str = "") -> str:
+    """A name that a user recognises and that a workload of the same name later does not share: `train-1b4e28ba`."""
+    tail = "-".join(part for part in (about.uid[:UID_SHOWN], suffix) if part)
+    head = about.name[: LONGEST_NAME - len(tail) - 1].rstrip("-.")
+    return "-".join(part for part in (head, tail) if part)
+
+
+def manifest_of(group: PodGroup) -> RawObject:
+    """The PodGroup as it is applied: only what it says."""
+    metadata = {key: value for key, value in msgspec.to_builtins(group.metadata).items() if value}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": _said(metadata),
+        "spec": _said(msgspec.to_builtins(group.spec)),
+    }
+
+
+_DEFAULTS = {
+    "placement": "binpack",
+    "domainPlacement": "binpack",
+    "style": "bayplan",
+    "apart": False,
+    "preferred": False,
+    "size": 0,
+    "topology": "",
+}
+
+
+def _said(written: Any) -> Any:
+    """A map without what is not said or only the default."""
+    if isinstance(written, dict):
+        return {
+            key: _said(value)
+            for key, value in written.items()
+            if value is not None and not (key in _DEFAULTS and value == _DEFAULTS[key])
+        }
+    return [_said(entry) for entry in written] if isinstance(written, list) else written

@@ -1,0 +1,273 @@
+"""A rule applied to an object: which workload a pod is from, and its parts with their numbers.
+
+In come a pod's owners and the rules; out goes a `Workload`: of which object the gang is made, its parts (one per role) with size, minimum and the ranks they
+begin at, and whether parts or pods are created one after the other. `grouping/podgroup.py` is next, which joins it with the users' wishes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bayplan.dialects.kueue import INDEX_OFFSET
+from bayplan.dialects.own_reader import MOST_PODS
+from bayplan.dialects.volcano_job import said_by_admission
+from bayplan.grouping.expressions import amount_of, path_of
+from bayplan.grouping.grouping import Problem, Refused
+from bayplan.grouping.raw import (
+    RawObject,
+    Reference,
+    WrongValue,
+    annotations_of,
+    labels_of,
+    list_at,
+    look_up,
+    map_at,
+    text_at,
+)
+from bayplan.grouping.rules import (
+    ASKED,
+    Amounts,
+    Condition,
+    Role,
+    Rule,
+    Rules,
+    fields_of,
+    first,
+    rule_for,
+    smallest,
+)
+from bayplan.kube.whole_number import whole_number
+from bayplan.kube.wire.volcano_batch_v1alpha1 import API_VERSION as VOLCANO_JOBS
+
+# A kind without a rule: how many pods it has is unknown, so each may start alone, in the domain of the others.
+UNKNOWN = Rule(kind="*", gang=ASKED, replicas=1, minimum=1)
+EVERYBODY_ELSE = "*"
+# Before a field that pods have and their template has not, in what is said on the workload: once, and not on each of a thousand pods.
+ITS_PODS = "its pods: "
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The pods of one role: `size` in all, of which `least` start together and at most `coming` can be waited for.
+
+    `source` is what the role's paths are meant from, `where` the field of its pod template; empty if it has none.
+    """
+
+    role: Role
+    name: str
+    value: str
+    size: int
+    least: int
+    coming: int
+    first_rank: int
+    source: RawObject
+    annotations: Mapping[str, str]
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The object that describes a pod's gang, and the owners above it, the nearest first.
+
+    `staged` parts are created one after the other; segments that are `cut_through` run through all parts in the order of ranks.
+    """
+
+    about: Reference
+    rule: Rule
+    thing: RawObject
+    above: tuple[RawObject, ...]
+    parts: tuple[Part, ...]
+    staged: bool = False
+    cut_through: bool = False
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is only one sort of pods, so that the gang needs no groups."""
+        return len(self.parts) == 1 and not self.parts[0].name
+
+
+def workload_of(owners: Sequence[RawObject], rules: Rules) -> Workload:
+    """The workload of a pod with these owners, the top one last; raises `Refused` if it says what cannot be."""
+    number, rule = _described_by(owners, rules)
+    thing = owners[number]
+    return described(thing, rule, tuple(owners[number + 1 :]))
+
+
+def gang_rule(owners: Sequence[RawObject], rules: Rules) -> Rule:
+    """The rule by which a pod with these owners is grouped."""
+    return _described_by(owners, rules)[1]
+
+
+def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> Workload:
+    """What a rule makes of an object; raises `Refused` if the object says what cannot be."""
+    about = Reference.of(thing)
+    if about.api_version == VOLCANO_JOBS and (said := said_by_admission(thing)):
+        raise Refused(Problem(about, "spec", None, said))
+    try:
+        parts = _parts(thing, rule)
+        if _holds(rule.one_by_one, thing):
+            parts = [replace(part, least=min(part.least, 1), coming=min(part.coming, 1)) for part in parts]
+        staged = _holds(rule.staged, thing)
+        cut_through = rule.ranks_of_whole and not _holds(rule.leader_apart, thing)
+    except WrongValue as wrong:
+        raise Refused(Problem(about, wrong.field, wrong.value, wrong.allowed)) from None
+    names = [part.name for part in parts]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Refused(Problem(about, "spec", twice, "is the name of two groups; each must have its own"))
+    if not parts:
+        raise Refused(Problem(about, "spec", None, "describes no pods"))
+    return Workload(about, rule, thing, above, tuple(parts), staged, cut_through)
+
+
+def part_of(workload: Workload, pod: RawObject) -> Part:
+    """The part that a pod belongs to, by the role label; raises `Refused` if it tells none that exists."""
+    if workload.is_flat:
+        return workload.parts[0]
+    labels = labels_of(pod)
+    key = next((label for label in workload.rule.role_label if label in labels), None)
+    if key is None:
+        expected = " or ".join(workload.rule.role_label)
+        allowed = f"{expected} is missing: which group is a pod in?"
+        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
+    for part in workload.parts:
+        if part.value in (labels[key].lower(), EVERYBODY_ELSE):
+            return part
+    known = ", ".join(part.value for part in workload.parts) or "none"
+    field = f'{ITS_PODS}metadata.labels["{key}"]'
+    raise Refused(Problem(workload.about, field, labels[key], f"is no part of {workload.about}; there are {known}"))
+
+
+def index_of(workload: Workload, part: Part, pod: RawObject) -> int | None:
+    """A pod's own number, in its part or where ranks are those of the whole in all of it; None if no label tells it, or one before that of the first pod."""
+    total = 0 if workload.rule.ranks_of_whole else -_first_index(workload, part, pod)
+    labels = labels_of(pod)
+    if not part.role.rank:
+        return None
+    for rank in part.role.rank:
+        index = whole_number(labels.get(rank.label, ""))
+        if index is None:
+            return None
+        total += index * (amount_of(rank.times).value(part.source) or 1)
+    return total if total >= 0 else None
+
+
+def _first_index(workload: Workload, part: Part, pod: RawObject) -> int:
+    """The index of a part's first pod: as Kueue's annotation on the pod or its template says, else as the rule; raises `Refused` if the annotation says none."""
+    in_template = part.annotations.get(INDEX_OFFSET)
+    text = annotations_of(pod).get(INDEX_OFFSET) or in_template
+    if text is None:
+        return int(bool(part.role.from_one) and look_up(part.source, path_of(part.role.from_one)) is True)
+    index = whole_number(text)
+    if index is None:
+        about, where = (workload.about, f"{part.where}.") if text == in_template else (Reference.of(pod), "")
+        field = f'{where}metadata.annotations["{INDEX_OFFSET}"]'
+        raise Refused(Problem(about, field, text, "must be a whole number, 0 or more"))
+    return index
+
+
+def _described_by(owners: Sequence[RawObject], rules: Rules) -> tuple[int, Rule]:
+    """The topmost owner with a rule; else the topmost."""
+    for number in reversed(range(len(owners))):
+        rule = rule_for(rules, Reference.of(owners[number]))
+        if rule is not None:
+            return number, rule
+    return len(owners) - 1, UNKNOWN
+
+
+def _parts(thing: RawObject, rule: Rule) -> list[Part]:
+    parts: list[Part] = []
+    rank = 0
+    for role in rule.every_role():
+        for source, where, name in _sources(thing, role):
+            if not _exists(role, source):
+                continue
+            part = _part(role, source, where, name, rank)
+            parts.append(part)
+            rank += part.size
+    whole = first(rule.minimum, thing)
+    if whole and parts:
+        parts = _with_minimum(parts, whole, rule)
+    return parts
+
+
+def _sources(thing: RawObject, role: Role) -> list[tuple[RawObject, str, str]]:
+    """What a role's paths are meant from: the object, or each entry of a list in it; with its field and the role's name."""
+    if not role.each:
+        return [(thing, "", role.name)]
+    found: list[tuple[RawObject, str, str]] = []
+    for number, entry in enumerate(list_at(thing, path_of(role.each))):
+        field = f"{role.each}[{number}]"
+        if not isinstance(entry, dict):
+            raise WrongValue(field, entry, "must be a map")
+        name = text_at(entry, path_of(role.name_at))
+        found.append((entry, f"{field}.", name or f"group-{number}"))
+    return found
+
+
+def _exists(role: Role, source: RawObject) -> bool:
+    if role.needs and look_up(source, path_of(role.needs)) is None:
+        return False
+    return not (role.unless and look_up(source, path_of(role.unless)) is True)
+
+
+def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Part:
+    try:
+        size = smallest(role.replicas, source) or 0
+        wanted = _capped(role.minimum, first(role.minimum, source) or size, size)
+        remaining = size if role.remaining is None else first(role.remaining, source)
+        template = map_at(source, path_of(role.template)) if role.template else {}
+    except WrongValue as wrong:
+        raise WrongValue(f"{where}{wrong.field}", wrong.value, wrong.allowed) from None
+    if size > MOST_PODS:
+        raise WrongValue(
+            fields_of(role.replicas, "replicas", where), size, f"pods are too many: must be at most {MOST_PODS}"
+        )
+    if wanted > size:
+        raise WrongValue(
+            fields_of(role.minimum, "minimum", where), wanted, f"is more than the {size} pods that there are"
+        )
+    coming = size if remaining is None else min(size, remaining)
+    annotations = annotations_of(template)
+    return Part(
+        role,
+        group_name(name),
+        (role.means or name).lower(),
+        size,
+        min(wanted, coming),
+        coming,
+        rank,
+        source,
+        annotations,
+        f"{where}{role.template}" if role.template else "",
+    )
+
+
+def _capped(minimum: Amounts | None, wanted: int, pods: int) -> int:
+    """A minimum that a rule sets once for all is never more than there are; one that the object says is told to be wrong."""
+    return min(wanted, pods) if isinstance(minimum, int) else wanted
+
+
+def _with_minimum(parts: list[Part], whole: int, rule: Rule) -> list[Part]:
+    """The last part gives way, so that all parts together need no more and no fewer than the minimum of the whole."""
+    pods = sum(part.size for part in parts)
+    whole = _capped(rule.minimum, whole, pods)
+    if whole > pods:
+        raise WrongValue(fields_of(rule.minimum, "minimum"), whole, f"is more than the {pods} pods that there are")
+    *others, last = parts
+    remaining = last.least if last.role.remaining is not None else last.size
+    left = max(whole - sum(part.least for part in others), 0)
+    return [*others, replace(last, least=min(left, remaining))]
+
+
+def _holds(condition: Condition | None, thing: RawObject) -> bool:
+    if condition is None:
+        return False
+    return (text_at(thing, path_of(condition.at)) or condition.otherwise) == condition.value
+
+
+def group_name(name: str) -> str:
+    """A name as groups may have it: lower case, digits and dashes."""
+    return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:63].strip("-")

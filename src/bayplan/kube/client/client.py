@@ -1,0 +1,199 @@
+"""The Kubernetes client: resources and verbs on top of `kube/client/transport.py`.
+
+In come an `Access` (where the API server is, how it is convinced) and resources; out come wire structs for what is read, reduced to
+the fields that bayplan needs, and the server's raw answer for what is written. Reading is tried again a few times when time may
+heal the trouble; a write never is: whoever wrote looks at the watch (`kube/client/watch.py`) and decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.decoding import NOT_JSON, Listed, ResourceDecoder, decoder_of
+from bayplan.kube.client.transport import ApiError, Transport, Unreachable
+from bayplan.kube.resources import PODS, Resource
+from bayplan.kube.wire.meta_v1 import T
+
+# Whoever uses the client finds here what it raises.
+__all__ = ["TIME_MAY_HEAL", "ApiError", "KubeClient", "PatchKind", "Unreachable", "selectors"]
+
+READ_ATTEMPTS = 4
+FIRST_WAIT = 0.1  # seconds, before the second attempt
+LONGEST_RETRY_AFTER = 30.0  # seconds; a server that asks for more is left to the caller
+TIME_MAY_HEAL = frozenset({429, 500, 502, 503, 504})
+
+PatchKind = Literal["strategic", "merge", "json", "apply"]
+_PATCH_TYPES: Mapping[PatchKind, str] = {
+    "strategic": "application/strategic-merge-patch+json",
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+class KubeClient(Transport):
+    """`async with KubeClient(access) as client`. At most `connections` requests at once; watches have connections of their own."""
+
+    async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
+        """One object. Raises msgspec.ValidationError if it is not of its kind's shape."""
+        decoder: ResourceDecoder[T] = decoder_of(resource)
+        path = resource.path(namespace, name)
+        data = await _read(self, path, accept=resource.accept())
+        try:
+            return decoder.one(data)
+        except msgspec.ValidationError:
+            raise
+        except NOT_JSON as error:
+            raise Unreachable(f"GET {path}: the answer is not an object: {error}: {data[:80]!r}") from None
+
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page: int = 500,
+    ) -> Listed[T]:
+        """All objects at one version, asked for in pages of `page` (0: all at once).
+
+        Tickets to the next page expire after some minutes; then it starts over, the second time without pages.
+        """
+        path = resource.path(namespace)
+        query = selectors(label_selector, field_selector)
+        for limit in (page, page, 0):
+            try:
+                return await _list_once(self, resource, path, query, limit)
+            except ApiError as error:
+                if error.status != 410 or not limit:
+                    raise
+        raise AssertionError("the last attempt has no pages")  # and therefore returned or raised
+
+    async def create(
+        self,
+        resource: Resource[T],
+        body: object,
+        namespace: str | None = None,
+        *,
+        name: str | None = None,
+        subresource: str | None = None,
+    ) -> bytes:
+        """Create an object, or a subresource of the object `name`. `body` is anything that msgspec encodes, or bytes."""
+        return await self.request("POST", resource.path(namespace, name, subresource), body=body)
+
+    async def update(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: object,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> bytes:
+        """Replace an object; a 409 if `body` carries a resource version that is no longer current."""
+        return await self.request("PUT", resource.path(namespace, name, subresource), body=body)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: object,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        kind: PatchKind = "strategic",
+        field_manager: str = "bayplan",
+        force: bool = False,
+    ) -> bytes:
+        """Change parts of an object. Custom resources know no strategic patches; `apply` creates what does not exist."""
+        query = {"fieldManager": field_manager}
+        if force:
+            query["force"] = "true"
+        path = resource.path(namespace, name, subresource)
+        return await self.request(
+            "PATCH", path, body=body, query=query, content_type=_PATCH_TYPES[kind], accept=resource.accept()
+        )
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace: int | None = None,
+    ) -> None:
+        """Delete an object; with `uid` only this very one and not a successor of the same name (409)."""
+        options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        await self.request("DELETE", resource.path(namespace, name), body=options)
+
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        uid: str,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Put a pod on a node; the server writes annotations and labels onto the pod in the same step. 409: it has a node, or another uid."""
+        metadata: dict[str, object] = {"name": pod, "namespace": namespace, "uid": uid}
+        if annotations:
+            metadata["annotations"] = annotations
+        if labels:
+            metadata["labels"] = labels
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        await self.request("POST", PODS.path(namespace, pod, "binding"), body=body)
+
+
+def selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    """The query that narrows a list or a watch."""
+    query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {name: value for name, value in query.items() if value}
+
+
+async def _list_once(
+    client: KubeClient, resource: Resource[T], path: str, query: Mapping[str, str], limit: int
+) -> Listed[T]:
+    decoder: ResourceDecoder[T] = decoder_of(resource)
+    listed: Listed[T] = Listed([], "", [])
+    ticket = ""
+    while True:
+        asked = {**query, **({"limit": str(limit)} if limit else {}), **({"continue": ticket} if ticket else {})}
+        data = await _read(client, path, asked, accept=resource.accept(many=True))
+        try:
+            items, broken, head = decoder.page(data)
+        except NOT_JSON as error:
+            raise Unreachable(f"GET {path}: the answer is not a list: {error}: {data[:80]!r}") from None
+        listed.items += items
+        listed.broken += broken
+        listed.resource_version = listed.resource_version or head.resource_version
+        ticket = head.continue_
+        if not ticket:
+            return listed
+
+
+async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None = None, *, accept: str) -> bytes:
+    """Read, and try again a few times where time may heal the trouble."""
+    backoff = Backoff(first=FIRST_WAIT, longest=2.0)
+    for _ in range(READ_ATTEMPTS - 1):
+        try:
+            return await client.request("GET", path, query=query, accept=accept)
+        except Unreachable:
+            delay = backoff.after_failure()
+        except ApiError as error:
+            if error.status not in TIME_MAY_HEAL or (error.retry_after or 0) > LONGEST_RETRY_AFTER:
+                raise
+            delay = max(backoff.after_failure(), error.retry_after or 0)
+        await asyncio.sleep(delay)
+    return await client.request("GET", path, query=query, accept=accept)

@@ -1,0 +1,214 @@
+"""Bytes of the API server into wire structs, for one resource: an object, a page of a list, lines of a watch.
+
+Everything is decoded typed and whole first: one call for a page of 500 objects or for all lines that one read of the socket
+brought. Only if that fails is each object tried by itself, so that one object of a wrong shape costs nobody else anything: it
+becomes a `Broken`. `kube/client/client.py` and `kube/client/watch.py` ask here; who reads `Listed` and `Changes` is in `services/`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+import msgspec
+from msgspec import Raw, Struct
+
+from bayplan.kube.errors import field_and_problem
+from bayplan.kube.json_text import TOO_DEEP, items_of, pruned
+from bayplan.kube.resources import Resource
+from bayplan.kube.wire.core_v1 import GroupObject, WireStruct
+from bayplan.kube.wire.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
+from bayplan.kube.wire.unread_fields import remarked, unknown_field
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Broken(Struct, frozen=True):
+    """An object that is not of the shape its kind has; everyone else is delivered."""
+
+    namespace: str
+    name: str
+    problem: str
+    deleted: bool = False
+
+
+class Listed(Struct, Generic[T]):
+    """All objects of a resource at one version; whoever is in neither list does not exist."""
+
+    items: list[T]
+    resource_version: str
+    broken: list[Broken]
+
+
+class Changes(Struct, Generic[T]):
+    """What happened since, in order. An object that is named under `broken` is so after all of the changes."""
+
+    changes: list[Change[T]]
+    broken: list[Broken]
+
+
+@dataclass(slots=True)
+class WatchLines(Generic[T]):
+    """What lines of a watch said."""
+
+    changes: list[Change[T]] = field(default_factory=list)
+    broken: dict[tuple[str, str], Broken] = field(default_factory=dict)
+    resource_version: str = ""  # of the last line; empty if no line told
+    refusal: Status | None = None  # the server ends the watch with this
+    garbage: str = ""  # a line that is not JSON: whatever follows it was not read
+
+
+class _Head(WireStruct, frozen=True):
+    """As little as possible: what is wrong may stand anywhere else."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _AnyObject(Struct):
+    metadata: _Head = _Head()
+
+
+_any_object = msgspec.json.Decoder(_AnyObject)
+_raw_page = msgspec.json.Decoder(RawPage)
+_watch_line = msgspec.json.Decoder(WatchLine)
+_status = msgspec.json.Decoder(Status)
+
+
+@functools.cache
+def decoder_of(resource: Resource[T]) -> ResourceDecoder[T]:
+    """The decoder of a resource, made once."""
+    return ResourceDecoder(resource)
+
+
+class ResourceDecoder(Generic[T]):
+    """Decodes what the API server says about one resource."""
+
+    def __init__(self, resource: Resource[T]) -> None:
+        self._type = resource.type
+        kind: Any = resource.type
+        self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+        self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[kind])
+        self._change: msgspec.json.Decoder[Change[T]] = msgspec.json.Decoder(Change[kind])
+        # Of objects that describe gangs every field is looked at, one object after another. There are few of them.
+        self._is_group = issubclass(kind, GroupObject)
+
+    def one(self, data: bytes | Raw) -> T:
+        """An object; raises msgspec.ValidationError if it has another shape, or is nested too deeply."""
+        try:
+            return remarked(self._object.decode(data), data)
+        except RecursionError:
+            raise msgspec.ValidationError(TOO_DEEP) from None
+
+    def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
+        """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
+        if self._is_group:
+            return self._page_one_by_one(data)
+        try:
+            page = self._page.decode(data)
+        except (msgspec.ValidationError, RecursionError):
+            return self._page_one_by_one(data)
+        return page.items or [], [], page.metadata
+
+    def lines(self, data: bytes) -> WatchLines[T]:
+        """Whole lines of a watch."""
+        if self._is_group:
+            return self._lines_one_by_one(data)
+        try:
+            changes = self._change.decode_lines(data)
+        except NOT_JSON:  # among them: bookmarks and errors, which are no changes
+            return self._lines_one_by_one(data)
+        return WatchLines(changes, resource_version=changes[-1].object.metadata.resource_version if changes else "")
+
+    def _page_one_by_one(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
+        items, broken = [], []
+        try:
+            page = _raw_page.decode(data)
+        except RecursionError:
+            page = _raw_page.decode(pruned(data))
+            page.items = [Raw(item) for item in items_of(data)]
+        for raw in page.items or []:
+            try:
+                items.append(self.one(raw))
+            except msgspec.ValidationError as error:
+                broken.append(_broken(raw, error, self._type))
+        return items, broken, page.metadata
+
+    def _lines_one_by_one(self, data: bytes) -> WatchLines[T]:
+        said: WatchLines[T] = WatchLines()
+        for line in data.splitlines():
+            if not line.strip():
+                continue
+            try:
+                self._one_line(line, said)
+            except NOT_JSON as error:
+                said.garbage = f"{error}: {line[:80]!r}"
+            if said.garbage or said.refusal:
+                break
+        return said
+
+    def _one_line(self, line: bytes, said: WatchLines[T]) -> None:
+        try:
+            change = self._change.decode(line)
+            if self._is_group:
+                change.object = remarked(change.object, _watch_line.decode(line).object)
+        except (msgspec.ValidationError, RecursionError) as error:
+            _line_of_another_shape(line, error, said, self._type)
+            return
+        metadata = change.object.metadata
+        said.broken.pop((metadata.namespace or "", metadata.name), None)
+        said.changes.append(change)
+        said.resource_version = metadata.resource_version
+
+
+def _line_of_another_shape(
+    line: bytes, error: msgspec.ValidationError | RecursionError, said: WatchLines[T], kind: type[T]
+) -> None:
+    """A bookmark, the server's refusal to go on, or a change of an object that is broken."""
+    try:
+        watch_line = _watch_line.decode(line)
+    except RecursionError as too_deep:
+        watch_line, error = _watch_line.decode(pruned(line)), too_deep
+    if watch_line.type == "ERROR":
+        said.refusal = status_of(bytes(watch_line.object))
+        return
+    said.resource_version = _head_of(watch_line.object).resource_version or said.resource_version
+    if watch_line.type in ("ADDED", "MODIFIED", "DELETED"):
+        broken = _broken(watch_line.object, error, kind, deleted=watch_line.type == "DELETED")
+        said.broken[broken.namespace, broken.name] = broken
+
+
+def _broken(
+    raw: Raw, error: msgspec.ValidationError | RecursionError, kind: type[T], *, deleted: bool = False
+) -> Broken:
+    head = _head_of(raw)
+    return Broken(head.namespace, head.name, _what_is_wrong(raw, error, kind), deleted)
+
+
+def _what_is_wrong(raw: Raw, error: msgspec.ValidationError | RecursionError, kind: type[T]) -> str:
+    if isinstance(error, RecursionError) or str(error) == TOO_DEEP:
+        return TOO_DEEP
+    path, problem = field_and_problem(error)
+    path = path.removeprefix("object.")  # the line of a watch holds the object
+    try:
+        told = unknown_field(raw, kind)
+    except RecursionError:
+        return TOO_DEEP
+    return told or (f"{path}: {problem}" if path else problem)
+
+
+def _head_of(raw: Raw) -> _Head:
+    try:
+        return _any_object.decode(pruned(bytes(raw))).metadata
+    except msgspec.ValidationError:
+        return _Head()
+
+
+def status_of(data: bytes) -> Status:
+    """The Status in an answer; an empty one if something else, such as a proxy, wrote the answer."""
+    try:
+        return _status.decode(data)
+    except NOT_JSON:
+        return Status()

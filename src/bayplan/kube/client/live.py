@@ -1,0 +1,207 @@
+"""The objects of a cluster that runs, as if they had been read from files.
+
+In comes an `Access`, out goes the same `ObjectSet` that `kube/files.py` makes of a dump, so that every command that answers for a file answers for a
+cluster too; `follow_cluster` keeps it current for those that watch. Kinds that are not installed are simply not there; an object of a wrong shape is told and left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.client.decoding import Broken, Listed
+from bayplan.kube.client.versions import cannot_read, list_served
+from bayplan.kube.client.watch import Absent, Changes, follow
+from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.resources import (
+    ALL_POD_GROUPS,
+    HYPER_NODES,
+    KAI_TOPOLOGIES,
+    KUBERNETES_WORKLOADS,
+    KUEUE_TOPOLOGIES,
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    NUMATOPOLOGIES,
+    POD_GROUPS,
+    PODS,
+    Resource,
+)
+from bayplan.kube.wire.core_v1 import Metadata
+
+SETTLE = 0.3  # seconds
+_Name = tuple[str, str]
+
+OTHER_POD_GROUPS = tuple(resource for resource in ALL_POD_GROUPS.values() if resource is not POD_GROUPS)
+READ: tuple[Resource[Any], ...] = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NUMATOPOLOGIES,
+    POD_GROUPS,
+    *OTHER_POD_GROUPS,
+    KAI_TOPOLOGIES,
+    KUEUE_TOPOLOGIES,
+    HYPER_NODES,
+)
+
+FOLLOWED = (*READ, KUBERNETES_WORKLOADS)
+# Without these there is no answer; an account that must not read others gets one that says what was left out.
+NEEDED = (NODES, PODS)
+
+
+async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
+    """Everything that decisions depend on, and sentences about what could not be read."""
+    async with KubeClient(access) as client:
+        answers = await asyncio.gather(*(_unless_forbidden(client, each) for each in FOLLOWED))
+    found = dict(zip(FOLLOWED, answers, strict=True))
+    listed: dict[Resource[Any], Listed[Any]] = {each: answer.listed for each, answer in found.items()}
+    unreadable = {each: answer.unreadable for each, answer in found.items()}
+    objects, problems = _together(listed, unreadable)
+    return objects, problems + [_forbidden(each) for each, answer in found.items() if answer.forbidden]
+
+
+async def read_nodes_and_pods(access: Access) -> ObjectSet:
+    """As little as names can be completed from."""
+    async with KubeClient(access) as client:
+        nodes, pods = await asyncio.gather(client.list(NODES), client.list(PODS))
+    return ObjectSet(nodes=nodes.items, pods=pods.items)
+
+
+async def follow_cluster(
+    access: Access,
+    show: Callable[[ObjectSet, list[str]], None],
+    *,
+    settle: float = SETTLE,
+    on_trouble: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Call `show` with everything, first when all of it is known and again after changes, without end. It runs in a thread of its own.
+
+    Changes in quick succession are batched for `settle` seconds, and for as long as showing them took: a large cluster that changes all the time is not shown all the time.
+    """
+    async with KubeClient(access) as client:
+        cluster = _Followed()
+        tasks = [asyncio.create_task(cluster.follow(client, each, on_trouble)) for each in FOLLOWED]
+        loop = asyncio.get_running_loop()
+        try:
+            for task in tasks:
+                task.add_done_callback(lambda _: cluster.changed.set())
+            while True:
+                await cluster.changed.wait()
+                for task in tasks:
+                    if task.done():
+                        task.result()  # it only ends with an error
+                await asyncio.sleep(settle)
+                cluster.changed.clear()
+                if not cluster.awaited:
+                    began = loop.time()
+                    await asyncio.to_thread(show, *cluster.objects())
+                    settle = max(settle, loop.time() - began)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Followed:
+    """What watches have brought so far."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self.awaited = set(FOLLOWED)
+        self._items: dict[Resource[Any], dict[_Name, Any]] = {}
+        self._broken: dict[Resource[Any], dict[_Name, Broken]] = {}
+        self._unreadable: dict[Resource[Any], tuple[str, ...]] = {}
+
+    async def follow(self, client: KubeClient, resource: Resource[Any], on_trouble: Callable[[str], None]) -> None:
+        """Keep one resource current."""
+        items: dict[_Name, Any] = self._items.setdefault(resource, {})
+        broken: dict[_Name, Broken] = self._broken.setdefault(resource, {})
+        optional = resource not in NEEDED
+        async for news in follow(client, resource, on_trouble=on_trouble, forbidden_is_absent=optional):
+            if not isinstance(news, Changes):
+                items.clear()
+                broken.clear()
+            self._unreadable[resource] = news.unreadable if isinstance(news, Absent) else ()
+            match news:
+                case Listed():
+                    items.update((_name(each.metadata), each) for each in news.items)
+                case Changes():
+                    for change in news.changes:
+                        broken.pop(_name(change.object.metadata), None)
+                        if change.kind == "DELETED":
+                            items.pop(_name(change.object.metadata), None)
+                        else:
+                            items[_name(change.object.metadata)] = change.object
+            for each in news.broken if not isinstance(news, Absent) else ():
+                items.pop((each.namespace, each.name), None)
+                broken.pop((each.namespace, each.name), None)
+                if not each.deleted:
+                    broken[each.namespace, each.name] = each
+            self.awaited.discard(resource)
+            self.changed.set()
+
+    def objects(self) -> tuple[ObjectSet, list[str]]:
+        """Everything as of now."""
+        listed: dict[Resource[Any], Listed[Any]] = {
+            each: Listed(list(self._items[each].values()), "", list(self._broken[each].values())) for each in FOLLOWED
+        }
+        return _together(listed, self._unreadable)
+
+
+def _name(metadata: Metadata) -> _Name:
+    return metadata.namespace or "", metadata.name
+
+
+def _together(
+    listed: Mapping[Resource[Any], Listed[Any]], unreadable: Mapping[Resource[Any], tuple[str, ...]]
+) -> tuple[ObjectSet, list[str]]:
+    """What was listed as one set, and sentences about what is not in it."""
+    found = ObjectSet(
+        nodes=listed[NODES].items,
+        pods=listed[PODS].items,
+        namespaces=listed[NAMESPACES].items,
+        topologies=listed[NODE_RESOURCE_TOPOLOGIES].items,
+        numatopologies=listed[NUMATOPOLOGIES].items,
+        unreadable_topologies=[broken.name for broken in listed[NODE_RESOURCE_TOPOLOGIES].broken],
+        levels=[*listed[KUEUE_TOPOLOGIES].items, *listed[KAI_TOPOLOGIES].items],
+        hyper_nodes=listed[HYPER_NODES].items,
+        gangs=listed[POD_GROUPS].items,
+        other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
+        kubernetes_workloads=listed[KUBERNETES_WORKLOADS].items,
+    )
+    problems = [
+        f"{resource.kind} {f'{broken.namespace}/' if broken.namespace else ''}{broken.name}: {broken.problem}"
+        for resource, each in listed.items()
+        for broken in each.broken
+    ]
+    problems += [cannot_read(resource, versions) for resource, versions in unreadable.items() if versions]
+    return found, problems
+
+
+class _Answer(NamedTuple):
+    """What listing a resource brought."""
+
+    listed: Listed[Any]
+    unreadable: tuple[str, ...] = ()
+    forbidden: bool = False
+
+
+async def _unless_forbidden(client: KubeClient, resource: Resource[Any]) -> _Answer:
+    """All objects of a resource; none if they must not be read and are not needed."""
+    try:
+        listed, found = await list_served(client, resource)
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN or resource in NEEDED:
+            raise
+        return _Answer(Listed([], "", []), forbidden=True)
+    return _Answer(listed, found.unreadable)
+
+
+def _forbidden(resource: Resource[Any]) -> str:
+    return f"{resource}: reading is forbidden"

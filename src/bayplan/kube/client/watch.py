@@ -1,0 +1,242 @@
+"""Follow a resource for ever: first all of it (`Listed`), then what changes (`Changes`), whatever happens to the connection.
+
+An API server ends watches as it likes, forgets old versions (410), restarts, or falls silent while the connection looks alive.
+`follow` lists, watches from the list's version, remembers the version of every line and of the bookmarks, and goes on from there
+when a watch ends; only where the server no longer knows that version does it list again. The receiver replaces all it knows by
+each `Listed`: whoever is not in it is gone. A resource that is not installed is `Absent` until it is. Where only another version of it is served that
+bayplan reads (`Resource.other_versions`), that one is followed, until a better one is served.
+
+    async for news in follow(client, NODES):
+        match news:
+            case Listed(): ...
+            case Changes(): ...
+            case Absent(): ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Generic
+
+from msgspec import Struct
+
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable, selectors
+from bayplan.kube.client.decoding import NOT_JSON, Broken, Changes, Listed, ResourceDecoder, WatchLines, decoder_of
+from bayplan.kube.client.versions import Served, cannot_read, is_installed, served
+from bayplan.kube.resources import Resource
+from bayplan.kube.wire.meta_v1 import Change, T
+
+# Whoever follows finds here all that `follow` gives.
+__all__ = ["Absent", "Broken", "Change", "Changes", "Listed", "WatchSettings", "follow"]
+
+LONGEST_LINE = 64 << 20  # bytes; objects have at most a few MiB, so this is not the API server speaking
+AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing is trouble, or we would ask without pause
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """Times in seconds.
+
+    The server is asked to end each watch before `silence`, so that a living one is never mistaken for a dead one. It sends the
+    first bookmark after a minute: shorter watches of a quiet resource would never learn a newer version.
+    """
+
+    silence: float = 100.0
+    absent_retry: float = 30.0
+    first_backoff: float = 0.2
+    longest_backoff: float = 15.0
+    page: int = 500
+
+
+class Absent(Struct, frozen=True):
+    """The resource is not installed (any more), or only in `unreadable` versions. Said once; it is asked for again every `absent_retry` seconds."""
+
+    resource: Resource[Any]
+    unreadable: tuple[str, ...] = ()
+
+
+class _Ended(Exception):
+    """A watch ended otherwise than it should; the message says how."""
+
+
+class _VersionLost(_Ended):
+    """Nothing can be resumed from the version that we know: list again."""
+
+
+async def follow(
+    client: KubeClient,
+    resource: Resource[T],
+    *,
+    namespace: str | None = None,
+    field_selector: str = "",
+    label_selector: str = "",
+    settings: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
+    on_trouble: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[], None] = lambda: None,
+    forbidden_is_absent: bool = False,
+) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
+    """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again, `on_progress` that a list or
+    lines of a watch came, or that a watch ended as watches do: on a quiet resource at least every `silence` seconds.
+
+    With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for what the caller can do without. A resource
+    that is forbidden and not installed is absent in any case.
+    """
+    query = selectors(label_selector, field_selector)
+    backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
+    reading = _Reading(client, resource, on_trouble)
+    version: str | None = None  # None: unknown, list first
+    while True:
+        asked_to_wait = 0.0
+        try:
+            if version is None:
+                listed = await client.list(
+                    reading.served,
+                    namespace,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    page=settings.page,
+                )
+                version, reading.told = listed.resource_version, None
+                on_progress()
+                yield listed
+            path = reading.served.path(namespace)
+            async with aclosing(_watch(client, reading.served, path, query, version, settings)) as watch:
+                async for said in watch:
+                    version = said.resource_version or version
+                    if said.changes or said.broken:
+                        yield Changes(said.changes, list(said.broken.values()))
+                    _check(said)
+                    backoff.reset()
+                    on_progress()
+            on_progress()
+            version = await reading.resumes_from(version)
+            continue  # ended as watches do
+        except ApiError as error:
+            if version is None and await reading.may_be_absent(error, forbidden_is_absent=forbidden_is_absent):
+                absent = await reading.missing(error)
+                if absent is not None:
+                    on_progress()
+                    if reading.is_news(absent):
+                        yield absent
+                    await asyncio.sleep(settings.absent_retry)
+                continue
+            if error.status in (404, 410) or (error.status == HTTPStatus.FORBIDDEN and forbidden_is_absent):
+                version = None  # it is listed next, if that may be
+            trouble, asked_to_wait = str(error), min(error.retry_after or 0.0, settings.longest_backoff)
+        except _VersionLost as error:
+            trouble, version = str(error), None
+        except (_Ended, Unreachable) as error:
+            trouble = str(error)
+        on_trouble(trouble)
+        await asyncio.sleep(max(backoff.after_failure(), asked_to_wait))
+
+
+class _Reading(Generic[T]):
+    """A resource in the version that the API server has, as far as that is known."""
+
+    def __init__(self, client: KubeClient, resource: Resource[T], on_trouble: Callable[[str], None]) -> None:
+        self.served = resource
+        self.told: Absent | None = None
+        self._client = client
+        self._resource = resource
+        self._on_trouble = on_trouble
+        self._installed = True
+
+    async def resumes_from(self, version: str) -> str | None:
+        """The last version; None if an older API version was read and a better one is served by now: that is to be listed."""
+        better = self.served is not self._resource and self._takes(await self._look())
+        return None if better else version
+
+    async def may_be_absent(self, error: ApiError, *, forbidden_is_absent: bool) -> bool:
+        """Whether a refused list means that the resource is not there, or is as good as not there. A discovery that fails says nothing."""
+        if error.status == HTTPStatus.FORBIDDEN:
+            try:
+                self._installed = await is_installed(self._client, self._resource)
+            except (ApiError, Unreachable, *NOT_JSON):
+                self._installed = True
+            return forbidden_is_absent or not self._installed
+        return error.status == HTTPStatus.NOT_FOUND
+
+    async def missing(self, error: ApiError) -> Absent | None:
+        """A list was refused: None if another version is to be listed."""
+        found = await self._look() if error.status == HTTPStatus.NOT_FOUND else Served()
+        if self._takes(found):
+            return None
+        absent = Absent(self._resource, found.unreadable)
+        if absent.unreadable or (error.status == HTTPStatus.FORBIDDEN and self._installed):
+            problem = cannot_read(self._resource, absent.unreadable) if absent.unreadable else str(error)
+            if absent != self.told:
+                self._on_trouble(problem)
+        return absent
+
+    def is_news(self, absent: Absent) -> bool:
+        """True the first time that this is to be told."""
+        before, self.told = self.told, absent
+        return before != absent
+
+    def _takes(self, found: Served) -> bool:
+        if found.readable is None or found.readable == self.served:
+            return False
+        self.served = found.readable
+        return True
+
+    async def _look(self) -> Served:
+        """What discovery says; nothing if it does not answer now."""
+        try:
+            return await served(self._client, self._resource)
+        except (ApiError, Unreachable, *NOT_JSON) as error:
+            self._on_trouble(f"discovery of {self._resource}: {error}")
+            return Served()
+
+
+async def _watch(
+    client: KubeClient,
+    resource: Resource[T],
+    path: str,
+    query: dict[str, str],
+    version: str,
+    settings: WatchSettings,
+) -> AsyncGenerator[WatchLines[T], None]:
+    """One watch, from `version` to its end; what each read of the socket brought."""
+    decoder: ResourceDecoder[T] = decoder_of(resource)
+    loop = asyncio.get_running_loop()
+    opened_at = loop.time()
+    asked = {
+        **query,
+        "resourceVersion": version,
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(max(1, int(settings.silence * random.uniform(0.7, 0.9)))),  # noqa: S311 - not a secret
+    }
+    start_of_line = b""
+    nothing = True
+    async with (
+        client.watch(path, asked, silence=settings.silence, accept=resource.accept()) as chunks,
+        aclosing(chunks),
+    ):
+        async for chunk in chunks:
+            end = chunk.rfind(b"\n") + 1
+            if end:
+                nothing = False
+                yield decoder.lines(start_of_line + chunk[:end])
+                start_of_line = chunk[end:]
+            else:
+                start_of_line += chunk
+            if len(start_of_line) > LONGEST_LINE:
+                raise _VersionLost(f"watch {path}: a line has more than {LONGEST_LINE} bytes")
+    if nothing and loop.time() - opened_at < AT_ONCE:
+        raise _Ended(f"watch {path}: ended at once and brought nothing")
+
+
+def _check(said: WatchLines[T]) -> None:
+    """Raise if these lines were the last ones that make sense."""
+    if said.refusal is not None:
+        refusal = said.refusal
+        raise _VersionLost(f"watch: {refusal.code} {refusal.reason}: {refusal.message}")
+    if said.garbage:
+        raise _VersionLost(f"watch: a line is not JSON: {said.garbage}")

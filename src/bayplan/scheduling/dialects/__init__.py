@@ -1,1 +1,0 @@
-"""Gangs as other systems write them, one file each, read into the one `Gang` that bayplan places. Start reading at `dialect.py`."""

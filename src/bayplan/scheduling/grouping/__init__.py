@@ -1,7 +1,0 @@
-"""The pod grouper's judgement: from a pod and its owners to the PodGroup that should exist. Start reading at `group.py`.
-
-Users annotate the job they already have; what its pods mean together follows from the job's kind. Kinds are data (`kinds.py`, in the form of
-`rules.py`, which users' rule files share), wishes are annotations (`annotations.py`), and the outcome is an object to apply and labels for the
-pod (`grouping.py`). In `kai` mode KAI's own pod grouper is followed to the letter instead (`kai/`). Nothing here reads or writes a cluster: what else
-must be known is asked for as a `Question` (`questions.py`). The pod grouper service is next.
-"""

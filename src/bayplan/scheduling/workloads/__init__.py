@@ -1,5 +1,0 @@
-"""From a workload to its pods: what the controller of each kind would create, for planning before there is anything.
-
-Start in `kinds.py`, the table of kinds; `plan.py` makes pods and gangs of an object. A new kind is one row there, and one
-small function where its controller does more than a grouping rule can say.
-"""

@@ -1,0 +1,183 @@
+"""Which pods of this node live and which have ended, as the API server knows it: for kubelets that do not tell.
+
+Kubelets before v1.34 list pods that have ended, and no kubelet's state file says which of its UIDs is still alive. An agent that may read pods
+follows those of its own node and tells the scanner; of pods that ended and were deleted it remembers that, because the kubelet may list them a while longer. One that may not goes on without, and calls it a trouble only if it was told to read them
+(`--watch-pods`) or if it once could: whoever takes the right away takes what was known with it, because that would be wrong before long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.client.watch import Absent, Changes, Listed, WatchSettings, follow
+from bayplan.kube.resources import PODS, Resource
+from bayplan.kube.wire.core_v1 import Metadata, WireStruct
+from bayplan.services.agent.sources.pod_resources import PodName
+from bayplan.services.agent.troubles import Troubles
+
+logger = logging.getLogger(__name__)
+
+KIND = "pods"
+ENDED = frozenset({"Succeeded", "Failed"})
+WITHOUT = "devices that only a finished init container holds count as free, pods that have ended count as long as the kubelet lists them"
+PATIENCE = 10.0  # seconds to wait for the first answer
+MOST_REMEMBERED = 1000  # deleted pods: more than a kubelet has at a time
+
+
+class _Phase(WireStruct, frozen=True):
+    phase: str | None = None
+
+
+class _PodHead(WireStruct, frozen=True):
+    """What matters of a pod here."""
+
+    metadata: Metadata = Metadata()
+    status: _Phase | None = None
+
+
+_POD_HEADS: Resource[_PodHead] = Resource(PODS.api_version, PODS.plural, PODS.kind, _PodHead)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPods:
+    """UIDs of pods that live and of those that have ended, and the names under which only ended ones are known."""
+
+    alive: frozenset[str]
+    ended: frozenset[str]
+    ended_names: frozenset[PodName]
+
+
+class OwnPods:
+    """Follows the pods of one node; `on_change` hears when others live or have ended. Not `required`: without the right to read them it is fine as well."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        node: str,
+        troubles: Troubles,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        required: bool = True,
+        settings: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
+    ) -> None:
+        self._client = client
+        self._selector = f"spec.nodeName={node}"
+        self._troubles = troubles
+        self._on_change = on_change
+        self._required = required
+        self._settings = settings
+        self._pods: dict[PodName, _PodHead] | None = None
+        self._deleted: dict[
+            PodName, _PodHead
+        ] = {}  # that had ended, the latest ones; another pod may have the name by now
+        self._refusal = ""  # the API server's sentence
+        self._answered = asyncio.Event()
+
+    def known(self) -> KnownPods | None:
+        """What is known now; None before the first answer."""
+        if self._pods is None:
+            return None
+        latest = {**self._deleted, **self._pods}
+        ended = {name for name, pod in latest.items() if _has_ended(pod)}
+        gone = (*self._deleted.values(), *(latest[name] for name in ended))
+        return KnownPods(
+            alive=frozenset(pod.metadata.uid for name, pod in self._pods.items() if name not in ended),
+            ended=frozenset(pod.metadata.uid for pod in gone),
+            ended_names=frozenset(ended),
+        )
+
+    async def run(self) -> None:
+        """Follow for ever."""
+        async for news in follow(
+            self._client,
+            _POD_HEADS,
+            field_selector=self._selector,
+            settings=self._settings,
+            on_trouble=self._trouble,
+            forbidden_is_absent=True,
+        ):
+            before = self.known()
+            match news:
+                case Listed(items=pods):
+                    self._take(pods)
+                case Changes(changes=changes):
+                    known = self._pods if self._pods is not None else {}
+                    for change in changes:
+                        if change.kind == "DELETED":
+                            known.pop(_name(change.object), None)
+                            self._remember(change.object)
+                        else:
+                            known[_name(change.object)] = change.object
+                    self._troubles.over(KIND)
+                case Absent():  # every API server has pods: they may not be read
+                    self._do_without()
+            # Most changes of a pod's status are of no interest: it lived before and does now.
+            if not isinstance(news, Changes) or self.known() != before:
+                self._on_change()
+
+    async def ask_once(self) -> None:
+        """What `run` would know first, for somebody who looks only once; without an answer it is a trouble."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                self._take((await self._client.list(_POD_HEADS, field_selector=self._selector)).items)
+        except ApiError as error:
+            self._trouble(str(error))
+            if error.status == 403:
+                self._do_without()
+        except Unreachable as error:
+            self._trouble(str(error))
+        except TimeoutError:
+            self._trouble(f"no answer within {PATIENCE:.0f} s")
+
+    async def first_answer(self) -> None:
+        """Wait until pods are known, or it is known that they may not be; but not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._answered.wait()
+
+    def _take(self, pods: Iterable[_PodHead]) -> None:
+        before, self._pods = self._pods or {}, {_name(pod): pod for pod in pods}
+        for name in before.keys() - self._pods.keys():
+            self._remember(before[name])
+        self._answered.set()
+        self._troubles.over(KIND)
+
+    def _remember(self, deleted: _PodHead) -> None:
+        """A pod that had ended stays so; one that is deleted while it runs holds what it has until the kubelet is done with it."""
+        if _has_ended(deleted):
+            self._deleted.pop(_name(deleted), None)
+            self._deleted[_name(deleted)] = deleted
+            if len(self._deleted) > MOST_REMEMBERED:
+                del self._deleted[next(iter(self._deleted))]
+
+    def _do_without(self) -> None:
+        """What was known is not believed any longer: a pod of an old name may be another one by now."""
+        if self._required or self._pods is not None:
+            self._note("forbidden", self._refusal)
+        elif not self._answered.is_set():
+            logger.info("pods may not be read: %s", WITHOUT)
+        self._pods = None
+        self._deleted.clear()
+        self._answered.set()
+
+    def _trouble(self, problem: str) -> None:
+        if ": 403 " in problem:
+            self._refusal = problem  # what comes of it is decided where nothing can be listed either
+        elif self._pods is None:  # else what was known last still counts, and the publisher tells about the API server
+            self._note("unreachable", problem)
+
+    def _note(self, cause: str, problem: str) -> None:
+        self._troubles.note(KIND, cause, f"pods of this node are not known, the report is made without: {problem}")
+
+
+def _name(pod: _PodHead) -> PodName:
+    return pod.metadata.namespace or "", pod.metadata.name
+
+
+def _has_ended(pod: _PodHead) -> bool:
+    return pod.status is not None and pod.status.phase in ENDED

@@ -1,0 +1,50 @@
+"""Ranks that cannot be meant are told on the pod."""
+
+from __future__ import annotations
+
+from bayplan.dialects.given_ranks import GivenRanks
+from bayplan.kube.wire.core_v1 import Metadata, Pod
+
+
+def member(name: str, rank: str, group: str = "") -> Pod:
+    labels = {"bayplan.io/rank": rank, **({"bayplan.io/group": group} if group else {})}
+    return Pod(metadata=Metadata(name=name, namespace="ml", labels=labels))
+
+
+def said(ranks: GivenRanks, pod: Pod, gang: str = "ml/train") -> list[str]:
+    return [str(problem) for problem in ranks.came(f"ml/{pod.metadata.name}", gang, pod)]
+
+
+def test_a_rank_that_is_no_number() -> None:
+    assert said(GivenRanks(), member("a", "abc")) == [
+        (
+            'Pod ml/a: metadata.labels["bayplan.io/rank"]: "abc" is no rank (expected a number such as 0):'
+            " the pod follows those that have one"
+        )
+    ]
+
+
+def test_a_rank_that_another_member_has() -> None:
+    ranks = GivenRanks()
+    assert said(ranks, member("a", "0")) == []
+    assert said(ranks, member("a", "0")) == []
+    assert said(ranks, member("b", "0")) == [
+        'Pod ml/b: metadata.labels["bayplan.io/rank"]: "0" is the rank of pod ml/a, too: their names decide'
+    ]
+
+
+def test_groups_and_gangs_count_for_themselves() -> None:
+    ranks = GivenRanks()
+    assert said(ranks, member("a", "0", "left")) == []
+    assert said(ranks, member("b", "0", "right")) == []
+    assert said(ranks, member("c", "0"), "ml/other") == []
+    assert said(ranks, member("alone", "x"), "") == []
+
+
+def test_whoever_is_gone_has_no_rank_and_no_problem() -> None:
+    ranks = GivenRanks()
+    said(ranks, member("a", "0"))
+    problems = ranks.came("ml/b", "ml/train", member("b", "0"))
+    assert ranks.went("ml/b") == problems
+    assert ranks.went("ml/a") == []
+    assert said(ranks, member("c", "0")) == []

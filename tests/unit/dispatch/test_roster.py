@@ -1,0 +1,127 @@
+"""Who belongs to which gang, whatever dialect it is written in and whatever comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.table import shown
+from bayplan.dispatch.roster import GangRoster
+from bayplan.gangs.model import Gang
+from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, KUBERNETES_POD_GROUPS, POD_GROUPS, Resource
+from bayplan.kube.wire.core_v1 import Pod
+
+NAMING = {
+    "": {"labels": {"bayplan.io/pod-group": "train"}},
+    "kai": {"annotations": {"pod-group-name": "train"}},
+    "volcano": {"annotations": {"scheduling.k8s.io/group-name": "train"}},
+    "coscheduling": {"labels": {"scheduling.x-k8s.io/pod-group": "train"}},
+    "kueue": {"labels": {"kueue.x-k8s.io/pod-group-name": "train"}},
+}
+
+
+def pod(name: str, **more: Any) -> Pod:
+    spec = more.pop("spec", {})
+    return msgspec.convert({"metadata": {"name": name, "namespace": "ml", **more}, "spec": spec}, Pod)
+
+
+def group(resource: Resource[Any], **spec: Any) -> Any:
+    return msgspec.convert({"metadata": {"name": "train", "namespace": "ml"}, "spec": spec}, resource.type)
+
+
+@pytest.mark.parametrize("dialect, naming", NAMING.items())
+def test_a_pod_names_its_gang_in_any_dialect(dialect: str, naming: dict[str, Any]) -> None:
+    assert GangRoster().set_member(pod("a", **naming)) == f"{dialect} ml/train".strip()
+
+
+def test_our_own_label_comes_first() -> None:
+    both = {**NAMING["kai"], **NAMING[""]}
+    assert GangRoster().set_member(pod("a", **both)) == "ml/train"
+
+
+def test_pods_and_their_group_come_in_any_order() -> None:
+    roster = GangRoster()
+    key = roster.set_member(pod("a", spec={"schedulingGroup": {"podGroupName": "train"}}))
+    waits = roster.gang(key)
+    assert isinstance(waits, Incomplete)
+    assert waits.reason == "waits for PodGroup ml/train (kubernetes), which does not exist"
+    assert roster.set_group(group(KUBERNETES_POD_GROUPS, schedulingPolicy={"gang": {"minCount": 1}})) == key
+    assert isinstance(roster.gang(key), Gang)
+    roster.remove_group(key)
+    assert isinstance(roster.gang(key), Incomplete)
+
+
+def test_groups_of_one_name_in_two_dialects_are_two_gangs() -> None:
+    roster = GangRoster()
+    roster.set_group(group(POD_GROUPS, size=1))
+    roster.set_group(group(KAI_POD_GROUPS, minMember=2))
+    roster.set_member(pod("ours", **NAMING[""]))
+    roster.set_member(pod("theirs", **NAMING["kai"]))
+    ours, theirs = roster.gang("ml/train"), roster.gang("kai ml/train")
+    assert isinstance(ours, Gang)
+    assert [each.metadata.name for each in ours.pods] == ["ours"]
+    assert isinstance(theirs, Incomplete)
+    assert theirs.reason == "waits for pods: 1 of 2 have arrived"
+
+
+def test_pods_alone_make_a_gang_where_there_is_no_object() -> None:
+    roster = GangRoster()
+    total = {"annotations": {"kueue.x-k8s.io/pod-group-total-count": "1"}}
+    key = roster.set_member(pod("a", **NAMING["kueue"], **total))
+    assert isinstance(roster.gang(key), Gang)
+
+
+def test_a_pod_may_change_its_gang() -> None:
+    roster = GangRoster()
+    roster.set_member(pod("a", **NAMING["kai"]))
+    assert roster.set_member(pod("a", **NAMING[""])) == "ml/train"
+    assert list(roster.names()) == ["ml/train"]
+    assert roster.remove_member("ml/a") == "ml/train"
+    assert not list(roster.names())
+
+
+def test_every_group_object_has_a_key_that_can_be_shown() -> None:
+    roster = GangRoster()
+    keys = [roster.set_group(group(resource)) for resource in ALL_POD_GROUPS.values()]
+    assert [shown(key) for key in keys] == [
+        "ml/train",
+        "ml/train (kai)",
+        "ml/train (volcano)",
+        "ml/train (coscheduling)",
+        "ml/train (kubernetes)",
+    ]
+
+
+def test_a_gang_that_waits_in_vain_names_the_pod_of_another_scheduler() -> None:
+    roster = GangRoster()
+    key = roster.set_group(group(POD_GROUPS, size=2))
+    roster.set_member(pod("a", **NAMING[""]))
+    stranger = pod("b", spec={"schedulerName": "nobody"}, **NAMING[""])
+    assert roster.set_stranger(stranger) == key
+    waits = roster.gang(key)
+    assert isinstance(waits, Incomplete)
+    assert waits.reason == (
+        'waits for pods: 1 of 2 have arrived; the schedulerName of pod ml/b ("nobody") is another one'
+    )
+    roster.set_member(pod("b", spec={"nodeName": "n1"}, **NAMING[""]))
+    assert isinstance(roster.gang(key), Gang)
+    roster.set_stranger(stranger)
+    assert roster.remove_member("ml/b") == key
+
+
+def test_a_member_that_becomes_another_schedulers_pod_leaves_nothing_behind_when_it_goes() -> None:
+    roster = GangRoster()
+    roster.set_member(pod("a", **NAMING[""]))
+    assert roster.set_stranger(pod("a", **NAMING[""])) == "ml/train"
+    assert roster.waiting("ml/train") == []
+    assert roster.remove_member("ml/a") == "ml/train"
+    assert list(roster.names()) == []
+
+
+def test_a_gang_of_a_dump_may_have_a_space_in_its_name() -> None:
+    roster = GangRoster()
+    key = roster.set_member(pod("a", labels={"bayplan.io/pod-group": "my train"}))
+    assert isinstance(roster.gang(key), Incomplete)

@@ -1,0 +1,15 @@
+"""How many equal pods the domains of each level hold."""
+
+from __future__ import annotations
+
+from bayplan.gangs.domains_with_room import rooms_of
+from tests.unit.engine.gangs.small_trees import racks
+
+
+def test_per_level_how_many_hold_all_and_the_most_that_one_holds() -> None:
+    tree, slots = racks("b1/r1: 2 2", "b1/r2: 3", "b2/r1: 1")
+    assert [(room.level, room.domains, room.holding_all, room.most) for room in rooms_of(tree, slots, 5)] == [
+        ("block", 2, 1, 7),
+        ("rack", 3, 0, 4),
+        ("node", 4, 0, 3),
+    ]

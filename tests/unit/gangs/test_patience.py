@@ -1,0 +1,65 @@
+"""How long a gang has waited: since the youngest of the pods that wait was created."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bayplan.gangs.model import Gang, Group, Patience
+from bayplan.gangs.patience import patience_left, waited_for
+from bayplan.kube.times import moment_of
+from bayplan.kube.wire.core_v1 import Pod
+from tests.helpers import simple_pod
+
+MIDNIGHT = "2026-01-31T00:00:00Z"
+
+
+def at(text: str) -> float:
+    moment = moment_of(text)
+    assert moment is not None
+    return moment.timestamp()
+
+
+def gang(*created: str | None, running: tuple[str, ...] = ()) -> Gang:
+    def pods(name: str, moments: tuple[str | None, ...]) -> tuple[Pod, ...]:
+        made = [simple_pod({"cpu": 1}, f"{name}-{number}") for number in range(len(moments))]
+        return tuple(
+            msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, creation_timestamp=moment))
+            for pod, moment in zip(made, moments, strict=True)
+        )
+
+    whole = Group(pods=pods("p", created), running=pods("r", running), preferred="rack")
+    return Gang("ml/g", whole, patience=Patience(2, 60))
+
+
+@pytest.mark.parametrize(
+    "story, waiting, waited",
+    [
+        ("the last to come", gang(MIDNIGHT, "2026-01-31T00:01:00Z"), 540.0),
+        ("a replacement, however old the others are", gang("2026-01-31T00:09:50Z", running=(MIDNIGHT,)), 10.0),
+        ("made ahead of our clock", gang("2026-01-31T00:11:00Z"), 0.0),
+        ("no pod says when", gang(None), 600.0),
+        ("some do not", gang(None, "2026-01-31T00:05:00Z"), 300.0),
+    ],
+)
+def test_since_when_a_gang_waits(story: str, waiting: Gang, waited: float) -> None:
+    assert waited_for(waiting, at("2026-01-31T00:10:00Z"), otherwise=at(MIDNIGHT)) == waited
+
+
+def test_nobody_knows_since_when() -> None:
+    assert waited_for(gang(None), at(MIDNIGHT), otherwise=None) is None
+
+
+@pytest.mark.parametrize(
+    "domains, standing, waited, left",
+    [
+        (3, 0, 10.0, 50.0),
+        (3, 2, 10.0, 50.0),
+        (3, 0, 61.0, 0.0),
+        (2, 0, 10.0, 0.0),
+        (3, 3, 10.0, 0.0),
+        (4, 3, 10.0, 0.0),
+    ],
+)
+def test_patience_is_for_domains_that_can_be_saved(domains: int, standing: int, waited: float, left: float) -> None:
+    assert patience_left(gang(None), domains, standing, waited) == left

@@ -1,0 +1,131 @@
+"""Segments that a gang would like: as many are kept as have a place together, and what was given up is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.budget import Budget
+from bayplan.engine.gangs.problem import Problem, Solution, Status
+from bayplan.gangs.model import Group, Slices
+from bayplan.gangs.numbers import NO_SUMS, Outline, Tried
+from bayplan.gangs.plans import Outcome
+from bayplan.gangs.preferences import most_wishes, wishes_of, without_wishes
+from bayplan.kube.wire.core_v1 import Pod
+from tests.helpers import simple_pod
+from tests.unit.engine.gangs.small_trees import racks
+
+ROW, RACK = "example.com/row", "example.com/rack"
+
+
+def pods(number: int) -> tuple[Pod, ...]:
+    return tuple(simple_pod({"cpu": 1}, f"p{index}") for index in range(number))
+
+
+def answering(allows: Callable[[set[str]], bool]) -> Callable[[Group], Tried]:
+    """A search that finds a place for these sets of groups with segments, and for no others."""
+    tree, _ = racks("b1/r1: 1")
+
+    def attempt(part: Group) -> Tried:
+        sliced = {group.name for group in part.every_group() if group.slices}
+        status = Status.OPTIMAL if allows(sliced) else Status.INFEASIBLE
+        outline = Outline(tree.levels, (), (), (), (), "")
+        return Tried(outline, Problem(tree, (), (), *NO_SUMS), Solution(status))
+
+    return attempt
+
+
+def wishing(names: str) -> Group:
+    """A gang of groups, no two of the same size, whose pods would like to be in racks by pairs."""
+    wish = (Slices(2, RACK, required=False),)
+    return Group(groups=tuple(Group(name, pods(2 * number), slices=wish) for number, name in enumerate(names, 1)))
+
+
+def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
+    whole, attempt = wishing(names), answering(allows)
+    part = without_wishes(whole)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget())
+    return {group.name for group in found.whole.every_group() if group.slices}, found.proven
+
+
+@pytest.mark.parametrize(
+    "together, expected",
+    [
+        (["abc"], "abc"),
+        (["ab", "c"], "ab"),
+        # What the first two could have is less than what the others can.
+        (["a", "bcd"], "bcd"),
+        (["ad", "bd", "cd"], "ad"),
+        # One that cannot be had at all spoils nothing for the others.
+        (["bcd"], "bcd"),
+        ([""], ""),
+    ],
+)
+def test_as_many_wishes_are_kept_as_have_a_place_together(together: list[str], expected: str) -> None:
+    assert kept("abcd", lambda wished: any(wished <= set(each) for each in together)) == (set(expected), True)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_choice_has_more(seed: int) -> None:
+    random = Random(seed)
+    names = "abcdef"[: random.randint(1, 6)]
+    together = [set(random.sample(names, random.randint(0, len(names)))) for _ in range(random.randint(1, 4))]
+
+    def has_place(wished: set[str]) -> bool:
+        return any(wished <= each for each in together)
+
+    choices = (set(choice) for number in range(len(names), -1, -1) for choice in combinations(names, number))
+    assert kept(names, has_place) == (next(choice for choice in choices if has_place(choice)), True)
+
+
+def test_where_there_are_too_many_choices_nothing_is_called_the_most() -> None:
+    names = "abcdefghijklmnop"
+    # Neighbours in a ring exclude each other: eight are the most, but there are thousands of larger choices.
+    ring = {frozenset(pair) for pair in zip(names, names[1:] + names[0], strict=True)}
+    found, proven = kept(names, lambda wished: not any(pair <= wished for pair in ring))
+    assert (len(found), proven) == (8, False)
+
+
+def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_few_attempts() -> None:
+    whole = Group(
+        groups=tuple(Group(f"g{index}", pods(2), slices=(Slices(2, RACK, required=False),)) for index in range(64))
+    )
+    attempts: list[int] = []
+
+    def at_most_forty(wished: set[str]) -> bool:
+        attempts.append(len(wished))
+        return len(wished) <= 40
+
+    part, attempt = without_wishes(whole), answering(at_most_forty)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget())
+    assert [group.name for group in found.whole.groups if group.slices] == [f"g{index}" for index in range(40)]
+    assert found.proven
+    assert len(attempts) < 20
+
+
+def test_without_any_time_left_no_wish_is_kept_and_nothing_is_called_the_most() -> None:
+    whole, attempt = wishing("ab"), answering(lambda _: True)
+    part = without_wishes(whole)
+    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget(0.0))
+    assert (found.whole, found.proven) == (part, False)
+
+
+def test_what_was_given_up_is_said_with_the_group() -> None:
+    layers = (Slices(8, ROW, required=False), Slices(4, RACK, required=False))
+    whole = Group(pods=pods(8), slices=layers, groups=(Group("b", pods(4), slices=layers[1:]),))
+    outcome = Outcome(without_wishes(whole), answering(lambda _: True)(whole))
+    assert outcome.relaxed(whole) == ("segments of 8", "segments of 4", "segments of 4 in group b")
+
+
+def test_a_group_that_is_a_wish_itself_gives_up_its_domain() -> None:
+    waits = Group("segment 1", pods(1), required=RACK, apart="/rack", wished=True)
+    runs = Group("segment 0", running=pods(1), required=RACK, apart="/rack", wished=True)
+    whole = Group(groups=(runs, waits))
+    assert [wish.text for wish in wishes_of(whole)] == ["segment 1"]
+    kept_out, freed = without_wishes(whole).groups
+    assert (kept_out.required, kept_out.apart) == (RACK, "/rack")
+    assert (freed.required, freed.apart) == (None, None)

@@ -1,0 +1,142 @@
+"""Gangs beside other pods: nodes that neighbours close, one pod per node, and what is held back because nobody can count it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from bayplan.engine.gangs.problem import Status
+from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import default_profile
+from tests.helpers import Json
+from tests.neighbourhoods import RACK, apart, on, racks, somebody, spread, together
+
+
+def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple[Pod, ...]:
+    """Pods with a label that all share and one that each has to itself, as an indexed job makes them."""
+    return tuple(somebody(f"{app}-{rank}", app, labels={"index": str(rank)}, cpu=cpu, **spec) for rank in range(number))
+
+
+def scheduler_of(names: str, *standing: Pod) -> GangScheduler:
+    state = racks(names, *standing)
+    trees = Trees(state)
+    trees.set("network", (RACK,))
+    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+
+
+def decide(scheduler: GangScheduler, *pods: Pod) -> GangDecision:
+    return schedule_gang(scheduler, Gang("default/gang", Group(pods=pods), "network"))
+
+
+def nodes(decision: GangDecision) -> list[str]:
+    return [seat.node for seat in decision.seats]
+
+
+def test_members_that_want_no_fellow_on_their_node_get_one_node_each() -> None:
+    scheduler = scheduler_of("aab")
+    assert nodes(decide(scheduler, *members(3, **apart("train")))) == ["n1", "n2", "n3"]
+    assert not decide(scheduler, *members(4, **apart("train"))).placed
+    assert len(set(nodes(decide(scheduler, *members(4))))) < 3
+
+
+def test_neighbours_keep_a_gang_away() -> None:
+    scheduler = scheduler_of("aab", on("n1", somebody("db", **apart("train"))))
+    assert set(nodes(decide(scheduler, *members(2)))) <= {"n2", "n3"}
+
+
+def test_a_gang_keeps_away_from_neighbours() -> None:
+    scheduler = scheduler_of("aab", on("n1", somebody("db")))
+    assert nodes(decide(scheduler, *members(2, **apart("db", RACK)))) == ["n3", "n3"]
+
+
+def test_a_gang_goes_where_its_neighbours_are() -> None:
+    scheduler = scheduler_of("aab", on("n3", somebody("cache")))
+    assert nodes(decide(scheduler, *members(2, **together("cache", RACK)))) == ["n3", "n3"]
+
+
+def test_only_the_members_that_are_meant_are_kept_away() -> None:
+    scheduler = scheduler_of("ab", on("n1", somebody("db", **apart("worker"))))
+    decision = decide(scheduler, *members(1, "chief", cpu=2), *members(4, "worker"))
+    assert {seat.pod.partition("-")[0]: seat.node for seat in decision.seats}["default/worker"] == "n2"
+
+
+def test_seats_are_seen_by_those_who_come_after() -> None:
+    scheduler = scheduler_of("ab")
+    first = Gang("default/gang", Group(pods=members(1, **apart("train"))), "network")
+    assert assume_gang(scheduler, first, schedule_gang(scheduler, first))
+    other = decide(scheduler, somebody("late", "train"))
+    assert nodes(other) == ["n2"]
+
+
+def test_members_that_ask_for_affinity_to_each_other_start_together_in_any_place_that_holds_them() -> None:
+    """Eight CPUs a node: rack a holds 8 of them, racks b and c 16 each."""
+    scheduler = scheduler_of("abbcc", on("n2", somebody("other", cpu=2)))
+    assert set(nodes(decide(scheduler, *members(12, **together("train", RACK))))) == {"n2", "n3"}
+    refused = decide(scheduler, *members(17, **together("train", RACK)))
+    assert (refused.status, refused.bound) == (
+        Status.INFEASIBLE,
+        "no place satisfies podAffinity by rack among its pods",
+    )
+
+
+def test_members_join_a_pod_outside_that_they_ask_for() -> None:
+    scheduler = scheduler_of("aab", on("n3", somebody("first", "train")))
+    assert nodes(decide(scheduler, *members(3, **together("train", RACK)))) == ["n3"] * 3
+
+
+def test_workers_that_ask_for_their_chief_go_where_it_goes() -> None:
+    decision = decide(
+        scheduler_of("abb"), *members(1, "chief", cpu=2), *members(10, "worker", **together("chief", RACK))
+    )
+    assert set(nodes(decision)) == {"n2", "n3"}
+
+
+def test_members_stand_evenly_over_racks() -> None:
+    scheduler = scheduler_of("aabbcc")
+    decision = decide(scheduler, *members(7, **spread("train")))
+    assert sorted(Counter("aabbcc"[int(node[1]) - 1] for node in nodes(decision)).values()) == [2, 2, 3]
+
+
+def test_members_fill_up_what_pods_outside_left_uneven() -> None:
+    scheduler = scheduler_of("ab", *(on("n1", somebody(f"old-{number}", "train")) for number in range(3)))
+    assert nodes(decide(scheduler, *members(2, **spread("train")))) == ["n2", "n2"]
+
+
+def test_one_member_per_rack() -> None:
+    scheduler = scheduler_of("aabbc")
+    assert len(set(nodes(decide(scheduler, *members(3, **apart("train", RACK)))))) == 3
+    assert decide(scheduler, *members(4, **apart("train", RACK))).status is Status.INFEASIBLE
+
+
+def test_workers_keep_away_from_their_chief() -> None:
+    decision = decide(scheduler_of("aab"), *members(12, "worker", **apart("chief")), *members(1, "chief", cpu=2))
+    by_app = {app: {seat.node for seat in decision.seats if app in seat.pod} for app in ("worker", "chief")}
+    assert decision.placed
+    assert not by_app["worker"] & by_app["chief"]
+
+
+def test_a_spread_over_some_pods_of_equal_shape_is_refused_with_the_reason() -> None:
+    pods = (*members(2, **spread("train")), *members(2, "other", **spread("train")))
+    assert decide(scheduler_of("ab"), *pods).problem == (
+        "pod default/train-0 asks for spec.topologySpreadConstraints over some pods of its own gang, "
+        "which bayplan can judge only if it counts all pods of equal shape"
+    )
+
+
+@pytest.mark.parametrize("spec", [together("train", RACK), spread("train"), apart("train", RACK)])
+def test_a_gang_of_one_has_no_fellows(spec: Json) -> None:
+    assert decide(scheduler_of("ab"), *members(1, **spec)).placed
+
+
+def test_a_profile_without_the_plugin_does_not_ask() -> None:
+    scheduler = scheduler_of("aab")
+    profile = scheduler.profile
+    filters = tuple(each for each in profile.filters if each.name not in ("InterPodAffinity", "PodTopologySpread"))
+    scheduler.profile = type(profile)("plain", filters, ())
+    assert decide(scheduler, *members(4, **apart("train"))).placed

@@ -1,0 +1,134 @@
+"""What would let a gang in: every change was tried, and holds when somebody makes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bayplan.engine.budget import Budget
+from bayplan.gangs import remedies as module
+from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.model import Gang, GangDecision, Group, Slices
+from bayplan.gangs.remedies import (
+    FewerPods,
+    GangRemedy,
+    PreferredLevel,
+    PreferredSegments,
+    Running,
+    WiderLevel,
+    WorkloadGone,
+    gang_remedies,
+)
+from bayplan.kube.wire.core_v1 import Pod
+from tests.helpers import GPU, simple_pod
+from tests.unit.gangs.styles.test_table import BLOCK, RACK, scheduler
+from tests.unit.gangs.test_consolidation import bound, movable
+from tests.unit.gangs.test_consolidation import scheduler as two_racks
+
+# Free GPUs: block b1 has racks of 4 and 5, block b2 has racks of 6 and 6; no node has more than 4.
+
+
+def pods(size: int, name: str = "p") -> tuple[Pod, ...]:
+    return tuple(simple_pod({GPU: 1}, f"{name}-{number}") for number in range(size))
+
+
+def gang(size: int, **asked: Any) -> Gang:
+    return Gang("ml/g", Group(pods=pods(size), **asked), "net")
+
+
+@pytest.mark.parametrize(
+    "asking, expected",
+    [
+        (
+            gang(8, required=RACK),
+            (FewerPods("", 6, 8), WiderLevel("", BLOCK, RACK), PreferredLevel("", RACK, 2)),
+        ),
+        (gang(14, required=BLOCK), (FewerPods("", 12, 14), PreferredLevel("", BLOCK, 2))),
+        (gang(30), (FewerPods("", 21, 30),)),
+        (
+            gang(8, slices=(Slices(4, "kubernetes.io/hostname"),), required=BLOCK),
+            (FewerPods("", 4, 8), PreferredLevel("", BLOCK, 2), PreferredSegments("", 4, "kubernetes.io/hostname")),
+        ),
+        (
+            Gang("ml/g", Group(groups=(Group("a", pods(3, "a"), required=RACK), Group("b", pods(7, "b"), required=RACK))), "net"),
+            (FewerPods("b", 6, 7), WiderLevel("b", BLOCK, RACK), PreferredLevel("b", RACK, None)),
+        ),
+    ],
+    ids=["a rack", "a block", "the cluster", "segments", "one of two groups"],
+)  # fmt: skip
+def test_changes_that_were_tried(asking: Gang, expected: tuple[GangRemedy, ...]) -> None:
+    placing = scheduler()
+    assert not schedule_gang(placing, asking).placed
+    assert gang_remedies(placing, asking) == expected
+
+
+def running(*each: Pod) -> Running:
+    moved = movable(*each)
+    return Running(moved.gang.name, moved.bound, lambda: moved.gang)
+
+
+def asking_for(size: int) -> Gang:
+    return Gang("ml/new", Group(pods=pods(size, "new"), required="x/rack"), "net")
+
+
+def test_the_smallest_workload_that_could_move_is_named() -> None:
+    one, other = bound("one", "n1"), bound("other", "n2")
+    (_, _, gone) = gang_remedies(two_racks(one, other), asking_for(2), [running(one), running(other)])
+    assert gone == WorkloadGone("ml/one", 1, moves=True, nodes=("n1",))
+
+
+def test_a_workload_that_has_no_other_place_would_have_to_end() -> None:
+    one, other = bound("one", "n1", 2), bound("other", "n2", 2)
+    (gone,) = gang_remedies(two_racks(one, other), asking_for(2), [running(one), running(other)])
+    assert gone == WorkloadGone("ml/one", 1, moves=False, nodes=("n1",))
+
+
+def test_nothing_is_touched_and_nothing_is_named_where_nothing_helps() -> None:
+    placing = scheduler()
+    before = placing.state.columns.free.copy()
+    assert gang_remedies(placing, Gang("ml/g", Group(pods=(simple_pod({GPU: 9}, "p"),), required=RACK), "net")) == ()
+    gang_remedies(placing, gang(8, required=RACK))
+    assert (placing.state.columns.free == before).all()
+    assert not placing.state.pods
+
+
+def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[float] = []
+
+    def watched(placing: GangScheduler, asking: Gang, *, around: Budget) -> GangDecision:
+        decision = schedule_gang(placing, asking, around=around)
+        left.append(around.left)
+        return decision
+
+    groups = tuple(Group(f"g{number}", pods(5, f"g{number}"), required=RACK) for number in range(4))
+    asking = Gang("ml/g", Group(groups=groups), "net")
+    monkeypatch.setattr(module, "schedule_gang", watched)
+    gang_remedies(scheduler(), asking)
+    searches, used = len(left), module.WORK - left[-1]
+    left.clear()
+    monkeypatch.setattr(module, "WORK", used / 3)
+    gang_remedies(scheduler(), asking)
+    assert 0 < len(left) < searches
+    assert all(each > 0 for each in left[:-1])
+
+
+@pytest.mark.parametrize("size", range(5, 22))
+@pytest.mark.parametrize("level", [RACK, BLOCK])
+def test_every_change_holds_when_it_is_made(size: int, level: str) -> None:
+    placing, asking = scheduler(), gang(size, required=level)
+    if schedule_gang(placing, asking).placed:
+        return
+    for remedy in gang_remedies(placing, asking):
+        match remedy:
+            case FewerPods():
+                changed = gang(remedy.pods, required=level)
+                assert not schedule_gang(placing, gang(remedy.pods + 1, required=level)).placed
+            case WiderLevel():
+                changed = gang(size, required=remedy.level)
+            case PreferredLevel():
+                changed = gang(size, preferred=remedy.level)
+            case _:
+                changed = replace(asking)
+        assert schedule_gang(placing, changed).placed

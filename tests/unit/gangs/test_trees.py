@@ -1,0 +1,125 @@
+"""Trees by name: built once, and again only if something changed that a tree is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bayplan.cluster.state import ClusterState
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.trees import Trees
+from bayplan.kube.topology_levels import HOSTNAME
+from tests.helpers import node, simple_pod
+
+Change = Callable[[ClusterState], object]
+
+
+def two_racks() -> ClusterState:
+    state = ClusterState()
+    state.set_node(node("n1", {"cpu": 4}, labels={"rack": "r1", "row": "a", "color": "red"}))
+    state.set_node(node("n2", {"cpu": 4}, labels={"rack": "r2", "row": "a", "color": "red"}))
+    return state
+
+
+def domains(trees: Trees, name: str) -> dict[tuple[str, ...], list[str]]:
+    """Nodes by the path of the lowest level above them."""
+    tree = trees.get(name)
+    assert tree is not None
+    found: dict[tuple[str, ...], list[str]] = {}
+    for path in tree.paths[tree.node_level]:
+        found.setdefault(path[:-1], []).append(path[-1])
+    return found
+
+
+def test_several_topologies_over_the_same_nodes() -> None:
+    trees = Trees(two_racks())
+    trees.set("network", ("rack",))
+    trees.set("power", ("row", HOSTNAME))
+    assert trees.names == ["network", "power"]
+    assert domains(trees, "network") == {("r1",): ["n1"], ("r2",): ["n2"]}
+    assert domains(trees, "power") == {("a",): ["n1", "n2"]}
+    assert domains(trees, "") == {(): ["n1", "n2"]}
+    assert trees.get("storage") is None
+
+
+@pytest.mark.parametrize(
+    "third, named", [({"rack": "r2"}, "network"), ({}, "")], ids=["all nodes are in it", "a node is not"]
+)
+def test_a_gang_that_asks_for_no_level_means_the_only_topology_if_that_has_every_node(
+    third: dict[str, str], named: str
+) -> None:
+    state = two_racks()
+    state.set_node(node("n3", {"cpu": 4}, labels=third))
+    trees = Trees(state)
+    trees.set("network", ("rack",))
+    assert trees.name_for(Gang("ml/any", Group(pods=()))) == named
+    assert trees.name_for(Gang("ml/rack", Group(pods=(), required="rack"))) == "network"
+
+
+def test_a_topology_may_change_and_go() -> None:
+    trees = Trees(two_racks())
+    trees.set("network", ("rack",))
+    assert len(domains(trees, "network")) == 2
+    trees.set("network", ("row",))
+    assert domains(trees, "network") == {("a",): ["n1", "n2"]}
+    trees.remove("network")
+    assert trees.get("network") is None
+    assert trees.names == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: None,
+        lambda state: state.set_node(node("n1", {"cpu": 8}, labels={"rack": "r1", "row": "a", "color": "blue"})),
+        lambda state: state.set_node(node("n1", {"cpu": 4}, labels={"rack": "r1", "row": "a"}, unschedulable=True)),
+        lambda state: state.set_pod(simple_pod({"cpu": 1}, nodeName="n1")),
+    ],
+    ids=["nothing", "amounts and other labels", "cordoned", "a pod"],
+)
+def test_what_a_tree_is_not_made_of_leaves_it_as_it_is(change: Change) -> None:
+    state = two_racks()
+    trees = Trees(state)
+    trees.set("network", ("rack",))
+    before = trees.get("network")
+    change(state)
+    assert trees.get("network") is before
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        (lambda state: state.set_node(node("n1", labels={"rack": "r2"})), {("r2",): ["n1", "n2"]}),
+        (lambda state: state.set_node(node("n1")), {("r2",): ["n2"]}),
+        (lambda state: state.remove_node("n1"), {("r2",): ["n2"]}),
+        (
+            lambda state: state.set_node(node("n0", labels={"rack": "r1"})),
+            {("r1",): ["n0", "n1"], ("r2",): ["n2"]},
+        ),
+        (
+            lambda state: (state.remove_node("n1"), state.set_node(node("n3", labels={"rack": "r2"}))),
+            {("r2",): ["n2", "n3"]},
+        ),
+    ],
+    ids=["moved to another rack", "label lost", "removed", "added", "its row taken by another node"],
+)
+def test_trees_follow_nodes_and_their_labels(change: Change, expected: dict[tuple[str, ...], list[str]]) -> None:
+    state = two_racks()
+    trees = Trees(state)
+    trees.set("network", ("rack",))
+    trees.get("network")
+    change(state)
+    assert domains(trees, "network") == expected
+
+
+def test_a_node_that_gets_its_labels_late_joins() -> None:
+    state = two_racks()
+    state.set_node(node("n3"))
+    trees = Trees(state)
+    trees.set("network", ("rack",))
+    tree = trees.get("network")
+    assert tree is not None
+    assert tree.outside == {"n3": "rack"}
+    state.set_node(node("n3", labels={"rack": "r2"}))
+    assert domains(trees, "network") == {("r1",): ["n1"], ("r2",): ["n2", "n3"]}

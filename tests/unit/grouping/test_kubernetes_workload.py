@@ -1,0 +1,282 @@
+"""Kubernetes' Workloads about owners of pods: a gang without any annotation, which template is for which group, and what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.grouping.grouping import Grouping
+from bayplan.kube.wire import scheduling_v1alpha2
+from tests.unit.grouping.workloads import (
+    BLOCK,
+    IN_ONE_BLOCK,
+    RACK,
+    Raw,
+    alone,
+    job,
+    pod,
+    problems,
+    spec_of,
+    thing,
+)
+from tests.unit.grouping.workloads import grouped as grouped_by_owners
+
+BASIC: Raw = {"basic": {}}
+JOB_SET = thing(
+    "jobset.x-k8s.io/v1alpha2",
+    "JobSet",
+    {
+        "replicatedJobs": [
+            {"name": "driver", "template": {"spec": {}}},
+            {"name": "worker", "template": {"spec": {"parallelism": 4, "completions": 4}}},
+        ]
+    },
+)
+DRIVER = pod({"jobset.sigs.k8s.io/replicatedjob-name": "driver"})
+
+
+def gang_of(minimum: int) -> Raw:
+    return {"gang": {"minCount": minimum}}
+
+
+def template(policy: Raw, level: str = "", name: str = "all", **more: Any) -> Raw:
+    constraints = {"schedulingConstraints": {"topology": [{"key": level}]}} if level else {}
+    return {"name": name, "schedulingPolicy": policy, **constraints, **more}
+
+
+def workload(*templates: Raw, about: Raw | None = None, name: str = "plan", **metadata: Any) -> Raw:
+    """A Workload about the Job `train`."""
+    reference = about or {"apiGroup": "batch", "kind": "Job", "name": "train"}
+    return {
+        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", **metadata},
+        "spec": {"controllerRef": reference, "podGroupTemplates": list(templates)},
+    }
+
+
+def about_job_set(*templates: Raw) -> Raw:
+    return workload(*templates, about={"apiGroup": "jobset.x-k8s.io", "kind": "JobSet", "name": "train"})
+
+
+def grouped(member: Raw, owners: list[Raw], *written: Raw) -> Grouping:
+    """What becomes of a pod with these owners in a cluster with these Workloads."""
+    workloads = KubernetesWorkloads()
+    for each in written:
+        workloads.put(msgspec.convert(each, scheduling_v1alpha2.Workload))
+    return grouped_by_owners(member, *owners, workloads=workloads)
+
+
+def test_a_job_without_any_annotation_is_the_gang_that_its_workload_says() -> None:
+    outcome = grouped(
+        pod({"batch.kubernetes.io/job-completion-index": "3"}), [job()], workload(template(gang_of(4), RACK))
+    )
+    assert outcome.manifest is not None
+    assert outcome.manifest["metadata"]["annotations"] == {"bayplan.io/workload": "plan"}
+    assert spec_of(outcome) == {"required": RACK, "size": 4}
+    assert outcome.labels == {"bayplan.io/pod-group": "train-1b4e28ba", "bayplan.io/rank": "3"}
+
+
+@pytest.mark.parametrize(
+    "written, owner, expected",
+    [
+        (template(gang_of(3), RACK), job(), {"size": 4, "minimum": 3, "required": RACK}),
+        (template(gang_of(4)), job(), {"size": 4}),
+        (template(BASIC, RACK), job(), {"size": 4, "minimum": 1, "required": RACK}),
+        (template(gang_of(4)), job() | {"status": {"succeeded": 3}}, {"size": 4, "minimum": 1}),
+        (
+            template(gang_of(4), RACK),
+            job({"kai.scheduler/topology-preferred-placement": BLOCK, "kai.scheduler/topology": "network"}),
+            {"size": 4, "required": RACK, "preferred": BLOCK, "topology": "network", "objective": ["closest"]},
+        ),
+        (template(gang_of(4), BLOCK), job(IN_ONE_BLOCK), {"size": 4, "required": BLOCK, "topology": "network"}),
+    ],
+    ids=["some more", "no level", "basic", "nearly done", "with annotations", "the same in annotations"],
+)
+def test_minimum_and_level_are_those_of_the_only_template(written: Raw, owner: Raw, expected: Raw) -> None:
+    assert spec_of(grouped(pod(), [owner], workload(written))) == expected
+
+
+@pytest.mark.parametrize(
+    "written, owner",
+    [
+        (workload(template(BASIC)), job()),
+        (workload(template(gang_of(4), RACK)), job({"bayplan.io/gang": "false"})),
+        (workload(template(gang_of(4)), about={"apiGroup": "batch", "kind": "Job", "name": "other"}), job()),
+        (workload(template(gang_of(4)), about={"apiGroup": "batch.volcano.sh", "kind": "Job", "name": "train"}), job()),
+        (workload(template(gang_of(4)), namespace="web"), job()),
+        (about_job_set(template(BASIC)), JOB_SET),
+    ],
+    ids=[
+        "basic, anywhere",
+        "no gang",
+        "another Job",
+        "another's Job",
+        "another namespace",
+        "basic for a gang by nature",
+    ],
+)
+def test_stands_alone(written: Raw, owner: Raw) -> None:
+    outcome = grouped(DRIVER, [owner], written)
+    assert alone(outcome), problems(outcome)
+
+
+def test_pods_that_name_a_pod_group_of_kubernetes_are_left_alone() -> None:
+    member = pod() | {"spec": {"containers": [], "schedulingGroup": {"podGroupName": "train"}}}
+    assert alone(grouped(member, [job()], workload(template(gang_of(4)))))
+
+
+def test_a_workload_about_an_owner_above_counts_and_one_that_is_nearer_counts_first() -> None:
+    cron = thing("batch/v1", "CronJob", {})
+    above = workload(
+        template(gang_of(4), BLOCK), about={"apiGroup": "batch", "kind": "CronJob", "name": "train"}, name="above"
+    )
+    assert spec_of(grouped(pod(), [job(), cron], above))["required"] == BLOCK
+    nearer = workload(template(gang_of(4), RACK))
+    assert spec_of(grouped(pod(), [job(), cron], above, nearer))["required"] == RACK
+
+
+def test_of_a_kind_that_nobody_knows_the_workload_tells_how_many_pods_there_are() -> None:
+    unheard = thing("example.com/v1", "Unheard", {})
+    about = {"apiGroup": "example.com", "kind": "Unheard", "name": "train"}
+    assert spec_of(grouped(pod(), [unheard], workload(template(gang_of(8), RACK), about=about))) == {
+        "size": 8,
+        "required": RACK,
+    }
+
+
+class TestGroups:
+    def test_one_template_is_for_the_whole_gang_and_the_last_group_gives_way(self) -> None:
+        spec = spec_of(grouped(DRIVER, [JOB_SET], about_job_set(template(gang_of(3), BLOCK))))
+        assert spec == {
+            "required": BLOCK,
+            "groups": [{"name": "driver", "size": 1}, {"name": "worker", "size": 4, "minimum": 2}],
+        }
+
+    def test_templates_called_as_groups_are_for_those_and_each_starts_by_itself(self) -> None:
+        written = about_job_set(template(BASIC, name="driver"), template(gang_of(3), RACK, name="worker"))
+        assert spec_of(grouped(DRIVER, [JOB_SET], written)) == {
+            "minimumGroups": 1,
+            "groups": [{"name": "driver", "size": 1}, {"name": "worker", "size": 4, "minimum": 3, "required": RACK}],
+        }
+
+    def test_one_template_called_as_a_group_is_for_that_group(self) -> None:
+        spec = spec_of(grouped(DRIVER, [JOB_SET], about_job_set(template(gang_of(4), RACK, name="worker"))))
+        assert "required" not in spec
+        assert spec["groups"] == [{"name": "driver", "size": 1}, {"name": "worker", "size": 4, "required": RACK}]
+
+    def test_with_the_basic_policy_for_the_whole_nobody_waits_for_others(self) -> None:
+        spec = spec_of(grouped(DRIVER, [JOB_SET], about_job_set(template(BASIC, RACK))))
+        assert spec == {
+            "required": RACK,
+            "minimumGroups": 1,
+            "groups": [{"name": "driver", "size": 1}, {"name": "worker", "size": 4, "minimum": 1}],
+        }
+
+
+class TestTheTree:
+    def test_it_may_be_named_on_the_workload(self) -> None:
+        written = workload(template(gang_of(4), RACK), annotations={"bayplan.io/topology": "power"})
+        assert spec_of(grouped(pod(), [job()], written))["topology"] == "power"
+
+    def test_two_trees_are_wrong(self) -> None:
+        written = workload(template(gang_of(4)), annotations={"bayplan.io/topology": "power"})
+        assert problems(grouped(pod(), [job(IN_ONE_BLOCK)], written)) == [
+            (
+                'Workload ml/plan: metadata.annotations["bayplan.io/topology"]: "power" is another tree than "network",'
+                " which annotations name; a gang is placed in one"
+            )
+        ]
+
+
+@pytest.mark.parametrize(
+    "owners, written, told",
+    [
+        (
+            [job()],
+            [workload(template(gang_of(5)))],
+            (
+                "plan: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 5 is more than the pods of Job ml/train;"
+                " there are 4"
+            ),
+        ),
+        (
+            [JOB_SET],
+            [about_job_set(template(gang_of(2), name="driver"))],
+            (
+                "plan: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 2 is more than the pods of group driver of"
+                " JobSet ml/train; there are 1"
+            ),
+        ),
+        (
+            [job()],
+            [workload(template(gang_of(1), name="a"), template(gang_of(1), name="b"))],
+            (
+                "plan: spec.podGroupTemplates: has 2 entries; the pods of Job ml/train are of one sort:"
+                " there can be only one"
+            ),
+        ),
+        (
+            [JOB_SET],
+            [about_job_set(template(gang_of(1), name="driver"), template(gang_of(1), name="wrker"))],
+            'plan: spec.podGroupTemplates[1].name: "wrker" is no group of JobSet ml/train; there are driver, worker',
+        ),
+        (
+            [job()],
+            [workload(template(gang_of(4)), about={"kind": "Job", "name": "train"})],
+            'plan: spec.controllerRef.apiGroup: is missing; Job ml/train is of the group "batch"',
+        ),
+        (
+            [job()],
+            [workload(template(gang_of(4))), workload(template(gang_of(4)), name="second")],
+            'second: spec.controllerRef.name: "train" has a Workload already, plan; there can be only one',
+        ),
+        (
+            [job(), JOB_SET],
+            [workload(template(gang_of(4)))],
+            (
+                'plan: spec.controllerRef.name: "train" is a part of JobSet ml/train, whose pods are one gang;'
+                " the Workload must name that"
+            ),
+        ),
+        (
+            [job(IN_ONE_BLOCK)],
+            [workload(template(gang_of(4), RACK))],
+            (
+                f'plan: spec.podGroupTemplates[0].schedulingConstraints.topology[0].key: "{RACK}" is another level than'
+                f' "{BLOCK}" in annotations of Job ml/train; only one can be meant'
+            ),
+        ),
+        (
+            [job()],
+            [workload(template({}))],
+            "plan: spec.podGroupTemplates[0].schedulingPolicy: needs one of basic and gang",
+        ),
+    ],
+    ids=[
+        "more than all",
+        "more than the group",
+        "two templates for a Job",
+        "no such group",
+        "no API group",
+        "two Workloads",
+        "about a part",
+        "another level",
+        "no policy",
+    ],
+)
+def test_what_is_wrong_is_said_of_the_workload_and_the_pods_wait(
+    owners: list[Raw], written: list[Raw], told: str
+) -> None:
+    outcome = grouped(DRIVER, owners, *written)
+    assert (problems(outcome), outcome.held) == ([f"Workload ml/{told}"], True)
+
+
+def test_what_has_no_effect_is_a_remark_and_the_gang_is_placed_without_it() -> None:
+    outcome = grouped(pod(), [job()], workload(template(gang_of(4), disruptionMode="PodGroup")))
+    assert problems(outcome) == [
+        'Workload ml/plan: spec.podGroupTemplates[0].disruptionMode: "PodGroup" has no effect: bayplan preempts nobody'
+    ]
+    assert [problem.reason for problem in outcome.problems] == ["NotSupported"]
+    assert spec_of(outcome) == {"size": 4}
