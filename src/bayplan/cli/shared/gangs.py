@@ -185,9 +185,10 @@ class GangPlacer:
         """
         owner = "" if written is None else owner_of_gang(written)
         since = created if written is None else written.metadata.creation_timestamp
-        return replace(self._placed(gang, now, since, owner), owner=owner)
+        subject = "" if written is None else _written_by_user(written)
+        return replace(self._placed(gang, now, since, subject), owner=owner)
 
-    def _placed(self, gang: Gang | Incomplete, now: datetime, created: str | None, owner: str) -> GangOutcome:
+    def _placed(self, gang: Gang | Incomplete, now: datetime, created: str | None, subject: str) -> GangOutcome:
         session = self._session
         begun = moment_of(created or "")
         otherwise = None if begun is None else begun.timestamp()
@@ -199,7 +200,7 @@ class GangPlacer:
         tree = session.trees.get(topology)
         wrong = problem_of(gang, tree, session.trees.names)
         if wrong or tree is None:
-            raise InvalidObject(ObjectPath(owner or f"PodGroup {gang.name}"), wrong)
+            raise InvalidObject(ObjectPath(subject or f"PodGroup {gang.name}"), wrong)
         scheduler = self._scheduler(gang)
         if not gang.pods:
             return running_outcome(scheduler, tree, gang)
@@ -343,6 +344,14 @@ def gang_of_key(session: Session, key: str, pods: Sequence[Pod]) -> tuple[Gang |
         roster.set_member(pod)
     gang = roster.gang(key)
     return replace(gang, gang=key.rpartition(" ")[2]) if isinstance(gang, Incomplete) else gang, None
+
+
+def _written_by_user(written: PodGroup) -> str:
+    """The owner that a PodGroup of ours was made for: the object that its user has written; else empty."""
+    owner = next(iter(written.metadata.owner_references or ()), None)
+    if not isinstance(written, podgroup_v1alpha1.PodGroup) or owner is None:
+        return ""
+    return f"{owner.kind} {written.metadata.namespace or 'default'}/{owner.name}"
 
 
 def owner_of_gang(written: PodGroup) -> str:

@@ -395,3 +395,10 @@ def test_pods_of_the_files_that_ran_in_another_cluster_are_placed_anew(
     result = bayplan("place", "-f", written(tmp_path, *web), cluster=GANGS)
     assert result.answer.startswith("shop/web: all 4 replicas fit: ")
     assert "of -f name a node, but the dump does not have them: those of workloads are placed anew" in result.err
+
+
+def test_a_level_that_does_not_exist_is_told_by_the_workload_that_asks_for_it(bayplan: Bayplan, tmp_path: Path) -> None:
+    text = (WORKLOADS / "job.yaml").read_text().replace("example.com/rack   #", "zone   #")
+    (tmp_path / "job.yaml").write_text(text)
+    result = bayplan("place", "-f", tmp_path / "job.yaml", cluster=GANGS)
+    assert (result.code, result.err.startswith('error: Job ml/train: required: "zone" is not a level')) == (2, True)
