@@ -1,1 +1,4 @@
-"""Configuration files into profiles and settings: KubeSchedulerConfiguration, and Volcano's own."""
+"""Configuration files into profiles and settings.
+
+A KubeSchedulerConfiguration or Volcano's own configuration comes in; profiles, service settings and remarks go out. Start reading at `configuration.py`.
+"""

@@ -1,1 +1,4 @@
-"""The scheduler without its edges: news about the cluster in, actions out. Start reading at `dispatcher.py`."""
+"""The scheduler without its edges: no I/O, no clock, no threads.
+
+News about the cluster comes in; actions go out: bind, refuse, complete, release. Start reading at `dispatcher.py`.
+"""

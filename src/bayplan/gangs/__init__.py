@@ -1,1 +1,4 @@
-"""One gang: its model, its cycle, and where its members sit. Start reading at `cycle.py`."""
+"""One gang: pods that start together or not at all.
+
+A `Gang` and the cluster come in; a `GangDecision` with a seat for every pod, or the reason against it, goes out. Start reading at `cycle.py`.
+"""

@@ -1,4 +1,4 @@
-"""From a waiting pod to a `Decision`: queue, cycle, gangs, preemption, profiles. Start reading at `cycle.py`.
+"""One pod: from a waiting pod to a `Decision`.
 
-State and pod come in, a decision with its reasons goes out; no I/O, no clock, no chance that was not passed in.
+The cluster's state, a pod and a profile come in; a node with its zones, or the data behind a "no", goes out. Start reading at `cycle.py`.
 """

@@ -1,1 +1,4 @@
-"""Everything that is known from node reports: what a node says, what it does not show yet, and which report counts."""
+"""Everything that is known from node reports, with one owner for it.
+
+NodeResourceTopologies and Numatopologies come in; what each zone has free now goes out, less what the reports cannot show yet. Start reading at `intake.py`.
+"""

@@ -1,1 +1,4 @@
-"""The tree of domains over the nodes, from Topology objects or HyperNodes."""
+"""The tree of domains over the nodes.
+
+Topology objects, HyperNodes and node labels come in; a permutation of rows in which each domain is a slice goes out. Start reading at `tree.py`.
+"""

@@ -1,1 +1,4 @@
-"""The order of a gang's pods, and the segments and parallel groups that follow from it."""
+"""The order of a gang's pods.
+
+Pods with indices, labels and parallel groups come in; ranks, and the segments that follow from them, go out. Start reading at `ranks.py`.
+"""
