@@ -157,18 +157,17 @@ class ClassAnswer:
 
     def _judge_usage_of_one(self, row: int) -> None:
         """The common case: one placement since the last question changed one row."""
-        if self._rank is None:
-            self._judge_usage(slice(row, row + 1))
-            return
         blocked = int(self._blocked_by_node[row])
+        if blocked == PASSES:
+            blocked = self._profile.blocked_by_usage_of_one(self._state, row)
+        self.blocked[row] = blocked
+        if self._rank is None:
+            return
         score = NOT_USABLE
         if blocked == PASSES:
-            blocked, by_usage = self._profile.judge_usage_of_one(self._state, row)
-            if blocked == PASSES:
-                score = int(self._score_of_node[row]) + by_usage
-                if self._prefers_reported and self._state.columns.topology[row] > NO_TOPOLOGY:
-                    score += PREFERRED
-        self.blocked[row] = blocked
+            score = int(self._score_of_node[row]) + self._profile.score_of_usage_of_one(self._state, row)
+            if self._prefers_reported and self._state.columns.topology[row] > NO_TOPOLOGY:
+                score += PREFERRED
         self._rank[row] = score
 
 

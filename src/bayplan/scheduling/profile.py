@@ -102,13 +102,17 @@ class ClassProfile:
         """First refusal by filters that look at usage; None if nobody is refused."""
         return _first_refusal(self.usage_filters, state, self.pod, rows)
 
-    def judge_usage_of_one(self, state: ClusterState, row: int) -> tuple[int, int]:
-        """For one node: its `blocked` number by filters that look at usage and, if it passes, its score."""
+    def blocked_by_usage_of_one(self, state: ClusterState, row: int) -> int:
+        """For one node: its `blocked` number by filters that look at usage."""
         for position, plugin in self.usage_filters:
             code = plugin.refusal(state, self.pod, row)
             if code:
-                return position * CODES_PER_FILTER + code, 0
-        return PASSES, sum(weight * plugin.score(state, self.pod, row) for plugin, weight in self.usage_scores)
+                return position * CODES_PER_FILTER + code
+        return PASSES
+
+    def score_of_usage_of_one(self, state: ClusterState, row: int) -> int:
+        """For one node: the weighted sum of the scores that look at usage."""
+        return sum(weight * plugin.score(state, self.pod, row) for plugin, weight in self.usage_scores)
 
     def score_of_node(self, state: ClusterState, rows: Rows) -> Scores:
         """Weighted sum of the scores that look at node objects."""
