@@ -129,7 +129,7 @@ class RelationPlugin(ABC):
         return False
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """Nobody, whatever the class."""
+        """Refuse no node, whatever the class."""
         return None
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:

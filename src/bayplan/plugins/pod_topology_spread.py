@@ -1,9 +1,9 @@
-"""PodTopologySpread: pods of one sort evenly over the values of a node label.
+"""PodTopologySpread: spread matching pods evenly over the values of a node label.
 
 The filter (`DoNotSchedule`) refuses a node whose place would have more than `maxSkew` pods above the emptiest place; the score
-(`ScheduleAnyway`) prefers emptier places. Counts by row come from `cluster/pods/neighbours.py` and become counts by place with `bincount`. The
-arithmetic is kube-scheduler 1.36's, including what looks odd in it: nodes that lack the key of any constraint are counted for none, pods on
-their way out are not counted at all, an empty selector counts nobody but means the pod itself.
+(`ScheduleAnyway`) prefers emptier places. Counts by row come from `cluster/pods/neighbours.py` and become counts by place with
+`bincount`. The arithmetic is kube-scheduler 1.36's, including its oddities: nodes that lack the key of any constraint count for none,
+terminating pods are not counted at all, and an empty selector counts no pods but matches the pod itself.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:
 
 
 def _topology_spread(arguments: dict[str, Any]) -> PodTopologySpread:
-    """kube-scheduler's `PodTopologySpreadArgs`. Default constraints count pods by Services and ReplicaSets, which nobody reads here."""
+    """kube-scheduler's `PodTopologySpreadArgs`. Default constraints count pods by Services and ReplicaSets, which bayplan does not read."""
     extra = sorted(set(arguments) - {"apiVersion", "kind", "defaultConstraints", "defaultingType"})
     if extra:
         raise ArgumentError(f"{extra[0]}: PodTopologySpread takes no such argument")

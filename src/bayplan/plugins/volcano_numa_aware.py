@@ -235,7 +235,7 @@ def _gate(
 
 
 def answers_as_volcano(plugins: Iterable[FilterPlugin | ScorePlugin]) -> bool:
-    """True if one of the plugins is `numa-aware` with Volcano's answers, on which nobody may put refusals of his own unasked."""
+    """True if one of the plugins is `numa-aware` with Volcano's answers, to which nothing else may add refusals unasked."""
     return any(isinstance(plugin, NumaAware) and plugin.as_volcano for plugin in plugins)
 
 

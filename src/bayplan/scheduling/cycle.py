@@ -2,8 +2,8 @@
 
     class of the pod -> refresh its answers -> what pods beside it say -> best row -> zones on that node -> Decision
 
-Everything before and after is somebody else's: who calls this (a command, the scheduler, the simulator), and what is done with
-the `Decision` (printed, bound, explained). Nothing changes here but the cached answers; `assume` takes the amounts.
+Everything before and after is up to the caller (a command, the scheduler, the simulator), including what happens to the `Decision`
+(printed, bound, explained). This module changes only the cached answers; `assume` takes the amounts.
 """
 
 from __future__ import annotations

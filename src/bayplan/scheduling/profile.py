@@ -95,11 +95,11 @@ class ClassProfile:
     usage_scores: tuple[tuple[ScorePlugin, int], ...]
 
     def blocked_by_node(self, state: ClusterState, rows: Rows) -> Blocked | None:
-        """First refusal by filters that look at node objects; None if nobody is refused."""
+        """First refusal by filters that look at node objects; None if no row is refused."""
         return _first_refusal(self.node_filters, state, self.pod, rows)
 
     def blocked_by_usage(self, state: ClusterState, rows: Rows) -> Blocked | None:
-        """First refusal by filters that look at usage; None if nobody is refused."""
+        """First refusal by filters that look at usage; None if no row is refused."""
         return _first_refusal(self.usage_filters, state, self.pod, rows)
 
     def blocked_by_usage_of_one(self, state: ClusterState, row: int) -> int:

@@ -152,7 +152,7 @@ def crowd(problem: Problem) -> str:
             outer = problem.parts[outer].parent
         homes = held.setdefault((part.apart, holder), [])
         homes.append(part.home)
-        # Those that run beside each other already do; nobody may join them.
+        # Parts that already run in the same domain stay there, but no further part may join them.
         if holder != number and len(homes) > 1 and None in homes:
             return f"segments apart from each other cannot all be{in_one(problem, part.required)}"
     return ""

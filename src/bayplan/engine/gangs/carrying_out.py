@@ -32,7 +32,7 @@ class _CarryingOut:
         self.nodes = nodes
         self.whole = nodes.empty(0, problem.tree.size)
         self.found: dict[tuple[int, int], Spots] = {}
-        # Domains are filled as if nobody else of the gang was there, unless groups of other levels are.
+        # Domains are filled as if no other pod of the gang were there, unless there are groups of other levels.
         self.nested = len({groups.level_of[group] for group, own in groups.own.items() if own}) > 1
 
     def placed(self, domains: Domains) -> Placed | None:

@@ -98,7 +98,7 @@ class _Chooser:
             if closer is not None and (anywhere is None or closer.score(before) <= anywhere.score(before)):
                 return closer
         found = anywhere or self._best_inside(wish.required)
-        assert found is not None  # whoever asks has seen that a required domain holds all pods
+        assert found is not None  # the caller has checked that a required domain holds all pods
         return found
 
     @cached_property
@@ -135,7 +135,7 @@ class _Chooser:
         return self._in_several(level, around, most)
 
     def _holding(self, level: int) -> NDArray[np.intp]:
-        """The domains of a level that hold all pods and everybody who runs already."""
+        """The domains of a level that hold all pods and all members that already run."""
         if level == WHOLE_TREE:
             return np.zeros(1, dtype=np.intp)
         if int(self.room[level].max(initial=0)) < self.wish.pods:
@@ -151,7 +151,7 @@ class _Chooser:
         return (0, self.tree.size) if level == WHOLE_TREE else self.tree.bounds(level, domain)
 
     def _in_one_domain(self, level: int, around: NDArray[np.intp]) -> Choice:
-        """The level is the target or below it: of the domains that hold everybody, the one inside the tightest domain of the target."""
+        """The level is the target or below it: of the domains that hold all pods, the one inside the tightest domain of the target."""
         tree, target = self.tree, self.wish.target
         if target == WHOLE_TREE:
             best = int(self._cost(self.room[level][around]).argmin()) if level != WHOLE_TREE else 0
@@ -174,7 +174,7 @@ class _Chooser:
         )
 
     def _in_several(self, level: int, around: NDArray[np.intp], most: int | None) -> Choice | None:
-        """The level is above the target: the best set of domains inside one of those that hold everybody."""
+        """The level is above the target: the best set of domains inside one of those that hold all pods."""
         used, target_room = self._used, self.room[self.wish.target]
         missing = self.wish.pods - int(target_room[used].sum())
         if missing <= 0:

@@ -133,7 +133,7 @@ def _filled(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], choice: C
     """Pods by position, from the chosen domains down through the layers of slices to the nodes."""
     if choice.slices is not None:
         return _filled_by_slices(tree, slots, wish, *choice.slices)
-    # Whatever is above a domain that holds everybody is kept by itself.
+    # Layers above a domain that holds all pods are satisfied automatically.
     level = max(choice.level, wish.target)
     inner = [layer for layer in wish.layers if layer.level > level]
     multiple = _multiple(wish, level)

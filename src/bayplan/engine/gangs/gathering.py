@@ -333,7 +333,7 @@ class _State:
         return wanted
 
     def _arrivals(self, unit: _Unit, low: int, high: int) -> list[Move] | None:
-        """Put the pods of a unit on the nodes between two positions; None, and nobody there, if they have no place."""
+        """Put the pods of a unit on the nodes between two positions; if they do not fit, place none and return None."""
         coming: list[Move] = []
         for key in unit.keys:
             room, wanted = self._room(key[1], low, high), self.problem.parts[key[0]].pods[key[1]]

@@ -286,7 +286,7 @@ class Nodes:
     # -- exactly -----------------------------------------------------------------------------------------------------------
 
     def packed(self, first: int, end: int, wanted: Wanted) -> Packed:
-        """Whether these pods have a place between two positions, where nobody else of the gang stands."""
+        """Whether these pods fit between two positions that hold no other pod of the gang."""
         question = (first, end, tuple(wanted))
         if question not in self._known:
             self._known[question] = self._find(first, end, wanted)

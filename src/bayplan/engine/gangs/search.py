@@ -177,7 +177,7 @@ def _spanned(problem: Problem, solution: Solution) -> int:
 
 
 def _closest(problem: Problem, budget: Budget) -> Solution:
-    """The search inside single domains, from the lowest level up to the first that has one with a place for everybody."""
+    """Search inside single domains, from the lowest level up to the first level with a domain that holds all pods."""
     unsure = False
     for_each = budget.left / narrowed.MOST_DOMAINS
     for level, inside, complete in narrowed.from_below(problem):
@@ -232,7 +232,7 @@ def _is_better(problem: Problem, quick: Solution, exact: Solution) -> bool:
 
 
 def _judged(problem: Problem, solution: Solution, least: int) -> Solution:
-    """A solution that meets the bound is optimal, whoever found it."""
+    """A solution that meets the bound is optimal, no matter which search found it."""
     if solution.status is not Status.FEASIBLE:
         return solution
     gap = min(solution.gap, wished_domains(problem, solution) - least)

@@ -1,11 +1,13 @@
-"""Equal pods by a table over the tree: the best placement by all goals at once, exactly.
+"""Place equal pods with a table over the tree: the exact optimum by all goals at once.
 
-Every goal is a sum over domains: what it costs that a domain is used, and, for the mean distance, minus the square of how many members stand in it (two of them in one domain
-are two edges closer). So for each domain there is a row: the least cost of 0, 1, 2, ... pods inside it. A rack's row follows from its nodes, the largest filled
-first; the row of a wider domain is put together from those inside it, one after another. The order of goals is in the weights. Only closeness is no sum: there is an answer for each
-level on which one domain holds everybody, and the best of them is taken.
+Every goal is a sum over domains: the cost of using a domain and, for the mean distance, minus the square of the number of members in
+it (two of them in one domain are two edges closer). So each domain has a row: the least cost of 0, 1, 2, ... pods inside it. A
+rack's row follows from its nodes, filling the largest first; the row of a wider domain combines the rows inside it, one after
+another. The weights encode the order of goals. Only closeness is not a sum: there is an answer for each level on which one domain
+holds all pods, and the best of these wins.
 
-Costs are whole numbers. A table that would be too large, or whose weights would not fit, is not made (None), and `choice.py` decides by counting.
+Costs are whole numbers. If the table would be too large, or its weights would not fit, there is none (None), and `choice.py` decides
+by counting.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def place_by_table(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: As
 
     `rooms` are by level how many pods each domain holds, in whole slices. One required domain has room for all pods.
     """
-    # Where closeness comes first, nothing is looked at above the lowest level that has a domain for everybody.
+    # If closeness comes first, levels above the lowest one with a domain for all pods do not matter.
     closest_first = asked.objective[0] is Goal.CLOSEST
     by_nodes = bool(asked.standing) or not _largest_nodes_are_best(tree, asked)
     lowest = tree.node_level if by_nodes else tree.node_level - 1
@@ -215,7 +217,7 @@ class _Table:
         return int(self.tree.domain_at[level][first])
 
     def _candidates(self, rows: list[_Row], level: int) -> list[tuple[tuple[int, int, int], _Row]]:
-        """Rows of domains that may hold everybody, by what they cost: goals before closeness, closeness, goals behind it."""
+        """Rows of domains that may hold all pods, by cost: goals before closeness, closeness, goals after it."""
         if level > self.top and self.asked.objective[-1] is Goal.CLOSEST:
             return []  # whatever is best inside a domain is counted in those around it, too
         if not self.asked.may_be_in_one(level):

@@ -26,7 +26,7 @@ class CpuLedger:
 
 
 def exclusive_cpus(node: NodeKnowledge, pod: PodRequest, container: ContainerRequest) -> int:
-    """Whole CPUs that this container owns; 0 if it shares the pool or nobody pins CPUs on this node."""
+    """Whole CPUs that this container owns; 0 if it shares the pool or this node does not pin CPUs."""
     if not node.settings.cpu_static:
         return 0
     if pod.pod_level is None or not node.settings.pod_level_managers:

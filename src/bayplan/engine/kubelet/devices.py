@@ -56,7 +56,7 @@ def device_hints(
 
 
 def free_devices(node: NodeKnowledge, ledger: DeviceLedger, resource: str) -> list[Device]:
-    """Healthy devices that nobody has."""
+    """Healthy, unallocated devices."""
     taken = ledger.taken.get(resource, set())
     return [d for d in node.devices[resource] if d.healthy and not d.allocated and d.id not in taken]
 

@@ -1,13 +1,13 @@
-"""The Topology Manager's merge: from what each resource would like to the one set of zones that all must share.
+"""The Topology Manager's merge: from the preferences of each resource to the one set of zones that all must share.
 
-In come the hints of the providers (device, cpu, memory), out goes the merged `Hint`; `admits` is the policy's verdict
+The input is the providers' hints (device, cpu, memory), the output the merged `Hint`; `admits` is the policy's verdict
 on it. The kubelet tries every combination of one hint per resource, which takes seconds on eight zones. Its order of
 preference is total, so two steps that never look at a combination give the same answer:
 
 1. A combination is preferred only if every hint in it is preferred and all that name zones name the same ones. So
-   keep the set of masks that still can be everybody's. If one is left, the best of them is the answer.
+   keep the set of masks that all resources can still share. If any are left, the best of them is the answer.
 2. Otherwise nothing is preferred, and only the masks that intersections can produce matter. They are counted. Above
-   `MOST_ZONES` this step is left out and the answer is "all zones, not preferred".
+   `MOST_ZONES` this step is skipped and the answer is "all zones, not preferred".
 """
 
 from __future__ import annotations

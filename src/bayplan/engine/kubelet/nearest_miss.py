@@ -1,8 +1,8 @@
-"""Why no zones satisfied everybody, in one number: which resource came closest to fitting where, and by how much not.
+"""Why no zones satisfied all resources, in one number: which resource came closest to fitting, where, and how much was missing.
 
-Called for refused merges only. In comes what was needed at once, out goes a `Shortfall` for messages and for "what is the
-smallest change that would fit". Zones are tried one by one under single-numa-node, else in the smallest number that could
-ever serve one of the resources: that is the size at which the others would have had to agree.
+Called for refused merges only. The input is what was needed at once, the output a `Shortfall` for messages and for "what is
+the smallest change that would fit". Zones are tried one by one under single-numa-node, otherwise in the smallest number that
+could ever serve one of the resources: the others would have had to agree at that size.
 """
 
 from __future__ import annotations

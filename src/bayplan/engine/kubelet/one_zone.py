@@ -26,7 +26,7 @@ def one_zone_for_all(
     *,
     with_reuse: bool = True,
 ) -> Hint | None:
-    """The hint that the merge would end with if one zone serves everything; None if none does, or nobody cares."""
+    """The hint that the merge would end with if one zone serves everything; None if none does, or no resource depends on zones."""
     devices, cpus, memory = ledgers
     zones: set[int] | None = None
     for resource, count in need.devices.items():

@@ -15,7 +15,7 @@ UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
 EMPTY_POD_SHARED_POOL_ERROR = "EmptyPodSharedPoolError"
 # Not a reason of the kubelet's: it would go on counting, for longer than anyone waits.
 TOO_MANY_ZONES = "TooManyZoneCombinations"
-# Neither is this: nobody has asked the kubelet yet, because what its node reports is known to be behind.
+# Neither is this: the kubelet has not been consulted yet, because its node's report is known to be behind.
 REPORT_BEHIND = "ReportBehind"
 
 

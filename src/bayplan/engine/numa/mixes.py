@@ -1,11 +1,12 @@
-"""Mixes: whether a node's kubelet admits pods of several classes together, and in which order they have to come.
+"""Mixes: whether a node's kubelet admits pods of several classes together, and in which order they must arrive.
 
-Slots (`engine/slots/slots.py`) count equal pods. Where different pods meet on a node with zones, neither slots nor sums are enough: a small pod
-in the wrong zone keeps a large one out. And the order matters, because a kubelet takes the lowest zone that fits and never moves anybody. So the
-question is whether there is *some* order in which each pod in turn is admitted, and the answer is that order, for whoever binds the
-pods. Large pods first is tried first and nearly always right: by amounts per zone if they decide, else by replaying the kubelet.
+Slots (`engine/slots/slots.py`) count equal pods. Where different pods meet on a node with zones, neither slots nor sums are enough: a
+small pod in the wrong zone keeps a large one out. The order matters too, because a kubelet takes the lowest zone that fits and never
+moves a pod. So the question is whether there is *some* order in which each pod in turn is admitted. The answer is that order, and the
+binder follows it. The first order tried is large pods first, which is nearly always right: by amounts per zone if they decide,
+otherwise by replaying the kubelet.
 
-A refusal names a smallest mix that is refused already and all nodes in the same state, so that a search does not meet it again elsewhere.
+A refusal names a smallest mix that is already refused and all nodes in the same state, so that a search does not hit it again elsewhere.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class SeenReports:
         self._cursor = -1
 
     def refresh(self, state: ClusterState) -> SeenReports:
-        """Look at the rows that the state's change log names: whoever reports anew is among them."""
+        """Look at the rows in the state's change log, which include every node with a new report."""
         added = state.columns.size - len(self._reports)
         if self._cursor == state.usage_log.end and not added:
             return self

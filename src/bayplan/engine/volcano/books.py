@@ -73,7 +73,7 @@ def allocated(node: Sets, pod: Sets) -> dict[str, Cpus]:
 
 
 def released(node: Sets, pod: Sets) -> dict[str, Cpus]:
-    """A node's sets after a pod gave its own back, whoever owned them before."""
+    """A node's sets after a pod gave its own back, no matter which pod owned them before."""
     return _with_each(node, pod, lambda here, there: here | there)
 
 

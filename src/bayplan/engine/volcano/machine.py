@@ -60,7 +60,7 @@ class Machine:
         return len(self.places) // max(len(cores), 1)
 
     def numa_of(self, cpu: int) -> int:
-        """The NUMA node of a CPU, 0 if nobody said."""
+        """The NUMA node of a CPU, 0 if unreported."""
         return self.places.get(cpu, NOWHERE).numa
 
     def in_numa(self, ids: Iterable[int]) -> Cpus:

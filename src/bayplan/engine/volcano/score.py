@@ -27,6 +27,6 @@ def numa_nodes_needed(machine: Machine, cpus: Cpus) -> int:
 
 
 def scores(needed: Mapping[str, int], weight: int) -> dict[str, int]:
-    """The score of each candidate by the NUMA nodes that it needs; everybody gets all of it if nobody needs any."""
+    """The score of each candidate by the NUMA nodes that it needs; if none needs any, all get the full score."""
     most = max(needed.values(), default=0)
     return {node: weight * (MOST_SCORE - (MOST_SCORE * count // most if most else 0)) for node, count in needed.items()}

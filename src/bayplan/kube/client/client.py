@@ -1,8 +1,8 @@
 """The Kubernetes client: resources and verbs on top of `kube/client/transport.py`.
 
-In come an `Access` (where the API server is, how it is convinced) and resources; out come wire structs for what is read, reduced to
-the fields that bayplan needs, and the server's raw answer for what is written. Reading is tried again a few times when time may
-heal the trouble; a write never is: whoever wrote looks at the watch (`kube/client/watch.py`) and decides.
+The client takes an `Access` (the API server's address and credentials) and resources. Reads return wire structs, reduced to the
+fields that bayplan needs; writes return the server's raw response. Reads are retried a few times after a transient error. Writes are
+never retried: the caller checks the watch (`kube/client/watch.py`) and decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayplan.kube.client.transport import ApiError, Transport, Unreachable
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.meta_v1 import T
 
-# Whoever uses the client finds here what it raises.
+# Re-exports the exceptions that the client raises.
 __all__ = ["TIME_MAY_HEAL", "ApiError", "KubeClient", "PatchKind", "Unreachable", "selectors"]
 
 READ_ATTEMPTS = 4

@@ -1,9 +1,9 @@
-"""What a client shows to an API server so that it is believed: a token, a password, a client certificate, and fresh ones in time.
+"""Credentials for an API server: a token, a password or a client certificate, refreshed in time.
 
-`kube/client/access.py` chooses one of these from the kubeconfig; the client asks `current()` before each request and calls `refused()`
-after a 401. Tokens in files are rotated by the kubelet or by whoever put them there, so they are read again every minute and
-after a refusal. A certificate is part of the TLS context: a renewed one comes in a context of its own, which opens new
-connections. Plug-ins that make credentials are in `kube/client/exec_credentials.py`.
+`kube/client/access.py` chooses one of these from the kubeconfig. The client calls `current()` before each request and `refused()`
+after a 401. The kubelet, or another owner, rotates token files, so they are reread every minute and after a 401. A certificate is
+part of the TLS context: a renewed certificate gets its own context, which opens new connections. Credential plug-ins are in
+`kube/client/exec_credentials.py`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class TokenFile:
 
 
 class CertificateFiles:
-    """A client certificate in files that somebody may renew, with a fixed Authorization or none."""
+    """A client certificate in files that may be renewed, with a fixed Authorization or none."""
 
     def __init__(self, trust: Trust, read: Callable[[], ClientCertificate], first: Credential) -> None:
         self._trust = trust
@@ -183,7 +183,7 @@ class CertificateFiles:
                     self._credential = Credential(shown.authorization, self._trust.context(certificate))
                     self._certificate = certificate
             except (AccessError, ssl.SSLError):
-                return False  # somebody is writing them just now; the next refusal reads them again
+                return False  # the files are being rewritten; the next 401 rereads them
         return shown is not self._credential
 
 

@@ -1,8 +1,8 @@
-"""Bytes of the API server into wire structs, for one resource: an object, a page of a list, lines of a watch.
+"""Decode the API server's bytes into wire structs, for one resource: an object, a page of a list, lines of a watch.
 
-Everything is decoded typed and whole first: one call for a page of 500 objects or for all lines that one read of the socket
-brought. Only if that fails is each object tried by itself, so that one object of a wrong shape costs nobody else anything: it
-becomes a `Broken`. `kube/client/client.py` and `kube/client/watch.py` ask here; who reads `Listed` and `Changes` is in `services/`.
+The fast path decodes the whole batch into typed structs: one call for a page of 500 objects or for all lines of one socket read.
+Only if that fails is each object decoded separately, so a malformed object does not affect the others: it becomes a `Broken`.
+`kube/client/client.py` and `kube/client/watch.py` call this module; the consumers of `Listed` and `Changes` are in `services/`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Broken(Struct, frozen=True):
 
 
 class Listed(Struct, Generic[T]):
-    """All objects of a resource at one version; whoever is in neither list does not exist."""
+    """All objects of a resource at one version; an object in neither list does not exist."""
 
     items: list[T]
     resource_version: str

@@ -80,7 +80,7 @@ class ExecPlugin:
             return self._credential
 
     def refused(self, shown: Credential) -> bool:
-        """Run the program again, unless somebody else's refusal has done it already."""
+        """Run the program again, unless the 401 of another request has already done so."""
         if shown is self._credential:
             self._credential = None
         return True

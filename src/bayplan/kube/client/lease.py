@@ -1,11 +1,11 @@
-"""Leader election by a Lease: of several schedulers one works, the others stand by.
+"""Leader election with a Lease: one of several schedulers works, the others stand by.
 
-`acquire` returns when the lease is ours, `renew_until_lost` when it no longer is, `release` gives it up so that a standby need not
-wait for it to run out. What to do as a leader, and to end when the lease is lost, is the caller's: `services/edges/leader.py`.
+`acquire` returns when the lease is ours, `renew_until_lost` when it no longer is. `release` gives it up so that a standby need not
+wait for it to expire. The caller (`services/edges/leader.py`) does the leader's work and exits when the lease is lost.
 
-The rules are those of client-go, so that any client may hold the same lease. Clocks of different machines are never compared: a
-standby counts from the moment at which it saw the lease change, and takes it when it has not changed for as long as its holder
-said it would. Every write carries the resource version that it is based on; whoever is second gets a 409 and looks again.
+The rules are those of client-go, so any client may hold the same lease. Clocks of different machines are never compared: a standby
+counts from the moment it saw the lease change, and takes the lease once it has not changed for the duration that its holder
+declared. Every write carries the resource version that it is based on; the slower of two writers gets a 409 and rereads the lease.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class LeaseSettings:
 
 
 def claim(seen: LeaseSpec | None, seen_for: float, settings: LeaseSettings, wall_time: str) -> LeaseSpec | None:
-    """What to write to hold the lease from now on; None while somebody else holds it.
+    """The spec to write to hold the lease from now on; None while another client holds it.
 
-    `seen_for` is for how many seconds we have seen the lease as it is.
+    `seen_for` is the number of seconds for which we have seen the lease unchanged.
     """
     ours = seen is not None and seen.holder_identity == settings.identity
     if seen is not None and seen.holder_identity and not ours and seen_for < (seen.lease_duration_seconds or 0):
@@ -114,7 +114,7 @@ class LeaderElection:
 
     @property
     def leads(self) -> bool:
-        """Whether the lease is ours and has not run out, even if nobody had time to notice. May be asked from any thread."""
+        """Whether the lease is ours and has not expired, even if the expiry has gone unnoticed so far. Safe to call from any thread."""
         renewed_at = self._renewed_at
         return renewed_at is not None and self._clock() - renewed_at < self.settings.duration
 
@@ -197,7 +197,7 @@ class LeaderElection:
 
     async def _take_or_renew(self) -> bool:
         if self._renewed_at is not None and await self._claim():
-            return True  # the usual renewal is one request: nobody else wrote since we did
+            return True  # the usual renewal is one request: no other client has written since we did
         await self._look()
         return await self._claim()
 
@@ -208,7 +208,7 @@ class LeaderElection:
         try:
             await self._write(spec)
         except ApiError as error:
-            if error.status in (404, 409):  # gone, or somebody else was faster
+            if error.status in (404, 409):  # gone, or another client was faster
                 return False
             raise
         return True

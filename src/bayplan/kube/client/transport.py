@@ -1,9 +1,9 @@
 """Requests and watches as bytes: what aiohttp does for `kube/client/client.py`, which knows resources and verbs.
 
-In come a verb, a path and a body; each request waits for its token (`kube/client/flow_control.py`), shows the credentials of the moment
-(`kube/client/credentials.py`) and is counted. Out come the answer's bytes, or one of two exceptions: `ApiError`, the server answered and
-said no; `Unreachable`, there was no answer, and nobody knows whether a write happened. Nothing is sent twice but for one case:
-a 401 says that the server did nothing yet, so the request is repeated once with fresh credentials if there are any.
+A request is a verb, a path and a body. It waits for its token (`kube/client/flow_control.py`), carries the current credentials
+(`kube/client/credentials.py`) and is counted. The result is the response's bytes or one of two exceptions. `ApiError`: the server
+responded with an error. `Unreachable`: there was no response, and it is unknown whether a write happened. Requests are never sent
+twice, with one exception: after a 401 the server has done nothing yet, so the request is repeated once if there are fresh credentials.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Transport:
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             return f"its certificate is not to be trusted: {error.certificate_error}"
         if isinstance(error, aiohttp.ClientConnectorError):
-            # aiohttp's own sentence shows its settings, which nobody can read.
+            # aiohttp's own message dumps its settings, which are unreadable.
             reason = error.os_error
             number = reason.errno or 0  # below 0 where the name could not be resolved
             plain = os.strerror(number) if number > 0 else reason.strerror or str(reason)

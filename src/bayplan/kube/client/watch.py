@@ -1,10 +1,10 @@
-"""Follow a resource for ever: first all of it (`Listed`), then what changes (`Changes`), whatever happens to the connection.
+"""Follow a resource indefinitely: first all objects (`Listed`), then the changes (`Changes`), whatever happens to the connection.
 
-An API server ends watches as it likes, forgets old versions (410), restarts, or falls silent while the connection looks alive.
-`follow` lists, watches from the list's version, remembers the version of every line and of the bookmarks, and goes on from there
-when a watch ends; only where the server no longer knows that version does it list again. The receiver replaces all it knows by
-each `Listed`: whoever is not in it is gone. A resource that is not installed is `Absent` until it is. Where only another version of it is served that
-bayplan reads (`Resource.other_versions`), that one is followed, until a better one is served.
+An API server ends watches at any time, forgets old versions (410), restarts, or falls silent while the connection looks alive.
+`follow` lists, watches from the list's version, remembers the version of every line and bookmark, and resumes from there when a
+watch ends. It lists again only if the server no longer knows that version. The receiver replaces everything it knows with each
+`Listed`: an object that is not in it is gone. A resource that is not installed is `Absent` until it is. If the server only serves
+another version that bayplan can read (`Resource.other_versions`), `follow` uses that one until a better one is served.
 
     async for news in follow(client, NODES):
         match news:
@@ -32,7 +32,7 @@ from bayplan.kube.client.versions import Served, cannot_read, is_installed, serv
 from bayplan.kube.resources import Resource
 from bayplan.kube.wire.meta_v1 import Change, T
 
-# Whoever follows finds here all that `follow` gives.
+# Re-exports everything that `follow` yields.
 __all__ = ["Absent", "Broken", "Change", "Changes", "Listed", "WatchSettings", "follow"]
 
 LONGEST_LINE = 64 << 20  # bytes; objects have at most a few MiB, so this is not the API server speaking

@@ -1,9 +1,9 @@
-"""What an API server would refuse in a pod that somebody submits, as a list of everything that is wrong with it.
+"""Everything that an API server would reject in a submitted pod, as a list of errors.
 
-In comes a pod or pod template as it was written, out go `InvalidObject`s that name field, value and what is allowed: first what
-strict decoding finds (`fields.py`); if that is nothing, what validation finds. The rules are those of Kubernetes 1.36 with its default feature
-gates; `tests/kubernetes/test_strict_pods.py` holds them to a real API server. `kube/files.py` asks for files that users submit.
-Objects that come from a cluster are not asked about: an API server has admitted them already.
+The input is a pod or pod template as written; the output is `InvalidObject`s that name the field, the value and what is allowed.
+Strict decoding (`fields.py`) comes first; validation runs only if decoding finds nothing. The rules are those of Kubernetes 1.36
+with its default feature gates; `tests/kubernetes/test_strict_pods.py` compares them with a real API server. `kube/files.py` checks
+the files that users submit. Objects from a cluster are not checked: an API server has already admitted them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ GROUP = "scheduling.run.ai"
 VERSIONS = ("v2alpha2",)
 
 ROOT = ""
-# Topologies have at most 16 levels; whoever nests deeper than this has made a mistake.
+# Topologies have at most 16 levels; deeper nesting than this is a mistake.
 DEEPEST = 64
 # The pod set of pods that name no sub-group.
 DEFAULT_POD_SET = "default"
@@ -60,7 +60,7 @@ class PodGroupSpec(WireStruct, frozen=True):
 
 
 class PodGroupStatus(WireStruct, frozen=True):
-    """How far KAI, or whoever schedules in its place, has come."""
+    """Scheduling progress, as KAI or the scheduler in its place reports it."""
 
     conditions: list[PodCondition] | None = None
     scheduling_conditions: list[PodCondition] | None = None

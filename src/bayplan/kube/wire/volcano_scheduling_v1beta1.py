@@ -46,7 +46,7 @@ class PodGroupSpec(WireStruct, frozen=True):
 
 
 class PodGroupStatus(WireStruct, frozen=True):
-    """How far Volcano, or whoever schedules in its place, has come."""
+    """Scheduling progress, as Volcano or the scheduler in its place reports it."""
 
     phase: str = ""
     running: int = 0

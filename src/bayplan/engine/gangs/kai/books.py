@@ -118,9 +118,9 @@ def _add(amounts: dict[str, float], change: Amounts, sign: int) -> None:
 
 
 def after_a_round(cluster: Cluster, books: Books) -> Cluster:
-    """The cluster as the next round finds it: what was bound runs, who was leaving is gone and waits again, as do promises.
+    """The cluster as the next round finds it: bound tasks run; leaving tasks are gone and wait again, as do promised ones.
 
-    A pod that is made to leave is created anew by whoever owns it, so it is the same task, pending.
+    The owner of an evicted pod recreates it, so it is the same task, pending.
     """
     idle = {node.name: total([node.idle, node.releasing]) for node in cluster.nodes}
     jobs = tuple(replace(job, tasks=tuple(_settled(task, books) for task in job.tasks)) for job in cluster.jobs)

@@ -1,15 +1,15 @@
-"""Makes room for a gang by moving pods that run: KAI's consolidation.
+"""Make room for a gang by moving running pods: KAI's consolidation.
 
-A job that fits nowhere although enough is free in all is *helped* by making others leave and finding both them and itself a place,
-all in a rehearsal that counts only if everybody has one. KAI does not look for the best move. It helps the first pod of the job,
-then the first two, and so on, and keeps those it had to move for the pods before; it asks running jobs one by one, the newest of
-the lowest priority first, and each time tries, node by node of that job, to move everyone asked so far who has pods there.
+A job that fits nowhere, although enough is free in total, is *helped*: other pods leave, and both they and the job get a place. All
+of this is a rehearsal that counts only if every pod has a place. KAI does not look for the best move. It helps the first pod of the
+job, then the first two, and so on, and keeps the moves that earlier pods needed. It asks running jobs one by one, the newest of the
+lowest priority first. Each time it goes through the nodes of that job and tries to move all jobs asked so far that have pods there.
 
-`consolidate` goes through all jobs that wait. What stays in the books: helped tasks and moved ones are pipelined, waiting for what
-the moved ones still hold.
+`consolidate` goes through all waiting jobs. In the books, helped and moved tasks stay pipelined: they wait for what the moved tasks
+still hold.
 
-KAI also skips some moves unseen, when a rough count of free GPUs says they cannot help; that saves time and, in rare cases,
-misses a move. Every move is tried here.
+KAI also skips some moves without trying them, when a rough count of free GPUs says they cannot help. That saves time and, in rare
+cases, misses a move. This module tries every move.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _move_someone(session: Session, partial: Job, moved: Sequence[Task]) -> list
 
 
 def _rehearse(session: Session, partial: Job, leaving: Sequence[Task], asked: Sequence[Task]) -> list[Task] | None:
-    """Make these tasks leave and place everybody; who moved, or None if somebody who was asked has no place."""
+    """Make these tasks leave and place all tasks; returns the moved tasks, or None if one of those asked has no place."""
     books = session.books
     nodes = _nodes_in_play(session, partial, leaving)
     for task in leaving:
@@ -93,7 +93,7 @@ def _rehearse(session: Session, partial: Job, leaving: Sequence[Task], asked: Se
 
 
 def _nodes_in_play(session: Session, partial: Job, leaving: Sequence[Task]) -> list[Node]:
-    """Nodes with a free GPU (all nodes, if a pod of the job needs none) and those that somebody leaves."""
+    """Nodes with a free GPU (all nodes, if a pod of the job needs none) and those that a task leaves."""
     books = session.books
     if any(not task.requests.get(GPU, 0) for task in books.job_of[partial.tasks[0].name].tasks):
         return list(session.cluster.nodes)

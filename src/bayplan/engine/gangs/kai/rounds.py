@@ -1,4 +1,4 @@
-"""A round of KAI, and what the next one finds: the way in for everybody outside this package.
+"""A round of KAI and the cluster that the next one finds: the entry point for callers outside this package.
 
 cluster = Cluster(topologies, nodes, jobs)
 outcome = run_round(cluster)

@@ -38,7 +38,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class LevelCounts:
-    """One level's domains in the order of their names. Without a leader `beside_leader` is `alone`, and nobody takes one."""
+    """One level's domains in the order of their names. Without a leader `beside_leader` is `alone`, and no domain takes one."""
 
     alone: Room
     beside_leader: Room
@@ -79,7 +79,7 @@ def pods_that_fit(snapshot: Snapshot, per_pod: Amounts, after: Amounts | None = 
 
 
 def roll_up(tree: Tree, leaves: LevelCounts, slicing: Slicing, *, leader: bool, top: int = 0) -> list[LevelCounts]:
-    """All levels from `top` down, from the leaves' pods. Levels above `top` repeat it, and nobody asks them."""
+    """All levels from `top` down, from the leaves' pods. Levels above `top` repeat it and are never read."""
     lowest = tree.lowest
     here = leaves
     if lowest == slicing.level:

@@ -44,7 +44,7 @@ class Snapshot:
         return self.levels.index(label) if label in self.levels else None
 
     def left_of(self, resource: str) -> Counts:
-        """What every leaf has left of a resource; a resource that nobody has is zero everywhere."""
+        """The remaining amount of a resource on every leaf; a resource that no leaf has is zero everywhere."""
         amounts = self.remaining.get(resource)
         return amounts if amounts is not None else np.zeros(len(self.paths), dtype=np.int64)
 
