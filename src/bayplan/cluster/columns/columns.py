@@ -61,7 +61,7 @@ class Columns:
         # Columns without a name, and a number that changes whenever a name gets or loses its column.
         self._free_indexes: list[int] = []
         self.names_version = 0
-        # Which columns somebody refers to by number, beside the nodes that have the resource.
+        # Columns that are referenced by number, apart from those of resources that nodes have.
         self.referred: Callable[[], Collection[int]] = tuple
         self._indexes: dict[tuple[str, ...], NDArray[np.intp]] = {}
         # By resource that no node has, what pods that were bound all the same take of it, by row.

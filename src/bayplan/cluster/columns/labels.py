@@ -1,7 +1,8 @@
-"""Node labels as columns of small numbers, built for the keys that somebody asks about.
+"""Node labels as columns of small numbers, built for the keys that are asked for.
 
-A selector then compares one integer per node instead of looking into one dictionary per node. Columns are made on first
-use of a key and kept current as nodes change. Number 0 means: the node does not have the label. Pods may ask for any key; one that no node has costs no column.
+A selector then compares one integer per node instead of looking into one dictionary per node. Columns are built on first
+use of a key and kept current as nodes change. Number 0 means that the node does not have the label. Pods may ask for any key; a key
+that no node has costs no column.
 """
 
 from __future__ import annotations

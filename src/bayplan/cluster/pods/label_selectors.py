@@ -101,7 +101,7 @@ def selector_of(written: LabelSelector | None) -> Selector:
 
 
 class AnchoredIndex(Generic[_Entry]):
-    """Entries that concern whoever has certain labels, found from the labels of one pod. They come in the order they were added."""
+    """Entries that concern pods with certain labels, looked up by the labels of one pod. They come in insertion order."""
 
     def __init__(self) -> None:
         self._anchored: dict[Label, dict[_Entry, None]] = {}

@@ -23,7 +23,7 @@ from bayplan.kube.wire.core_v1 import Pod
 
 # Each costs memory for the rows on which its pods stand, and time when one of them comes or goes.
 MOST_TALLIES = 4096
-# The API server puts this label on every namespace; one that nobody has told us of has no other.
+# The API server puts this label on every namespace; a namespace that we have not seen yet has no other.
 NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 
 _KindKey = tuple[str, bool, frozenset[Label]]
@@ -117,7 +117,7 @@ class Neighbours:
         self._namespaces: dict[str, Labels] = {}
 
     def __deepcopy__(self, memo: dict[int, object]) -> Neighbours:
-        """A copy of its own, with the same pods; tallies are counted again when somebody asks."""
+        """An independent copy with the same pods; tallies are recounted on demand."""
         copied = Neighbours()
         copied._namespaces = dict(self._namespaces)
         for key, standing in self._standing.items():
@@ -146,7 +146,7 @@ class Neighbours:
             self._drop_kind(before.kind)
 
     def remove(self, key: str) -> None:
-        """A pod is gone; one that never stood anywhere is nobody's concern."""
+        """A pod is gone; a pod that was never placed is ignored."""
         standing = self._standing.pop(key, None)
         if standing is not None:
             self._leave(standing)
@@ -274,7 +274,7 @@ class Neighbours:
             del kind.tallies[tally]
 
     def _forget_tallies_by_namespace_labels(self) -> None:
-        """They are counted again when somebody asks: namespaces change rarely."""
+        """They are recounted on demand: namespaces change rarely."""
         by_labels = [key for key in self._tallies if any(each.namespace_selector.requirements for each in key[0])]
         for key in by_labels:
             self._drop_tally(key)

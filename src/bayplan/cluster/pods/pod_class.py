@@ -187,7 +187,7 @@ def _not_understood(spec: PodSpec) -> tuple[str, ...]:
 
 
 def _key(pod: Pod) -> bytes:
-    """Whatever `pod_class_of` reads; of demands that nobody judges only that they are there."""
+    """Everything that `pod_class_of` reads; for demands that no plugin judges, only that they are there."""
     spec = pod.spec
     return msgspec.json.encode(
         (

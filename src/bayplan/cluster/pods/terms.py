@@ -1,7 +1,7 @@
 """What a pod says about other pods: its affinity terms and spread constraints, as values that are compared and kept.
 
-In comes a wire pod that has been checked (`cluster/pods/checks.py`), out go its `PodTerms`. Whoever stands somewhere holds its terms against
-newcomers (`cluster/pods/neighbours.py`); the newcomer's own are judged by `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spread.py`.
+The input is a checked wire pod (`cluster/pods/checks.py`), the output its `PodTerms`. Placed pods hold their terms against newcomers
+(`cluster/pods/neighbours.py`); `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spread.py` judge the newcomer's own terms.
 """
 
 from __future__ import annotations

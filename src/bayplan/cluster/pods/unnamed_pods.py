@@ -1,7 +1,8 @@
-"""Numatopologies that list pods by uids which nobody knows yet.
+"""Numatopologies that list pods by uids that are still unknown.
 
-An agent that reads the kubelet's state file knows no names. Its object may come before the news that a pod is on its node, and the agent writes again only when
-something changes. So such an object is kept, and read again as soon as one of its pods is known (`cluster/state.py`).
+An agent that reads the kubelet's state file knows no names. Its object may arrive before the watch event that puts a pod on its node,
+and the agent writes again only when something changes. So such an object is kept and reread as soon as one of its pods is known
+(`cluster/state.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Kept = tuple[Numatopology, float | None]
 
 
 class UnnamedPods:
-    """The last object of each node that lists somebody unknown."""
+    """The last object of each node that lists an unknown pod."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[frozenset[str], Kept]] = {}

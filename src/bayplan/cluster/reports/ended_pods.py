@@ -1,9 +1,9 @@
-"""Pods that ended and that a node's report lists still, or that one on its way may list for the first time.
+"""Pods that ended but are still listed by a node's report, or may be listed for the first time by a report in flight.
 
-An end is *over* when no report will list the pod any more: one listed it and then no longer does (`cluster/reports/ledger.py`), or one was
-made after the end and does not list it. Where nobody knows moments, nothing but the first tells. So that a node does not wait for
-ever for a report that lists a pod which came and went between two of them, such a pod is no longer *expected* after a few reports
-without it; what it held is added back all the same should a very late one list it.
+An end is *over* when no report will list the pod any more: either a report listed it and a later one does not
+(`cluster/reports/ledger.py`), or a report was made after the end and does not list it. If moments are unknown, only the first tells.
+A pod may come and go between two reports. So that its node does not wait endlessly for a report that lists it, the pod is no longer
+*expected* after a few reports without it. If a very late report lists it after all, what it held is still added back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bayplan.cluster.reports.topology_report import TopologyReport
 
 # Per node: pods that ended before any report listed them. One that is late may do so, but most of them never will be.
 MOST_NEVER_LISTED = 32
-# Reports without a pod, after which nobody waits for one that lists it.
+# After this many reports without a pod, a report that lists it is no longer expected.
 REPORTS_WITHOUT = 3
 
 

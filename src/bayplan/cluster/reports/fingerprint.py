@@ -1,14 +1,15 @@
 """The fingerprint of a set of pods: how a node's report says which pods it shows, in 24 characters.
 
-The agents of scheduler-plugins publish no list of pods. They publish a hash over the names of the pods that they saw, as the
-attribute `nodeTopologyPodsFingerprint` of the report (older ones as an annotation), and beside it the method: over `all` pods, or only
-over those `with-exclusive-resources`. Whoever knows the same names can compute the same hash, and then knows that the report shows
-these pods and no others.
+The agents of scheduler-plugins publish no list of pods. They publish a hash over the names of the pods that they saw, as the report's
+attribute `nodeTopologyPodsFingerprint` (older agents use an annotation), together with the method: over `all` pods, or only over those
+`with-exclusive-resources`. A reader that knows the same names computes the same hash, and then knows that the report shows these pods
+and no others.
 
     hash of a pod      XXH64(name, seed = XXH64(namespace))
     fingerprint        "pfp0" "v001" and 16 hex digits of XXH64 over the pods' hashes, ascending, 8 bytes little-endian each
 
-`cluster/reports/shown_pods.py` finds out for the ledger which pods a report shows; `cluster/upstream_cache/` does what scheduler-plugins does with it.
+`cluster/reports/shown_pods.py` finds out for the ledger which pods a report shows; `cluster/upstream_cache/` uses it as
+scheduler-plugins does.
 """
 
 from __future__ import annotations

@@ -1,12 +1,21 @@
-"""Can a node's report be judged by at this moment? Per row, what speaks against it.
+"""Is a node's report usable right now? Per row, the reasons against it.
 
-A report may be unusable for ever (its zones contradict each other, it could not be read, or it does not say what its kubelet refuses), or until something happens: somebody said that it is stale;
-a pod stands in zones that nobody knows; or the kubelet's books are about to change in a way that amounts do not foretell. Such a
-*restless* node has a pod whose zones had to be replayed or are somebody else's decision and that no report lists yet (even if it
-has ended meanwhile: what it gave back, and where, nobody has said), one whose init containers still hold memory, or one that
-ended and whose memory spanned zones. Whoever can wait for the next report
-(`waits_for_reports`) sends no aligned pod there until it has come.
-`cluster/state.py` tells what happens and writes the standing into the columns.
+A report may be permanently unusable: its zones contradict each other, it could not be read, or it does not say what its kubelet
+refuses. Or it is unusable until something happens:
+
+* the report was marked as stale;
+* a pod is in unknown zones;
+* the kubelet's books are about to change in a way that amounts do not predict: the node is *restless*.
+
+A restless node has one of these pods:
+
+* one whose zones had to be replayed or were chosen elsewhere, and that no report lists yet (even if it has since ended: what it
+  gave back, and where, is still unreported);
+* one whose init containers still hold memory;
+* one that ended and whose memory spanned zones.
+
+A scheduler that can wait for the next report (`waits_for_reports`) sends no aligned pod there until that report has arrived.
+`cluster/state.py` reports events to this module and writes the standing into the columns.
 """
 
 from __future__ import annotations
@@ -38,7 +47,7 @@ class Freshness:
         # New nodes without a report, and until when their first one is expected. Where no node ever reports, none is.
         self.expected: dict[int, float] = {}
         self.knows_reports = False
-        # Pods that stand in zones nobody knows, on nodes whose report does not show what is in use.
+        # Pods in unknown zones, on nodes whose report does not show what is in use.
         self.in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
         self._restless: defaultdict[int, set[str]] = defaultdict(set)
         self._ended_in_the_dark: defaultdict[int, set[str]] = defaultdict(set)
@@ -58,7 +67,7 @@ class Freshness:
         return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
 
     def promised_in_the_dark(self, row: int, key: str, report: TopologyReport | None) -> None:
-        """A pod was assumed on the node, or bound there by somebody else, in zones that amounts alone do not tell."""
+        """A pod was assumed on the node, or bound there by another scheduler, in zones that amounts alone do not tell."""
         if report is not None and report.pods is not None:
             self._restless[row].add(key)
 

@@ -1,14 +1,14 @@
-"""How a running scheduler takes in topology reports: one interface, whoever keeps the books.
+"""How a running scheduler takes in topology reports: one interface, with or without a cache that keeps the books.
 
     topology / topology_gone          a node's report came, changed, vanished; numatopology / numatopology_gone: in Volcano's form
-    topology_unreadable               one came that makes no sense
-    reserved / unreserved / bound     what became of a decision
-    pod_changed                       a pod on a node came, changed or ended, whoever bound it
-    refused                           the filter refused a node for what its report says
+    topology_unreadable               an unreadable report came
+    reserved / unreserved / bound     the outcome of a decision
+    pod_changed                       a pod on a node came, changed or ended, no matter which scheduler bound it
+    refused                           the filter refused a node because of its report
     resync                            time has passed; called every `resync_period` seconds
 
-By itself a `ReportIntake` hands reports to the state, whose ledger knows what was promised in which zone (`cluster/reports/ledger.py`); most
-of the calls mean nothing to it. A `CachedIntake` is for a scheduler that is to answer like scheduler-plugins with one of its caches
+A plain `ReportIntake` hands reports to the state, whose ledger knows what was promised in which zone (`cluster/reports/ledger.py`);
+it ignores most of the calls. A `CachedIntake` is for a scheduler that must answer like scheduler-plugins with one of its caches
 (`cluster/upstream_cache/`): the state sees what the cache shows, and keeps no ledger of its own.
 
 All moments are seconds since 1970.
@@ -189,7 +189,7 @@ class CachedIntake(ReportIntake):
             self._show(node)
 
     def pod_changed(self, pod: Pod) -> None:
-        """Somebody else's pod makes the node's copy doubtful."""
+        """A foreign pod makes the node's copy doubtful."""
         node = pod.spec.node_name
         detected = self._settings.foreign_pods_detect
         if not node or detected == NO_FOREIGN_PODS:

@@ -144,7 +144,7 @@ class CpuLayout:
 
 @dataclass(frozen=True, slots=True)
 class ListedDevice:
-    """One device as its node lists it; no zones: nobody knows where it is."""
+    """One device as its node lists it; no zones means that its location is unknown."""
 
     id: str
     zones: tuple[int, ...]

@@ -1,8 +1,8 @@
 """How a node's kubelet is configured, as far as the cluster tells.
 
 A node's topology report carries the Topology Manager's policy and scope. It rarely says which CPU and Memory
-Manager policies run, although the verdict depends on them. What is unknown stays `None` here; `resolved()` fills it
-from `Assumptions`, an explicit setting whose direction of error is stated, so that nobody guesses silently.
+Manager policies run, although the verdict depends on them. Unknown values stay `None` here; `resolved()` fills them
+from `Assumptions`, an explicit setting with a stated direction of error, so that no guess is silent.
 The engine (`engine/kubelet/`) reads these values; this module only holds them.
 """
 
@@ -113,7 +113,7 @@ class KubeletSettings:
     def believed_threads_per_core(self) -> int:
         """Sibling threads of a core: as reported, else one, or two under `full-pcpus-only`.
 
-        Nobody sets that option on a machine without sibling threads.
+        That option makes no sense on a machine without sibling threads.
         """
         return self.threads_per_core or (2 if FULL_PCPUS_ONLY in self.cpu_options else 1)
 

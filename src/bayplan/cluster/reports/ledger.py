@@ -24,8 +24,8 @@ Best of all is a report that lists the pods it shows (`cluster/reports/inventory
 * A pod that ended is added back as long as reports list it. It may even end before the first report that does, so its name is
   remembered until then, once for each pod that had it. If a pod of the same name is promised meanwhile, an entry like the
   promise is the new pod, any other an old one.
-* A pod that somebody else bound and no report lists yet may stand in any zone, so it counts in every one.
-* A pod that was listed and no longer is, although nobody has told its end, stays where it stood.
+* A pod that another scheduler bound and no report lists yet may be in any zone, so it counts in every one.
+* A pod that was listed and no longer is, although its end has not been reported, stays where it was.
 
 `cluster/reports/promises.py` chooses among them and does the subtracting.
 """
@@ -65,8 +65,8 @@ class PlacedPod(Struct, frozen=True, gc=False):
     """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
 
     `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
-    `shown` says that a report seems to contain it although nobody has confirmed it yet, `listed` that one has named it.
-    `confirmed_at` is the moment of that, if it is known.
+    `shown` says that a report seems to contain it although it is not confirmed yet, `listed` that a report has named it.
+    `confirmed_at` is the moment of confirmation, if known.
     `by_amounts` is False if the zones were found by replaying the kubelet, or are not known: then amounts alone do not say what
     the next pod will meet.
     """
@@ -126,7 +126,7 @@ def _not_over(ended: Iterable[str], listed_before: PodHoldings, listed: PodHoldi
 
 
 def _alike(held: Charges, promised: Charges, resource_names: Sequence[str]) -> bool:
-    """True if a pod holds what was promised. Memory over several zones counts in sum: its shares nobody knows."""
+    """True if a pod holds what was promised. Memory over several zones counts in total, because its shares are unknown."""
     zones: dict[int, set[int]] = {}
     for charge in held:
         zones.setdefault(charge.resource, set()).add(charge.zone)
@@ -184,7 +184,7 @@ def settled(
     resource_names: Sequence[str],
     holdings: Callable[[str], Charges],
 ) -> list[tuple[str, PlacedPod]]:
-    """The pods whose entries matter after a new report; `holdings` tells what is known of a pod that nobody assumed here."""
+    """The pods whose entries matter after a new report; `holdings` tells what is known about a pod that was not assumed here."""
     kept: list[tuple[str, PlacedPod]] = []
     if not after.shows_use:
         for key, placed in pods:

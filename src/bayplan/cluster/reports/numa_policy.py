@@ -1,7 +1,7 @@
-"""What is wrong with the policy that a pod asks for in Volcano's annotation.
+"""Problems with the policy that a pod requests in Volcano's annotation.
 
-Volcano takes any text and looks only at Guaranteed pods with whole CPUs; to all others a policy is without effect, and nobody is told. Here it
-becomes a problem of the pod, which `cluster/state.py` notes as soon as the pod waits.
+Volcano accepts any text and looks only at Guaranteed pods with whole CPUs. For all other pods it silently ignores the policy. Here
+that becomes a problem of the pod, which `cluster/state.py` records as soon as the pod waits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[P
     try:
         text = _problem(policy, request_of(pod))
     except InvalidObject:
-        return []  # whoever places the pod will say what is wrong with it
+        return []  # placing the pod will report what is wrong with it
     at = ObjectPath.of(pod).child("metadata").child("annotations").key(POLICY)
     return [Problem(at, text)] if text else []
 

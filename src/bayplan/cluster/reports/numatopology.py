@@ -1,13 +1,13 @@
 """A Numatopology object read into the same report that a NodeResourceTopology becomes.
 
-In comes Volcano's wire object, out goes a `TopologyReport`: CPUs per zone, the kubelet's policies, every CPU by its number, and what each listed
-pod holds. There is nothing in it about memory, devices, distances or the Topology Manager's scope; the scope is taken to be `container`, the
-kubelet's default. What cannot be taken at its word is left out and becomes a problem: no id is ever guessed.
+The input is Volcano's wire object, the output a `TopologyReport`: CPUs per zone, the kubelet's policies, every CPU by its number, and
+what each listed pod holds. The object has nothing about memory, devices, distances or the Topology Manager's scope; the scope is
+assumed to be `container`, the kubelet's default. Invalid content is left out and becomes a problem: no id is ever guessed.
 
-The object's `allocatable` are the CPUs that nobody owns, those that the kubelet keeps for the system among them. Which those are Volcano's agent
-does not say, only how many. A kubelet that is told no ids takes the lowest cores of the machine, and so does `lowest_cores`; bayplan's agent names them
-in the annotation `bayplan.io/reserved-cpus`. Where a pod holds one of the lowest, the kubelet was told others (`reservedSystemCPUs`): they may be
-anywhere, so every zone is counted without as many.
+The object's `allocatable` are the unowned CPUs, including those that the kubelet reserves for the system. Volcano's agent says how
+many are reserved, but not which. Without explicit ids, a kubelet takes the lowest cores of the machine, and so does `lowest_cores`;
+bayplan's agent names them in the annotation `bayplan.io/reserved-cpus`. If a pod holds one of the lowest, the kubelet was given other
+ids (`reservedSystemCPUs`): these may be anywhere, so that many CPUs are subtracted from every zone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def read_numatopology(
     where = at.child("metadata").child("annotations").key(RESERVED_CPUS)
     reserved = 0 if named is None else reading.cpus(named, where, layout)
     if pods is None and not_owned | reserved == _all_of(layout):
-        pods = {}  # an empty list is left out where it is written; here it must be one, because nobody owns a CPU
+        pods = {}  # the writer omits an empty list; here it must be one, because no pod owns a CPU
     somewhere = 0
     if not reserved:
         reserved, somewhere = reading.reserved(spec.res_reserved or {}, layout, owned, static=bool(settings.cpu_static))
@@ -125,7 +125,7 @@ class _Reading:
         at = self.spec.child("cpuDetail")
         known: dict[int, CpuInfo] = {}
         for text, info in detail.items():
-            # No int() of signs, blanks or digits of other scripts: what is no plain number is nobody's CPU.
+            # No int() of signs, blanks or digits of other scripts: only a plain number is a CPU.
             if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < MOST_CPUS):
                 self.problems.append(
                     Problem(at.entry(text), f"is no CPU number from 0 to {MOST_CPUS - 1}: CPU left aside")
@@ -239,7 +239,7 @@ class _Reading:
 
 
 def _zones(layout: CpuLayout, free: CpuSet, reserved: CpuSet, somewhere: int) -> tuple[ZoneReport, ...]:
-    """The amounts by zone. `somewhere` counts reserved CPUs of which nobody knows where they are: none of the zones may promise them."""
+    """The amounts by zone. `somewhere` counts reserved CPUs whose location is unknown: no zone may promise them."""
     left, kept, unknown = _milli_by_zone(layout, free), _milli_by_zone(layout, reserved), somewhere * _MILLI
     zones = []
     for zone, cpus in sorted(layout.cpus_in_zone.items()):

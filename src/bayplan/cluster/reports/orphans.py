@@ -1,6 +1,6 @@
-"""News that came before its node: pods bound to a node nobody has shown yet, and reports about one.
+"""Events that arrived before their node: pods bound to a node that is still unknown, and reports about such a node.
 
-They are kept until the node appears (`cluster/state.py: set_node`), or until something newer is said about them.
+They are kept until the node appears (`cluster/state.py: set_node`), or until a newer event replaces them.
 """
 
 from __future__ import annotations

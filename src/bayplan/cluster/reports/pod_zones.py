@@ -1,7 +1,7 @@
-"""Which NUMA zones a running pod was given, where somebody wrote it down.
+"""The NUMA zones that a running pod was given, if an annotation records them.
 
-The annotation `bayplan.io/numa-zones` on a bound pod holds JSON: container name to list of NUMA ids, `{"upf": [1]}`. Whoever
-knows where the kubelet put a pod may write it. A pod without it may still be pinned; then its zone is "not reported".
+The annotation `bayplan.io/numa-zones` on a bound pod holds JSON: container name to list of NUMA ids, `{"upf": [1]}`. Any component
+that knows where the kubelet put a pod may write it. A pod without it may still be pinned; then its zone is "not reported".
 Pictures show it; `cluster/state.py` needs it where a node's report does not show what is in use.
 """
 
@@ -82,7 +82,7 @@ def holdings_of(pod: Pod, request: PodRequest, report: TopologyReport) -> tuple[
 
 
 def could_hold(request: PodRequest, report: TopologyReport) -> list[Holding]:
-    """What a pod may hold in a node's zones if nobody knows in which it stands: its amounts in every one."""
+    """What a pod may hold in a node's zones if its own zones are unknown: its amounts in every zone."""
     amounts: dict[str, int] = {}
     for container in request.containers:
         if container.role is not Role.INIT:

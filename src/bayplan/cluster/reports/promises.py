@@ -1,12 +1,13 @@
-"""The ledger at work: what pods were promised in zones, taken from the columns and given back as news comes.
+"""The ledger at work: what pods were promised in zones, taken from the columns and given back as events arrive.
 
-`cluster/state.py` tells what happens to pods and reports. Here it is decided what stays subtracted, by the rules of
-`cluster/reports/ledger.py` and in this order: by the list of pods in the report; by its fingerprint (`cluster/reports/shown_pods.py`); by age, where
-moments are known; else by what the amounts suggest. Pods that ended and are still listed are added back (`cluster/reports/ended_pods.py`).
+`cluster/state.py` passes on what happens to pods and reports. This module decides what stays subtracted, by the rules of
+`cluster/reports/ledger.py` and in this order: by the list of pods in the report; by its fingerprint
+(`cluster/reports/shown_pods.py`); by age, where moments are known; otherwise by what the amounts suggest. Pods that ended and are
+still listed are added back (`cluster/reports/ended_pods.py`).
 
-Where fingerprints make sense, a report with one that does not is put aside. It is late beyond its order, or it knows of a pod or of
-an end that nobody has told yet; as soon as that is told it is taken over, and in any case after a while. Where somebody else keeps the books (`cluster/reports/intake.py`), `keeps_ledger` is
-False: then reports are taken as they are and nothing is promised.
+Where fingerprints make sense, a report whose fingerprint does not is put aside. Either it is late and out of order, or it knows of a
+pod or of an end that we have not heard of yet. The report is applied as soon as we have, and in any case after a while. If a cache
+keeps the books (`cluster/reports/intake.py`), `keeps_ledger` is False: then reports are applied as they are and nothing is promised.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Promises:
         self._look_again(row)
 
     def appeared(self, key: str, *, known: bool, at: float | None) -> None:
-        """The cluster shows a pod on its node. If it was not `known` before, somebody else bound it."""
+        """The cluster shows a pod on its node. If it was not `known` before, another scheduler bound it."""
         state = self._state
         placed = state.pods[key]
         row = placed.row
@@ -299,7 +300,7 @@ class Promises:
     # -- single pods ----------------------------------------------------------------------------------------------
 
     def _look_up(self, key: str, report: TopologyReport, listed: PodHoldings) -> None:
-        """A pod that somebody else bound: the report lists it, or it may stand in any zone."""
+        """A pod that another scheduler bound: the report lists it, or it may be in any zone."""
         state = self._state
         placed = state.pods[key]
         ended = self._ended.on(placed.row)
@@ -308,7 +309,7 @@ class Promises:
             return
         may_hold = charges_of(state.columns, could_hold(placed.request, report))
         if key in ended and may_hold:
-            # The one that is listed had the same name. Which of the two the next report means, nobody can say: both count.
+            # The listed pod had the same name. Which of the two the next report means is unknown, so both count.
             self._ended.keep(placed.row, [other for other in ended if other != key])
             take(state.columns, placed.row, held_of(state.columns, report, listed.get(key, {})))
         if may_hold:
@@ -326,7 +327,7 @@ class Promises:
         state.judge(placed.row)
 
     def _take_what_was_short(self, row: int) -> None:
-        """Somebody gave back: whoever could not take all that was promised takes the rest."""
+        """A pod gave amounts back: pods that could not take all they were promised take the rest."""
         state = self._state
         for key in state.keys_on(row):
             placed = state.pods[key]

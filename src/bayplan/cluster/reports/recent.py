@@ -14,7 +14,7 @@ _Kept = TypeVar("_Kept")
 
 
 class Recent(Generic[_Kept]):
-    """Keeps the `most` that were used last, and fewer if their keys are long; whoever was asked for longest ago makes room."""
+    """Least-recently-used cache: keeps the `most` recently used entries, fewer if their keys are long."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = MOST_KEPT if most is None else most

@@ -1,14 +1,14 @@
-"""Which pods does a report show that lists none, but publishes a fingerprint over them?
+"""Which pods does a report show if it lists none but publishes a fingerprint over them?
 
-Pods come to a node and end there, one after the other; each such event makes another set. A report is late, so its fingerprint
-may be that of the set now or of one some events ago. Going back event by event finds it, and with it the moment at which the
-report was made, as a number of events: whoever came before is shown, whoever came after is not.
+Pods come to a node and end there, one after another; each such event makes another set. Reports lag, so a fingerprint may match the
+current set or that of some events ago. Going back event by event finds the set, and with it the moment at which the report was made,
+as a number of events: pods that came before it are shown, pods that came after it are not.
 
-Reports come in the order in which they were made. One that stands for a set of before the last report either is late beyond that
-order or knows of an end that nobody has told yet: it is *early or old*.
-If the same names came twice, the older set is taken: too little is believed to be shown then, never too much.
+Reports come in the order in which they were made. A report whose set is older than that of the last report is either out of order or
+knows of an end that we have not heard of yet: it is *early or old*.
+If the same names came twice, the older set counts: the report is then believed to show too little, never too much.
 
-In come events and reports from `cluster/reports/promises.py`; out goes a `Reading` for the ledger.
+The input is events and reports from `cluster/reports/promises.py`; the output is a `Reading` for the ledger.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enum import Enum
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.reports.fingerprint import fingerprint_of_hashes, pod_hash
 
-# Per node. A report that is more events late than this is one that nobody understands.
+# Per node. A report that lags by more events than this cannot be matched.
 MOST_EVENTS = 32
 
 

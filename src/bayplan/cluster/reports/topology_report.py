@@ -151,7 +151,7 @@ class TopologyReport:
 
 
 def unreadable(node: str) -> TopologyReport:
-    """The report of a node whose object could not be read: it has one, and nobody knows what it says."""
+    """The report of a node whose object could not be read: there is a report, but its content is unknown."""
     return TopologyReport(node, KubeletSettings(), (), readable=False)
 
 

@@ -1,18 +1,19 @@
 """Which report counts where a node has two objects: a NodeResourceTopology and a Numatopology.
 
-Two agents look at one kubelet, at moments of their own. Mixing what they say would make a node that never existed, so one of the two reports
-counts as a whole, by the first of these rules that tells them apart:
+Two agents look at one kubelet, each at its own time. Mixing their reports would describe a node that never existed, so one of the two
+reports counts as a whole. The first of these rules that tells them apart decides:
 
-1. One that can be used counts before one that cannot (no zones, or zones that contradict each other).
-2. One that lives counts before one that is dead. Agents write when something changes, so age alone means little; a report is dead
+1. A usable report counts before an unusable one (no zones, or zones that contradict each other).
+2. A live report counts before a dead one. Agents write when something changes, so age alone means little; a report is dead
    * if a node's use changed in the other report and this agent has said nothing for `SILENT_FOR` seconds since;
    * if it is a NodeResourceTopology with a moment (`bayplan.io/made-at`), which its agent renews every few minutes whatever happens, and that moment is
      more than `STALE_AFTER` seconds ago, or `bayplan agent-gc` has marked it; unless the Numatopology says that it is older still.
 3. The richer one counts: more kinds of resources in its zones, then CPUs by number, then pods by name.
 4. The NodeResourceTopology counts.
 
-Now is when the last of the two came, or the later of their moments where nobody knows when they came, as in a dump. So the second point holds for a
-scheduler that has just started, too. `cluster/reports/desk.py` asks here before it hands a report over.
+"Ago" counts from the arrival of the later report. If arrival times are unknown, as in a dump, it counts from the later of the two
+moments. So the second point also holds for a scheduler that has just started. `cluster/reports/desk.py` calls this module before it
+hands a report over.
 """
 
 from __future__ import annotations

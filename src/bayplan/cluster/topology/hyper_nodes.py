@@ -72,7 +72,7 @@ class Hierarchy:
         return (node.metadata.name, *(labels.get(key) for key in self._members.label_keys))
 
     def standings(self, nodes: Iterable[Node]) -> list[Standing]:
-        """Where each of all nodes stands. Whoever was there last time and has not changed is not looked for again."""
+        """Where each of all nodes stands. Nodes that have not changed since the last call are not looked up again."""
         keyed = [(self.place_key(node), node) for node in nodes]
         self._known = {key: self._known.get(key) or self._standing(node) for key, node in keyed}
         return [self._known[key] for key, _ in keyed]
@@ -171,7 +171,7 @@ def _add_nodes(members: NodeMembers, name: str, member: Member, at: ObjectPath) 
 
 
 def _parents(inside: Iterable[tuple[HyperNode, ObjectPath, str]], tiers: Mapping[str, int]) -> dict[str, str]:
-    """Who contains whom. A member that does not exist is nobody: it may still come."""
+    """The parent of each HyperNode. A member that does not exist is ignored: it may still come."""
     parents: dict[str, str] = {}
     fields: dict[str, ObjectPath] = {}
     for outer, at, member in inside:

@@ -1,6 +1,6 @@
-"""What a cache of topology reports does, and the two simple ones, which keep no copies.
+"""The interface of a cache of topology reports, and the two simple caches, which keep no copies.
 
-`reports` are the reports as the API server has them, by node: whoever owns the cache keeps that mapping current.
+`reports` are the reports as the API server has them, by node. The owner of the cache keeps that mapping current.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TopologyCache(Protocol):
         """The filter refused the node, perhaps only because too much is reserved."""
 
     def foreign_pod(self, node: str) -> None:
-        """Somebody else bound, changed or deleted a pod there."""
+        """A foreign pod was bound, changed or deleted there."""
 
     def modified(self, topology: NodeResourceTopology) -> bool:
         """The API server shows another report; True if the node's kubelet is configured otherwise than the copy says."""

@@ -67,7 +67,7 @@ def known_pod(pod: Pod, preemption_mode: str, reported: Collection[str]) -> Know
 
 
 def is_foreign(pod: Pod, profiles: Collection[str], *, only_exclusive: bool, reported: Collection[str]) -> bool:
-    """Was a pod bound by somebody else, so that nothing was reserved for it here?"""
+    """Did another scheduler bind the pod, so that nothing was reserved for it here?"""
     if not pod.spec.node_name or (pod.spec.scheduler_name or "") in profiles:
         return False
     return not only_exclusive or holds_exclusively(effective_request(pod), reported)

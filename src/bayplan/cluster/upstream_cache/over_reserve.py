@@ -1,13 +1,13 @@
 """OverReserve: copies of the reports, less what was reserved since, until a newer report proves to show the same pods.
 
-A node is *dirty* when the filter refused it (perhaps only because reservations count in every zone) or when somebody else bound a pod
-there; in the second case nobody sees it at all. A pass of `resync` compares, for dirty nodes only, the fingerprint in the latest
-report with the pods known on the node. If they agree the copy is replaced, its reservations and marks are dropped, and the
-generation rises. A node whose kubelet is configured otherwise than the copy says is replaced without any comparison.
+A node is *dirty* when the filter refused it (perhaps only because reservations count in every zone) or when another scheduler bound a
+pod there; in the second case its copy is hidden altogether. For dirty nodes only, `resync` compares the fingerprint in the latest
+report with the pods known on the node. If they agree, the copy is replaced, its reservations and marks are dropped, and the
+generation rises. If the kubelet's configuration differs from the copy, the copy is replaced without any comparison.
 
-As recorded from scheduler-plugins, with what it leaves open: a report that appears later than the cache is not taken in by itself,
-one that vanishes stays, and a node without pods is never compared. `learn` and `forget` are for whoever wants to close the first
-two gaps (`cluster/reports/intake.py`).
+As recorded from scheduler-plugins, including its gaps: a report that appears later than the cache is not picked up automatically, a
+report that vanishes stays, and a node without pods is never compared. Callers can close the first two gaps with `learn` and `forget`
+(`cluster/reports/intake.py`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OverReserve:
         self._configured_otherwise: set[str] = set()
 
     def view(self, node: str) -> View:
-        """The copy less what is reserved; nothing while somebody else's pod is not accounted for."""
+        """The copy minus the reservations; nothing while a foreign pod is not accounted for."""
         if node in self._with_foreign_pods:
             return View(fresh=False, topology=None, generation=self._generation)
         topology = self._copies.get(node)

@@ -1,7 +1,7 @@
-"""What a filter gets to see of a node through a cache, and the arithmetic of a pessimistic reservation.
+"""What a filter sees of a node through a cache, and the arithmetic of a pessimistic reservation.
 
-Nobody tells scheduler-plugins in which zone the kubelet will put a pod, so what was reserved for it is subtracted from every zone
-that has the resource, never below zero.
+scheduler-plugins does not know in which zone the kubelet will put a pod. So it subtracts the pod's reservation from every zone that
+has the resource, never below zero.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Desynced:
-    """Nodes whose copy may be wrong, by name: because of what was reserved or somebody else bound, or of another configuration."""
+    """Names of nodes whose copy may be wrong: because of reservations or foreign pods, or because of a changed configuration."""
 
     maybe_overreserved: list[str]
     config_changed: list[str]
@@ -48,7 +48,7 @@ def _left(name: str, resource: ZoneResource, reserved: Amounts) -> ZoneResource:
     try:
         left = max(0, amount_of(name, left_before) - reserved[name])
     except AmountError:
-        return named  # nothing can be taken from what is no amount; whoever reads the report says so
+        return named  # nothing can be subtracted from a malformed amount; the reader of the report will say so
     return replace(named, available=f"{left}m" if name == CPU else left)
 
 
