@@ -58,10 +58,10 @@ def as_others_prefer(whole: Group) -> Objective:
 
 
 def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologies, at: ObjectPath) -> str:
-    """The Topology in which somebody means these node labels, who can name labels but no Topology.
+    """The Topology that these node labels refer to, for dialects that can name labels but no Topology.
 
-    The one that an annotation names; else the only one that has all these levels; else, for one label, a tree of that label alone. Labels
-    that are in several Topologies, or together in none, are an error.
+    This is the one that an annotation names; else the only one that has all these levels; else, for a single label, a tree of that label
+    alone. Labels that are in several Topologies, or together in none, are an error.
     """
     named = (metadata.annotations or {}).get(TOPOLOGY, "")
     if named or not levels:

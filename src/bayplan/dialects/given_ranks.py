@@ -1,7 +1,7 @@
-"""Ranks that users give to members of gangs by label, as far as they cannot be meant: no number, or that of another member.
+"""Invalid ranks that users give to members of gangs by label: not a number, or the number of another member.
 
-Such a pod is placed all the same, in the order of its index or its name (`gangs/ranks/ranks.py`). So that nobody wonders at its rank, it is told: in come waiting pods, out go
-problems, which the announcer makes into events.
+Such a pod is still placed, in the order of its index or its name (`gangs/ranks/ranks.py`). To explain the unexpected rank, this module
+turns waiting pods into problems, which the announcer publishes as events.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kueue's groups of plain pods, and its annotations for topology (`kueue.x-k8s.io`).
 
-A pod group has no object: each pod names it in a label and tells in an annotation how many there are. What the pods of a pod set ask for
-stands in annotations of their template, which Kueue's users also put on Jobs and others; `request_of` reads them for everybody:
+A pod group has no object: each pod names it in a label and gives the number of pods in an annotation. The requests of a pod set are in
+annotations of its pod template, which Kueue's users also put on Jobs and other kinds; `request_of` reads them for all dialects:
 
     podset-required-topology, podset-preferred-topology     a level that all share, or would like to share
     podset-unconstrained-topology                           nothing
@@ -158,7 +158,7 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
     first = pods[0]
     name = f"{first.metadata.namespace or 'default'}/{group_named(first)}"
     members = counted(pods)
-    # No object says that it was complete, but nobody runs before all are there.
+    # No object says that the group was complete, but no pod runs before all are there.
     begun = has_begun(members, was_complete=True)
     missing = arrived(len(members), _total(members or pods))
     if missing and not begun and not _is_fast(first):

@@ -1,7 +1,8 @@
-"""Pods into groups: what all dialects do with the pods that name a group.
+"""Sort pods into groups: what all dialects do with the pods that name a group.
 
-Pods that failed do not count, nor do those that are being deleted on their nodes: somebody replaces them. The others are put in the order of their ranks and divided into those that wait, those that have a
-node and those that have done their work; so many that a group needs more and are not there yet make it incomplete, unless it `has_begun`.
+Failed pods do not count, nor do pods that are being deleted on their nodes: their controllers replace them. The others are sorted by
+rank and divided into waiting, bound and finished pods. A group that needs more pods than have arrived is incomplete, unless it
+`has_begun`.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def bound_with_its_gang(pod: Pod) -> bool:
 
 
 def has_begun(pods: Iterable[Pod], *, was_complete: bool) -> bool:
-    """True if nobody is waited for any more: all were there once, and one of them still is, so those that are missing have ended.
+    """True if the gang no longer waits for pods: all were there once and one still is, so the missing ones have ended.
 
-    That all were there is known of a gang that `was_complete`, and where a member was bound with it. Pods that are being deleted do not tell: where
-    all of them are, the gang starts anew, together.
+    All were there if the gang `was_complete`, or if a member was bound with it. Pods that are being deleted do not count: if all of them
+    are, the gang starts over, together.
     """
     return any(pod.spec.node_name and not _leaves(pod) and (was_complete or bound_with_its_gang(pod)) for pod in pods)
 
@@ -71,7 +72,7 @@ def group_of(
 
 
 def arrived(here: int, least: int, group: str = "") -> str:
-    """`waits for pods: 3 of 8 have arrived`; an empty text if nobody is missing."""
+    """`waits for pods: 3 of 8 have arrived`; an empty text if no pod is missing."""
     if here >= least:
         return ""
     return f"waits for pods: {here} of {least}{f' in group {group}' if group else ''} have arrived"

@@ -38,9 +38,9 @@ NOTHING = Closeness()
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """The tiers that a PodGroup speaks of, the closest first, with their levels in a tree; none if there is no such tree.
+    """The tiers that a PodGroup refers to, the closest first, with their levels in a tree; none if there is no such tree.
 
-    `problem` says why numbers and names of tiers mean nothing; `waits`, why nobody who speaks of closeness can be placed for now.
+    `problem` says why numbers and names of tiers mean nothing; `waits` says why gangs that ask for closeness cannot be placed for now.
     """
 
     topology: str

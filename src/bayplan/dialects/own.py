@@ -44,7 +44,7 @@ def remarks(written: PodGroup) -> tuple[str, ...]:
 
 
 def complete_since(written: object) -> str:
-    """When somebody wrote so, as the API server writes moments; empty if nobody did."""
+    """When the status first said that the gang was complete, in the API server's time format; empty if it does not."""
     if not isinstance(written, PodGroup) or written.status is None:
         return ""
     conditions = written.status.conditions or ()

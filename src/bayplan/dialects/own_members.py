@@ -1,9 +1,12 @@
-"""A gang of pods that exist: a PodGroup of ours and the pods in the cluster that name it.
+"""A gang of existing pods: a PodGroup of ours and the pods in the cluster that name it.
 
-For planning, a PodGroup holds the shape of its pods (`dialects/own_reader.py`); in a cluster, somebody else creates them. They join by the label
-`bayplan.io/pod-group`, and inside it by `bayplan.io/group` where the gang has groups, in the order of their ranks (`gangs/ranks/ranks.py`). Members with a node count as running: late ones follow them into their domain. A gang whose
-minimum has not arrived is `Incomplete`, which says who is missing. One that was complete waits for nobody while some of it runs: those that are missing have ended.
-Where the minimum is smaller than the size, those that are still to come are known by their number, and look like those that are there.
+For planning, a PodGroup holds the shape of its pods (`dialects/own_reader.py`); in a cluster, controllers or users create them. Pods
+join by the label `bayplan.io/pod-group`, and inside it by `bayplan.io/group` if the gang has groups, in the order of their ranks
+(`gangs/ranks/ranks.py`). Members with a node count as running: late ones follow them into their domain.
+
+A gang whose minimum has not arrived is `Incomplete`, which says what is missing. A gang that was complete waits for no more pods while
+any member runs: the missing ones have ended. If the minimum is smaller than the size, the number of pods still to come is known, and
+they are assumed to look like those that are there.
 """
 
 from __future__ import annotations
@@ -72,7 +75,7 @@ def _by_group(spec: PodGroupSpec, members: Iterable[Pod]) -> dict[str, list[Pod]
 
 
 def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
-    """A gang that needs more pods than belong to it would wait for ever."""
+    """A gang that needs more pods than belong to it would wait forever."""
     if spec.minimum is not None and spec.minimum > spec.size:
         raise InvalidObject(at.child("minimum"), f"{spec.minimum} is more than the size {spec.size}")
     for number, group in enumerate(spec.groups or ()):
@@ -80,7 +83,7 @@ def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
 
 
 def was_complete(written: PodGroup) -> bool:
-    """True once somebody wrote so, for as long as the gang has pods."""
+    """True once the status says so, for as long as the gang has pods."""
     if written.status is None:
         return False
     conditions = written.status.conditions or ()
@@ -145,9 +148,9 @@ def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, li
 def _expecting(
     group: Group, frame: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], like: Pod
 ) -> Group:
-    """A group and those inside it with the members that are still to come; they look like the last of their group that is there, else `like`.
+    """A group and its inner groups with the members still to come; these look like the last pod of their group that is there, else `like`.
 
-    Of a group of which somebody has a node, whoever is missing may have ended, and does not count.
+    If any member of a group has a node, missing members may have ended and do not count.
     """
     here = by_group.get(group.name, ())
     waiting = [pod for pod in here if not pod.spec.node_name and not succeeded(pod)]
@@ -160,7 +163,7 @@ def _expecting(
     ]
     return replace(
         group,
-        # Another object than the pod that it looks like, so that nobody takes it for a member.
+        # A different object from the pod that it looks like, so that it is not mistaken for a member.
         coming=(msgspec.structs.replace(like),) * min(max(missing, 0), MOST_PODS),
         groups=tuple(each for each in inside if each.name in known),
         absent=tuple(each for each in inside if each.name not in known),

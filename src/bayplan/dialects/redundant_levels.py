@@ -1,7 +1,7 @@
 """Levels that a PodGroup names without any effect: wider than one that is required already.
 
-Who must be in one rack is in one block: to prefer a block, to ask for segments in blocks or, for a group inside, to require a block changes nothing. It is not wrong,
-so nobody waits; but whoever wrote it meant something, and is told.
+A gang that must be in one rack is in one block: preferring a block, asking for segments in blocks or, for an inner group, requiring a
+block changes nothing. It is not an error, so no pod waits; but the author meant something by it and is told.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """All dialects, in the order in which they are asked which gang a pod belongs to.
 
-bayplan's own label comes first: whoever writes it means it. Kueue comes last: its pod groups may be those of pods that name a PodGroup too.
+bayplan's own label comes first, because it is always deliberate. Kueue comes last, because pods in its pod groups may also name a
+PodGroup.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Kubernetes' Workloads (`scheduling.k8s.io/v1alpha2`) as they come and go, found by their own name and by the object that they are about.
 
-Two ask. The pod grouper: which Workloads are about an owner of these pods (`grouping/kubernetes_workload.py`)? And the scheduler, about a PodGroup that was created from
-a template: is it what the template says? The PodGroup counts as it is, as for kube-scheduler, which never looks at Workloads; but Kubernetes' own Job controller copies only a part
-of a template, and whoever waits for the rest of it should know.
+There are two callers. The pod grouper asks which Workloads are about an owner of these pods (`grouping/kubernetes_workload.py`). The
+scheduler asks whether a PodGroup that was created from a template matches that template. The PodGroup counts as it is, as it does for
+kube-scheduler, which never looks at Workloads. But Kubernetes' own Job controller copies only a part of a template, and users who
+expect the rest should know.
 """
 
 from __future__ import annotations

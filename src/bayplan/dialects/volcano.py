@@ -77,10 +77,10 @@ class _Part:
 
 
 def _by_task(written: PodGroup, pods: Sequence[Pod], elsewhere: int, divided: Collection[str]) -> list[_Part]:
-    """A group for each task with a minimum of its own, and one for everybody else; `divided` tasks are in sub-groups.
+    """A group for each task with a minimum of its own, and one for all other pods; `divided` tasks are in sub-groups.
 
-    Volcano drops the minima of tasks where they are more than the minimum of all. Where they are less, the difference is asked of everybody else
-    first, then of the tasks in their order: a choice that Volcano leaves to the moment.
+    Volcano drops the minima of tasks if they exceed the overall minimum. If they fall short of it, the other pods make up the difference
+    first, then the tasks in their order: a choice that Volcano leaves to chance.
     """
     minima = {task: least for task, least in (written.spec.min_task_member or {}).items() if task not in divided}
     own = max(written.spec.min_member - elsewhere, 0)
@@ -167,7 +167,7 @@ def _whole(parts: Sequence[_Part], least: int, closeness: Closeness) -> Group:
     """Everything together; a gang of one nameless group is that group."""
     if len(parts) == 1 and not parts[0].group.name:
         group = parts[0].group
-        # A minimum of nobody lets each pod start by itself: then one of them begins.
+        # With a minimum of zero each pod may start alone: then one of them begins.
         begins = group.minimum or (0 if least or group.running else min(1, len(group.pods)))
         return replace(group, minimum=begins, required=closeness.required, preferred=closeness.preferred)
     own = next((part.group for part in parts if not part.group.name), Group(minimum=0))

@@ -1,7 +1,8 @@
-"""Volcano's Jobs that wait to be let in: its controllers create a Job's pods only after a scheduler has moved the PodGroup on to phase Inqueue.
+"""Volcano Jobs that wait for admission: Volcano's controllers create a Job's pods only after a scheduler moves the PodGroup to phase Inqueue.
 
-Where bayplan works in the place of Volcano's scheduler, that is bayplan's to do, for the Jobs that name one of its profiles as their scheduler. News about Jobs and
-PodGroups come in, in any order; `due` are the PodGroups whose phase is to be written. There are no queues here, so nobody is kept waiting.
+If bayplan replaces Volcano's scheduler, bayplan must do that for the Jobs that name one of its profiles as their scheduler. Events about
+Jobs and PodGroups arrive in any order; `due` are the PodGroups whose phase must be written. There are no queues here, so no Job is held
+back.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class VolcanoQueue:
             self._due.add(name)
 
     def remove_job(self, name: str) -> None:
-        """A Job is gone, or for somebody else."""
+        """A Job is gone, or names another scheduler."""
         self._jobs.discard(name)
         self._due.discard(name)
 

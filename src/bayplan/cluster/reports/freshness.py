@@ -67,7 +67,7 @@ class Freshness:
         return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
 
     def promised_in_the_dark(self, row: int, key: str, report: TopologyReport | None) -> None:
-        """A pod was assumed on the node, or bound there by another scheduler, in zones that amounts alone do not tell."""
+        """A pod was assumed on the node, or bound there by another client, in zones that amounts alone do not tell."""
         if report is not None and report.pods is not None:
             self._restless[row].add(key)
 

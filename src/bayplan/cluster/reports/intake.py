@@ -3,7 +3,7 @@
     topology / topology_gone          a node's report came, changed, vanished; numatopology / numatopology_gone: in Volcano's form
     topology_unreadable               an unreadable report came
     reserved / unreserved / bound     the outcome of a decision
-    pod_changed                       a pod on a node came, changed or ended, no matter which scheduler bound it
+    pod_changed                       a pod on a node came, changed or ended, no matter which client bound it
     refused                           the filter refused a node because of its report
     resync                            time has passed; called every `resync_period` seconds
 

@@ -113,7 +113,7 @@ class KubeletSettings:
     def believed_threads_per_core(self) -> int:
         """Sibling threads of a core: as reported, else one, or two under `full-pcpus-only`.
 
-        That option makes no sense on a machine without sibling threads.
+        That option is never set on a machine without sibling threads.
         """
         return self.threads_per_core or (2 if FULL_PCPUS_ONLY in self.cpu_options else 1)
 

@@ -24,7 +24,7 @@ Best of all is a report that lists the pods it shows (`cluster/reports/inventory
 * A pod that ended is added back as long as reports list it. It may even end before the first report that does, so its name is
   remembered until then, once for each pod that had it. If a pod of the same name is promised meanwhile, an entry like the
   promise is the new pod, any other an old one.
-* A pod that another scheduler bound and no report lists yet may be in any zone, so it counts in every one.
+* A pod that another client bound and no report lists yet may be in any zone, so it counts in every one.
 * A pod that was listed and no longer is, although its end has not been reported, stays where it was.
 
 `cluster/reports/promises.py` chooses among them and does the subtracting.

@@ -87,7 +87,7 @@ class Promises:
         self._look_again(row)
 
     def appeared(self, key: str, *, known: bool, at: float | None) -> None:
-        """The cluster shows a pod on its node. If it was not `known` before, another scheduler bound it."""
+        """The cluster shows a pod on its node. If it was not `known` before, another client bound it."""
         state = self._state
         placed = state.pods[key]
         row = placed.row
@@ -300,7 +300,7 @@ class Promises:
     # -- single pods ----------------------------------------------------------------------------------------------
 
     def _look_up(self, key: str, report: TopologyReport, listed: PodHoldings) -> None:
-        """A pod that another scheduler bound: the report lists it, or it may be in any zone."""
+        """A pod that another client bound: the report lists it, or it may be in any zone."""
         state = self._state
         placed = state.pods[key]
         ended = self._ended.on(placed.row)

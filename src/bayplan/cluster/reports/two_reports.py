@@ -11,9 +11,9 @@ reports counts as a whole. The first of these rules that tells them apart decide
 3. The richer one counts: more kinds of resources in its zones, then CPUs by number, then pods by name.
 4. The NodeResourceTopology counts.
 
-"Ago" counts from the arrival of the later report. If arrival times are unknown, as in a dump, it counts from the later of the two
-moments. So the second point also holds for a scheduler that has just started. `cluster/reports/desk.py` calls this module before it
-hands a report over.
+The current time is the arrival of the later report or, where arrival times are unknown, as in a dump, the later of the two moments. So
+the second point also holds for a scheduler that has just started. `cluster/reports/desk.py` calls this module before it hands a report
+over.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """OverReserve: copies of the reports, less what was reserved since, until a newer report proves to show the same pods.
 
-A node is *dirty* when the filter refused it (perhaps only because reservations count in every zone) or when another scheduler bound a
-pod there; in the second case its copy is hidden altogether. For dirty nodes only, `resync` compares the fingerprint in the latest
-report with the pods known on the node. If they agree, the copy is replaced, its reservations and marks are dropped, and the
-generation rises. If the kubelet's configuration differs from the copy, the copy is replaced without any comparison.
+A node is *dirty* when the filter refused it (perhaps only because reservations count in every zone) or when a foreign pod was bound
+there; in the second case its copy is hidden altogether. For dirty nodes only, `resync` compares the fingerprint in the latest report
+with the pods known on the node. If they agree, the copy is replaced, its reservations and marks are dropped, and the generation rises.
+If the kubelet's configuration differs from the copy, the copy is replaced without any comparison.
 
 As recorded from scheduler-plugins, including its gaps: a report that appears later than the cache is not picked up automatically, a
 report that vanishes stays, and a node without pods is never compared. Callers can close the first two gaps with `learn` and `forget`
