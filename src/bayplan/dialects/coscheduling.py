@@ -1,7 +1,7 @@
 """scheduler-plugins' coscheduling (`scheduling.x-k8s.io/v1alpha1`): `minMember` pods with one label start together.
 
 It asks for nothing else. Timeouts are not needed here, because no pod holds a place while it waits for others. `minResources` is a
-first estimate of what bayplan counts exactly.
+first estimate of what bayplan counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kueue's groups of plain pods, and its annotations for topology (`kueue.x-k8s.io`).
 
 A pod group has no object: each pod names it in a label and gives the number of pods in an annotation. The requests of a pod set are in
-annotations of its pod template, which Kueue's users also put on Jobs and other kinds; `request_of` reads them for all dialects:
+annotations of its pod template, which Kueue's users also put on Jobs and other kinds; `request_of` reads them for any object:
 
     podset-required-topology, podset-preferred-topology     a level that all share, or would like to share
     podset-unconstrained-topology                           nothing

@@ -44,7 +44,7 @@ def remarks(written: PodGroup) -> tuple[str, ...]:
 
 
 def complete_since(written: object) -> str:
-    """When the status first said that the gang was complete, in the API server's time format; empty if it does not."""
+    """Since when the gang is complete according to its status, in the API server's time format; empty if the status does not say so."""
     if not isinstance(written, PodGroup) or written.status is None:
         return ""
     conditions = written.status.conditions or ()

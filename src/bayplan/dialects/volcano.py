@@ -80,7 +80,7 @@ def _by_task(written: PodGroup, pods: Sequence[Pod], elsewhere: int, divided: Co
     """A group for each task with a minimum of its own, and one for all other pods; `divided` tasks are in sub-groups.
 
     Volcano drops the minima of tasks if they exceed the overall minimum. If they fall short of it, the other pods make up the difference
-    first, then the tasks in their order: a choice that Volcano leaves to chance.
+    first, then the tasks in their order; in Volcano that choice depends on timing.
     """
     minima = {task: least for task, least in (written.spec.min_task_member or {}).items() if task not in divided}
     own = max(written.spec.min_member - elsewhere, 0)

@@ -72,7 +72,7 @@ def _wrong_members(gang: Gang) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """A problem with a tree or a level that a gang names in a field: only whoever wrote the gang can mend it, or who writes Topologies."""
+    """A problem with a tree or a level that a gang names in a field: only the author of the gang or of the Topologies can fix it."""
 
     field: str
     name: str

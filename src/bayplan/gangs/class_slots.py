@@ -1,8 +1,8 @@
-"""Slots of one class of pods for every node, kept and repaired from the change log, as answers are (`scheduling/answers.py`).
+"""Slots of one class of pods for every node, cached and repaired from the change log, as answers are (`scheduling/answers.py`).
 
-A gang asks for the same class again and again, and between two questions only a few nodes have changed. `refresh` counts those
-anew (`engine/slots/slots.py`) and says which they were, so that whoever keeps sums over racks can repair these too. Nodes that a filter
-of the profile refuses have none.
+A gang asks for the same class again and again, and between two calls only a few nodes change. `refresh` recounts those
+(`engine/slots/slots.py`) and says which they were, so that callers that keep sums over racks can repair these too. Nodes that a filter
+of the profile refuses have no slots.
 """
 
 from __future__ import annotations

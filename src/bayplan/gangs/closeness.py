@@ -126,7 +126,7 @@ def _without(scheduler: GangScheduler, gang: Gang) -> GangScheduler:
 
 
 def _knows_as_much(before: ClusterState, after: ClusterState, nodes: list[str]) -> bool:
-    """False if a node's report is of no use any more without the gang: then nobody knows what it could take."""
+    """False if a node's report becomes unusable without the gang: then it is unknown what the node could take."""
     return all(
         after.columns.topology[after.rows[node]] == before.columns.topology[before.rows[node]] for node in set(nodes)
     )

@@ -1,8 +1,8 @@
-"""Make room for a gang by moving others: who has to move where, so that everybody has a place afterwards.
+"""Make room for a gang by moving others: which gangs must move, and where, so that all have a place afterwards.
 
-Fragmented room is room all the same. In come a gang that does not fit and gangs that run and may be moved; out goes the smallest set of
-them, by pods, that lets the gang in while each of them finds a new place. Nobody is left without one: this moves, it does not evict.
-Things are tried out on a copy of the state.
+Fragmented room is still room. The input is a gang that does not fit and running gangs that may be moved. The output is the smallest set
+of these, by pods, that lets the gang in while each of them finds a new place. None is left without a place: this moves, it does not
+evict. All attempts run on a copy of the state.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ from bayplan.scheduling.profile import Profile
 
 # Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
 TELLS_NODES_APART = 16
-# Slots are kept of so many classes, 130 kB each at 5,000 nodes; whoever was asked for longest ago makes room.
+# Slots are cached for this many classes, 130 kB each at 5,000 nodes; the least recently used class is evicted first.
 MOST_CLASSES = 1024
 # Answers that another search would only repeat.
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
@@ -83,7 +83,7 @@ class GangScheduler:
         self._members: WeakKeyDictionary[Gang, tuple[Member, ...]] = WeakKeyDictionary()
 
     def outline(self, gang: Gang, whole: Group, tree: Tree) -> Outline:
-        """A gang's parts and shapes; kept for gangs that ask again and have nobody running."""
+        """A gang's parts and shapes; cached for gangs that retry and have no running members."""
         if whole is not gang.whole or any(group.running for group in whole.every_group()):
             return outline_of(self.state, tree, whole)
         known = self._outlines.get(gang)
@@ -243,7 +243,7 @@ class GangScheduler:
     def slots(self, pod: PodClass, tree: Tree, most: int, unit: int = NO_UNIT, budget: Budget = UNLIMITED) -> Counts:
         """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`; in units that share a NUMA zone.
 
-        As long as no count has changed it is the same array, which nobody may write to.
+        Returns the same read-only array until a count changes.
         """
         key = (pod, unit)
         known = self._slots.get(key)

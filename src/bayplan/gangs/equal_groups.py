@@ -21,7 +21,7 @@ class Kinds:
 
     def __init__(self, class_of: ClassOf) -> None:
         self._class_of = class_of
-        # The group is kept beside its kind, so that nobody else gets its id.
+        # Keeping the group with its kind ensures that no other object gets its id.
         self._known: dict[int, tuple[Group, int]] = {}
         self._numbers: dict[Hashable, int] = {}
 

@@ -1,6 +1,6 @@
 """A gang: pods that start together or not at all, in groups inside groups, with the domains they must or would like to share.
 
-This is the one form in which the scheduler knows gangs, whoever wrote them. Readers make it from what users write
+This is the scheduler's only representation of gangs, no matter which API they come from. Readers build it from what users write
 (`dialects/`, `dialects/own_reader.py`), `gangs/cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
 """
 
@@ -55,14 +55,14 @@ class ParallelGroups:
 class Group:
     """Pods of its own and groups inside, all in one domain of `required`, in few of `preferred`.
 
-    `pods` are in the order of their ranks. Of them `minimum` must start together, the others may join; None means all. Of the groups
-    inside, `minimum_groups` must start; None means all. `running` are members that have a node already.
+    `pods` are sorted by rank. Of them `minimum` must start together, the others may join; None means all. Of the inner groups,
+    `minimum_groups` must start; None means all. `running` are members that already have a node.
 
-    A group may itself be the `segment` of that number of the group called `segment_of`. Groups of the same `apart` take different domains of
-    `required`. What a `wished` group requires is given up if it cannot be had.
+    A group may itself be the `segment` of that number of the group called `segment_of`. Groups with the same `apart` take different domains
+    of `required`. The requirement of a `wished` group is given up if it cannot be met.
 
-    `coming` are members that are not there yet, each as a pod like those that are, and `absent` groups inside of which too few are there to start:
-    nobody waits for them, but the others go where they will have room, if that can be (`gangs/room.py`).
+    `coming` are members that are not there yet, each as a pod like those that are. `absent` are inner groups with too few pods to start.
+    The gang does not wait for either, but the others go where these will have room, if possible (`gangs/room.py`).
     """
 
     name: str = ""
@@ -176,10 +176,11 @@ class LevelRoom:
 
 @dataclass(frozen=True)
 class GangDecision:
-    """Where a gang goes, or why it goes nowhere. Never half of it: either all of the minimum has a seat, or nobody.
+    """Where a gang goes, or why it goes nowhere. Always all or nothing: either the whole minimum has seats, or no pod has one.
 
-    `bound` says what the answer rests on, `objective` what it was measured by, if that was bayplan's to choose. `relaxed` are wishes that were given up. `waits` is set while the gang would fit but has
-    patience left for a better place, for so many seconds. `style` is the other system in whose way it was placed, or was not.
+    `bound` says what the answer is based on, `objective` how it was measured, if that was bayplan's choice. `relaxed` are preferences that
+    were given up. `waits` is set while the gang would fit but has patience left for a better place, for that many seconds. `style` is the
+    other system whose rules placed it, or failed to.
     """
 
     gang: str

@@ -14,9 +14,9 @@ from bayplan.kube.times import moment_of
 
 
 def waited_for(gang: Gang, now: float, otherwise: float | None) -> float | None:
-    """For how many seconds a gang has waited; both moments are in seconds since 1970.
+    """The number of seconds that a gang has waited; both moments are in seconds since 1970.
 
-    It has waited since `otherwise` if its pods do not say when they were created; None if nobody knows.
+    If its pods do not say when they were created, it has waited since `otherwise`; None if that is unknown too.
     """
     moments = [moment_of(pod.metadata.creation_timestamp or "") for pod in gang.pods]
     since = max((moment.timestamp() for moment in moments if moment is not None), default=otherwise)

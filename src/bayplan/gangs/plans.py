@@ -92,7 +92,7 @@ def best_part(whole: Group, class_of: ClassOf, attempt: Attempt, budget: Budget)
 
 
 def _why_nobody(everything: Outcome, refused: Sequence[Outcome], *, complete: bool) -> Outcome:
-    """Nobody must start and nobody can: what was said of the smallest part with anybody in it."""
+    """No pod must start and none can: the outcome of the smallest part that has any pods."""
     smallest = min(refused, key=lambda outcome: _number_of_pods(outcome.whole), default=everything)
     return replace(smallest, complete=complete)
 

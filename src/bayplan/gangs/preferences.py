@@ -151,7 +151,7 @@ def _alike(part: Group, whole: Group, wishes: Sequence[Wish], class_of: ClassOf)
 
 
 def _is_wish(group: Group) -> bool:
-    """True if what a group requires is only wished for, and somebody in it waits for a place."""
+    """True if a group's requirement is only a preference, and a pod in it waits for a place."""
     return group.wished and group.required is not None and any(each.pods for each in group.every_group())
 
 

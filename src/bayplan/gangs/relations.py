@@ -47,7 +47,7 @@ NO_RELATIONS = GangRelations()
 
 
 def may_concern(state: ClusterState, gang: Gang, profile: Profile) -> bool:
-    """False if no member says anything about other pods, and nobody could say anything about a member."""
+    """False if no member has terms about other pods, and no other pod can have terms about a member."""
     return bool(profile.relation_filters) and (state.neighbours.hold_terms or gang.speaks_of_neighbours)
 
 
@@ -93,9 +93,9 @@ def _with_equal_terms(members: Sequence[Member]) -> list[Member]:
 
 
 def _open_rows(state: ClusterState, members: Sequence[Member], profile: Profile) -> dict[PodClass, Mask]:
-    """For each class the rows that pods outside leave open to all its members.
+    """For each class, the rows that pods outside the gang leave open to all its members.
 
-    Members that those look at alike are asked about once: ten thousand ranks differ in a label that nobody asks for.
+    Members that look the same to those pods are checked once: ten thousand ranks differ only in a label that no term selects.
     """
     found: dict[PodClass, Mask] = {}
     asked: set[object] = set()

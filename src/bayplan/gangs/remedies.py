@@ -79,7 +79,7 @@ class WorkloadGone:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A gang or pod that runs and could make room: its pods, and how it would be placed anew, None if nobody can tell."""
+    """A running gang or pod that could make room: its pods, and how it would be placed again, None if unknown."""
 
     name: str
     bound: tuple[Pod, ...]
@@ -114,7 +114,7 @@ class _Tries:
         self.budget = Budget(WORK)
 
     def fits(self, gang: Gang, scheduler: GangScheduler | None = None) -> GangDecision | None:
-        """The decision for a gang that has a place; None if it has none, or nobody may look any more."""
+        """The decision for a gang that has a place; None if it has none, or if the budget is spent."""
         if self.budget.is_spent:
             return None
         chosen = scheduler or self.scheduler

@@ -1,10 +1,12 @@
-"""Room for members that are still to come: a gang that starts with fewer than its size goes where the others will have a place too.
+"""Room for members still to come: a gang that starts with fewer pods than its size goes where the others will have a place too.
 
-Two of four pods may start, or a leader before its workers. The tightest rack that holds those who are there would be their trap: the others must follow
-them into it and cannot. So once it is known who starts, the same search is asked again with those that are still to come (`Group.coming`, `Group.absent`), and of its answer
-only the seats of those who are there are taken. If not all of the others will have room, as many as possible shall.
+Two of four pods may start, or a leader before its workers. The tightest rack that holds the present pods would be a trap: the others
+must follow them into it and cannot. So once it is known which pods start, the same search runs again with those still to come
+(`Group.coming`, `Group.absent`), and only the seats of the present pods are used. If there is not enough room for all the others, there
+is room for as many as possible.
 
-Room for later never costs anything now: nobody who could start is left out for it, no wish is given up, and no further preferred domain is used.
+Room for later never costs anything now: no pod that could start is left out for it, no preference is given up, and no additional
+preferred domain is used.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class _Share:
 
 
 def _joined(group: Group, share: _Share) -> Group:
-    """A group, and those inside it, with so many of those that are still to come; nobody may be left out any more."""
+    """A group and its inner groups, with a share of the members still to come; every pod is now required."""
     unit = max((each.size for each in group.slices), default=1)
     return replace(
         group,

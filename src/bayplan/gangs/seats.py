@@ -19,7 +19,7 @@ from bayplan.gangs.ranks.parallelism import seated_by_groups
 
 
 class Seats(Sequence[Seat]):
-    """The seats of a decision, made when somebody looks: a gang that waits on is decided about more often than it is seated."""
+    """The seats of a decision, built lazily: a gang that keeps waiting is decided on more often than it is seated."""
 
     def __init__(self, gang: Gang, tried: Tried) -> None:
         self._of = gang, tried

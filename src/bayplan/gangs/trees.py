@@ -54,7 +54,7 @@ class Trees:
         self._levels: dict[str, tuple[str, ...]] = {NO_LEVELS: ()}
         self._built: dict[str, tuple[int, Tree, dict[int, tuple[str | None, ...]]]] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
-        # Of the HyperNodes as they are, or why there is none; not known before somebody asks.
+        # The hierarchy of the current HyperNodes, or why there is none; computed on first use.
         self._hierarchy: Hierarchy | InvalidObject | None = None
 
     def set(self, name: str, levels: tuple[str, ...]) -> None:

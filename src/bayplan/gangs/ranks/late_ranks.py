@@ -1,8 +1,11 @@
-"""The numbers of pods that wait in a gang: whoever has an index gets the number that it means, whether it starts with the others or joins later.
+"""The numbers of waiting pods in a gang: an indexed pod gets the number that its index means, whether it starts with the others or joins later.
 
-A rank that a pod is given is its number. What an index of a controller (`gangs/ranks/ranks.py`) means depends on who stands before: where most members of its group
-that run are numbered by their index, only further on, so is the newcomer. Where nobody runs, the first index of a group follows the numbers of the groups before it.
-Whoever has no index, or one whose number is taken, gets the first number that is free. Where indices are not distinct in a gang that starts, order alone counts: 0, 1, 2, ...
+A rank given to a pod is its number. The meaning of a controller's index (`gangs/ranks/ranks.py`) depends on the members before it:
+
+* If most running members of its group are numbered by their index plus an offset, so is the newcomer.
+* If no member runs, the first index of a group follows the numbers of the groups before it.
+* A pod without an index, or with one whose number is taken, gets the first free number.
+* If indices are not distinct in a gang that starts, only the order counts: 0, 1, 2, ...
 """
 
 from __future__ import annotations
@@ -76,7 +79,7 @@ def _by_index(group: Members, before: int) -> Iterator[tuple[str, int]]:
 
 
 def _from_the_start(group: Members, before: int, counted: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Numbers where nobody who runs tells any: ranks as they are given, indices behind the groups before."""
+    """Numbers if no running member tells any: ranks as given, indices after those of the groups before."""
     given = {pod_key(pod) for pod in group.waiting if given_rank(pod) is not None}
     indexed = [index for key, index in counted.items() if key not in given]
     # Indices that reach beyond the size do not begin at 0: workers from 1 on, or the second half of a Job.

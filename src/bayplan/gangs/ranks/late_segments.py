@@ -1,11 +1,13 @@
-"""Members that join a gang whose segments run already: each has its place in a segment, and follows its fellows there.
+"""Members that join a gang whose segments already run: each has its place in a segment, and follows the other members there.
 
-A gang that starts is cut into segments by the order of its pods. Once some run, the others cannot be cut again: one replacement is no segment
-of four. So each segment becomes a group of its own, with those of it that run and those that wait, and the search does with it what it does with any
-group: running members bind it to their domain, and one of which nobody runs keeps apart from the others if segments do. Which segment a running pod
-is in was written on it with its bind; which one a newcomer is in follows from its number (`gangs/ranks/late_ranks.py`).
+A gang that starts is cut into segments by the order of its pods. Once some run, the others cannot be cut again: one replacement is not
+a segment of four. So each segment becomes a group of its own, with its running and waiting members, and the search treats it like any
+group. Running members bind it to their domain; a segment without running members keeps apart from the others if segments do. The
+segment of a running pod was written on it when it was bound; the segment of a newcomer follows from its number
+(`gangs/ranks/late_ranks.py`).
 
-A gang that starts while some are still to come is cut in the same way, if those who are there are not whole segments from the first on: the others will come into the gaps.
+A gang that starts while some members are still to come is cut in the same way, unless those that are there form whole segments from the
+first one on. The others will fill the gaps.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def _by_segments(group: Group, gang: Gang) -> Group:
         return _with_gaps(with_inner, group, gang) if group.slices and group.coming else with_inner
     running = [(number, pod) for pod in group.running if (number := written_segment(pod)) is not None]
     if not running:
-        # Segments that were given up when the gang started, or that nobody has cut: a wish for them binds no single newcomer.
+        # Segments were given up when the gang started, or were never cut: preferring them does not bind a single newcomer.
         divides = tuple(each for each in group.slices if each.required or len(group.pods) % each.size == 0)
         return replace(group, groups=inner, slices=divides)
     layers, first = _as_they_were_cut(group.slices, running, _rank_behind(gang, group))
@@ -61,7 +63,7 @@ def _in_segments(group: Group, segments: tuple[Group, ...]) -> Group:
 
 
 def _with_gaps(group: Group, original: Group, gang: Gang) -> Group:
-    """A group of which some are still to come, each pod in the segment that its number is in; as it is, if that makes no difference or nobody can tell."""
+    """A group with members still to come, each pod in the segment of its number; unchanged if that makes no difference or is unknown."""
     numbers = [gang.ranks[pod_key(pod)] for pod in group.pods]
     size = len(group.pods) + len(group.coming)
     # Numbers that reach beyond the size count on from a group that is not there.
@@ -111,9 +113,9 @@ def _cut(
     needed: frozenset[int],
     like: Pod | None = None,
 ) -> tuple[Group, ...]:
-    """The segments of a layer as groups, each with those of the next layer inside; only those that make a difference to somebody who waits.
+    """The segments of a layer as groups, each with those of the next layer inside; only those that make a difference to a waiting pod.
 
-    Pods that their lowest segments lack are still to come if there is one that they are `like`.
+    If there is a pod to be `like`, the pods that the lowest segments lack are still to come.
     """
     layer, *below = layers
     times = layer.size // lowest
@@ -145,7 +147,7 @@ def _cut(
 
 
 def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
-    """A segment of a layer, with nobody in it yet."""
+    """A segment of a layer, still empty."""
     return Group(
         f"{around} segment {number}".strip(),
         required=layer.level,
@@ -156,7 +158,7 @@ def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
 
 
 def _in_none_of(segments: Sequence[Group], running: Sequence[Pod]) -> tuple[Pod, ...]:
-    """Members that run and are in no segment: nobody wrote a number on them, or nobody of their segment waits."""
+    """Running members that are in no segment: they carry no number, or no pod of their segment waits."""
     inside = {id(pod) for segment in segments for each in segment.every_group() for pod in each.running}
     return tuple(pod for pod in running if id(pod) not in inside)
 
@@ -167,9 +169,9 @@ def _in_none_of(segments: Sequence[Group], running: Sequence[Pod]) -> tuple[Pod,
 def _as_they_were_cut(
     slices: Sequence[Slices], running: Sequence[_Member], behind: int
 ) -> tuple[Sequence[Slices], int | None]:
-    """The layers that were kept when the gang started, and the rank of the group's first member; None if nobody tells.
+    """The layers that were kept when the gang started, and the rank of the group's first member; None if unknown.
 
-    Numbers were written for the lowest layer that was kept. Ranks tell which one that is.
+    Segment numbers refer to the lowest layer that was kept. Ranks tell which one that is.
     """
     for depth in range(len(slices), 0, -1):
         layer = slices[depth - 1]

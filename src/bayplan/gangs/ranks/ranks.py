@@ -1,8 +1,8 @@
-"""The order of a gang's pods: the indices that their controllers wrote on them, and their names where there is none.
+"""The order of a gang's pods: by the indices that their controllers wrote on them, or by name if there is none.
 
-Everybody who creates numbered pods has a label for the number. Some number in two steps (the group of a LeaderWorkerSet and the worker in
-it, the job of a JobSet and the pod of that job): then the outer number comes first. `rank_key` sorts by them and `index_of` reads them; this is
-the one place where labels become numbers.
+Every controller that creates numbered pods has a label for the number. Some number in two steps (the group of a LeaderWorkerSet and its
+worker, the job of a JobSet and its pod): then the outer number comes first. `rank_key` sorts by these numbers and `index_of` reads them;
+this is the only place where labels become numbers.
 """
 
 from __future__ import annotations
