@@ -252,7 +252,7 @@ def _perhaps_without_kubelet(settings: AgentSettings, given: dict[str, Any]) -> 
 
 
 def _is_there(path: str | Path) -> bool:
-    """False also where nobody lets us look, at which `Path.exists` would raise."""
+    """False also where permissions prevent the check, for which `Path.exists` would raise."""
     return os.path.exists(path)  # noqa: PTH110
 
 

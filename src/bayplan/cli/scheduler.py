@@ -147,7 +147,7 @@ def scheduler(
     try:
         run_scheduler(access, configuration, options)
     except LeadershipLost as error:
-        # Whoever reads the log reads this too, in the form that the log has.
+        # Log this too, so that it appears in the configured log format.
         logger.error("the lease is lost", extra={"problem": str(error)})  # noqa: TRY400 - no bug, so no traceback
         return EXIT_ERROR
     except AddressError as error:

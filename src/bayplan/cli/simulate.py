@@ -170,7 +170,7 @@ def _scenario(path: Path, seed: int | None, report_delay: Seconds | None) -> Sce
 
 
 def _compared(scenario: Scenario, schedulers: Sequence[str]) -> Comparison:
-    """Run one scheduler after another, until somebody interrupts."""
+    """Run one scheduler after another, until interrupted."""
     from bayplan.simulate.comparison import Comparison
 
     runs: list[Run] = []

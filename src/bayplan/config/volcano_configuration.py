@@ -8,7 +8,7 @@ bayplan has no counterpart for. The kubelet's verdict is asked whatever the file
     nodeorder    its scores, weights as in the arguments  numa-aware   the plugin of that name
 
 `gang` and `priority` need no plugin: gangs are PodGroups, and the queue knows priorities. As with Volcano, a switch `enable...` is on unless it says
-false, an argument that is no whole number counts as not given, and a switch or an argument that nobody knows has no effect; both are remarked.
+false, a non-integer argument counts as not given, and an unknown switch or argument has no effect; both produce a remark.
 """
 
 from __future__ import annotations

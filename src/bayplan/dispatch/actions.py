@@ -1,4 +1,4 @@
-"""What the dispatcher wants done: data, carried out by whoever can talk to an API server.
+"""What the dispatcher wants done: data, to be carried out by a caller with access to an API server.
 
 `dispatch/dispatcher.py` makes these, `services/scheduler/` turns them into binds, events, conditions and deletions.
 """
@@ -54,7 +54,7 @@ class Refusal(Struct, frozen=True):
 
     @property
     def undecided(self) -> bool:
-        """True if nobody has looked for a place yet: a gang that waits for its pods, its PodGroup or a gate."""
+        """True if no placement has been attempted yet: the gang waits for its pods, its PodGroup or a gate."""
         return self.unit.startswith(GANG) and self.gang is None and not self.invalid
 
 

@@ -3,12 +3,12 @@
     news (`set_node`, `set_pod`, ...) -> columns, roster, queue
     decide(now) -> Bind      every pod of it has a place, and its amounts are assumed
                 -> Refusal   no place now; the unit waits until something happens that can help
-                -> Complete  a gang all of whose pods have nodes: somebody may write that down
+                -> Complete  a gang all of whose pods have nodes, for the caller to record
                 -> Release   a gang that began and cannot be completed: its pods are to make room
     bound / not_bound        what came of a Bind; of a Release `gangs.released`
 
-A *unit* is what is decided at once: a pod that stands alone, or a gang. `services/scheduler/` runs this against an API server; tests
-run it by virtual time. Whatever is wrong with an object is said about that object, and everybody else goes on.
+A *unit* is decided as a whole: a single pod or a gang. `services/scheduler/` runs this against an API server; tests
+run it in virtual time. A problem with an object is reported on that object and does not affect others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import newcomer_of
 
-# Looking whom news help takes a fifth of the time at most, unless it is quick; but nobody is kept waiting for long.
+# Checking which units an event helps takes at most a fifth of the time, unless it is quick; but units never wait long for it.
 REST_PER_SECOND_OF_WAKING = 4.0
 LONGEST_REST = 1.0
 QUICK = 0.002
@@ -90,7 +90,7 @@ class Dispatcher:
         self._expects_group = expects_group
         self._waking = Waking(self.state, self.schedulers)
         self._woken_at: tuple[int, ...] = ()
-        # How long looking takes is for somebody with a clock to say.
+        # The caller provides the stopwatch; this module reads no clock.
         self._stopwatch = stopwatch
         self._wakes_from = 0.0
         # How long the last look took.
@@ -231,7 +231,7 @@ class Dispatcher:
         return [*(ignored or policy_problems(pod, self.state.classes.request_of)), *word_problems(pod)]
 
     def _join(self, key: str, pod: Pod, now: float) -> str:
-        """Put a pod among the members of the gang that it names, if any; one that it named before has somebody less."""
+        """Add a pod to the gang that it names, if any; the gang that it named before loses a member."""
         before, name = self.roster.gang_of(key), self.roster.set_member(pod)
         if before and before != name:
             self.gangs.touch(before, now)
@@ -270,7 +270,7 @@ class Dispatcher:
         return unit.key.startswith(GANG) or (pod is not None and is_large(pod))
 
     def decide(self, now: float, at_limit: Collection[str] = ()) -> Todo | None:
-        """Decide about the next unit; None if nobody is waiting that has something to hope for. Namespaces that are `at_limit` have no turn."""
+        """Decide about the next unit; None if no waiting unit has a chance. Namespaces that are `at_limit` are skipped."""
         self.gangs.queue_touched(now)
         to_tell = self.gangs.to_tell(now)
         if to_tell is not None:
@@ -347,7 +347,7 @@ class Dispatcher:
         if newcomer is None:
             return lot
         namespaces = namespaces_that_matter(self.state, newcomer.namespace, newcomer.labels, newcomer.terms)
-        # If nobody is known to keep it away, anybody may.
+        # If no pod is known to keep it away, any pod may.
         return lot if namespaces == NO_NAMESPACES else replace(lot, namespaces=namespaces, pod=newcomer)
 
     def wake(self, now: float) -> None:

@@ -71,9 +71,9 @@ class GangUnits:
         self.schedulers = schedulers
         self._trees = trees
         self._waking = waking
-        # Why somebody holds back a gang as its PodGroup stands there; an empty text if nobody does.
+        # Why a gang is held back given its current PodGroup; empty if it is not.
         self._why_gang_waits = why_gang_waits
-        # How long attempts take is for somebody with a clock to say.
+        # The caller provides the stopwatch; this module reads no clock.
         self._stopwatch = stopwatch
         self._half_bound = HalfBound(completes_in)
         # Gangs that something happened to since the last decision, and when.
@@ -85,7 +85,7 @@ class GangUnits:
         self._to_count: dict[str, None] = {}
         # When each gang was first queued. Members that come later are as old as their gang, so they go before younger units.
         self._first_queued: dict[str, float] = {}
-        # Gangs that were complete for so short a time that nobody could say so.
+        # Gangs that were complete too briefly for that to be reported.
         self._ended_untold: dict[str, None] = {}
 
     def touch(self, name: str, now: float) -> None:
@@ -143,7 +143,7 @@ class GangUnits:
                 )
 
     def _may_look_at(self, name: str, now: float) -> bool:
-        """Whether somebody may look at a gang that something happened to."""
+        """Whether a gang that changed may be looked at now."""
         if self._half_bound.is_releasing(name):
             return False
         size = self.roster.size(name)
@@ -236,7 +236,7 @@ class GangUnits:
         return "" if tree is None else what_is_split(gang, tree, self.state)
 
     def _leave_split(self, unit: str, waiting: tuple[Pod, ...], now: float, why: str) -> Refusal:
-        """Somebody else chose the nodes of all that a gang needs: nobody is released for that, and nobody joins."""
+        """Refuse a gang whose required pods were all given nodes by another scheduler: no pod is released for that, and none joins."""
         waits_for = ForItself(unit)
         self.queue.failed(unit, now, waits_for=waits_for)
         self._waking.parked(waits_for)

@@ -70,7 +70,7 @@ class GangWatch:
         return known
 
     def forget_unseen(self) -> None:
-        """After everybody who is parked has looked: drop what nobody looked at."""
+        """Drop watches that no parked gang used; call after all parked gangs have looked."""
         moment = _moment(self._scheduler.state)
         self._slots = {key: watch for key, watch in self._slots.items() if watch.looked_at == moment}
         self._room = {key: watch for key, watch in self._room.items() if watch.looked_at == moment}
@@ -81,7 +81,7 @@ def _moment(state: ClusterState) -> tuple[int, int]:
 
 
 class _SlotWatch:
-    """The slots of one class in one tree when somebody last looked, and the number of the last growth."""
+    """The slots of one class in one tree at the last look, and the number of the last growth."""
 
     def __init__(self) -> None:
         self._growth = -1

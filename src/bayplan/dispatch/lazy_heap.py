@@ -1,7 +1,7 @@
-"""A line that members may leave or change places in at any time: a heap with lazy deletion.
+"""A priority queue whose members may leave or change position at any time: a heap with lazy deletion.
 
-A heap gives its first in logarithmic time but cannot find anybody in its middle. So whoever leaves only loses its ticket, and its entry is
-dropped when it comes to the front; when most entries are such leftovers, the heap is built anew. `dispatch/queue.py` stands on it.
+A heap returns its first entry in logarithmic time but cannot find an entry in its middle. A member that leaves only loses its ticket, and its entry is
+dropped when it reaches the front. When most entries are such leftovers, the heap is rebuilt. `dispatch/queue.py` builds on it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Line(Generic[_Member]):
             self._tidy()
 
     def first(self) -> tuple[Order, _Member] | None:
-        """Who is first and with which order; None if nobody is there."""
+        """The first member and its order; None if the heap is empty."""
         heap, tickets = self._heap, self._tickets
         while heap:
             order, ticket, member = heap[0]

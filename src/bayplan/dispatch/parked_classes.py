@@ -1,8 +1,8 @@
-"""Parked classes of pods as one table of what they ask for: a first look tells for all of them at once who cannot hope.
+"""The requests of all parked pod classes in one table: a first check rules out hopeless classes all at once.
 
-Repairing the answer of a class costs 10 us, and thousands of classes may be parked. But a node that changed helps nobody who asks for
-more than it has left in sum, and that is one comparison of arrays: 2,000 classes against one node take 50 us. Those who remain
-have their answers repaired (`dispatch/waking.py`).
+Repairing the answer of a class costs 10 us, and thousands of classes may be parked. But a changed node cannot help a class that requests
+more than the node has left in total, and checking that is one comparison of arrays: 2,000 classes against one node take 50 us. Only the
+remaining classes have their answers repaired (`dispatch/waking.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayplan.engine.numa.rows import Rows
 
 # With more rows than these, the largest amounts of all of them stand for them.
 ROW_BY_ROW = 32
-# What a class does not ask for, every node has; and whoever is not there asks for more than any node has.
+# Every node satisfies a resource that a class does not request; an empty line requests more than any node has.
 NOT_ASKED, NOBODY = -np.inf, np.inf
 
 _Class = TypeVar("_Class", bound=Hashable)
@@ -87,7 +87,7 @@ class ParkedClasses(Generic[_Class]):
         return iter(list(self._line_of))
 
     def _grow(self, lines: int, resources: int) -> None:
-        """Room for so many lines of so many resources; whoever is there has not asked for the new ones."""
+        """Make room for `lines` lines of `resources` resources; existing classes do not request the new resources."""
         lines_before, resources_before = self._asked.shape
         if lines > lines_before or resources > resources_before:
             doubled = 2 * lines_before if lines > lines_before else lines_before

@@ -1,13 +1,13 @@
-"""Gangs that have begun and are not whole: completed if that can be, released after a while if not.
+"""Partially bound gangs: completed if possible, otherwise released after a while.
 
-A scheduler that was stopped in the middle of binding a gang leaves some of its pods on nodes and some without. The next one goes on
-where it stopped: running members pin the domain, the others follow. Where they cannot, because the room is gone, the pods that run wait for
+A scheduler that is stopped while it binds a gang leaves some of its pods on nodes and some without. The next scheduler continues
+from there: running members pin the domain, and the others follow. If they cannot, because the room is gone, the running pods wait for
 nothing. After `completes_in` seconds they make room.
 
-A gang is complete from the moment at which all binds of its plan were done, whatever of it ends in the same moment, and for ever. The next scheduler
-reads that on the PodGroup, so it is told until it can be read there, and again on another PodGroup of that name. Running pods are deleted only if there
-is no doubt that their gang was never complete: bayplan itself bound them as its members, and all that there were then are there still
-(`all_are_here`), so that who has no node never had one. Where somebody has left or was replaced, he may have had one, and the others stay where they are.
+A gang is complete once all binds of its plan are done, even if some pods end at the same moment, and it stays complete. The next scheduler
+reads that on the PodGroup, so it is reported until it can be read there, and again on another PodGroup of that name. Running pods are deleted only if
+their gang was certainly never complete: bayplan itself bound them as its members, and all members from then still exist
+(`all_are_here`), so a pod without a node never had one. A member that has left or was replaced may have had a node, so the others stay where they are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HalfBound:
     def __init__(self, completes_in: float) -> None:
         self._completes_in = completes_in
         self._since: dict[str, float] = {}
-        # By gang, since when it is known to be complete, as the API server writes moments; empty if nobody says since when.
+        # By gang, since when it is known to be complete, as an API server timestamp; empty if the time is unknown.
         self._complete: dict[str, str] = {}
         # By complete gang the uid of the PodGroup on which that was told or read.
         self._told_on: dict[str, str] = {}
@@ -39,7 +39,7 @@ class HalfBound:
         self._releasing: set[str] = set()
         # By gang the uids of pods whose deletion was answered with yes, but the news of it has not come.
         self._deleted: dict[str, frozenset[str]] = {}
-        # Gangs that may not be released, and until when nobody asks again.
+        # Gangs whose release was denied, and when to ask again at the earliest.
         self._may_not: dict[str, float] = {}
 
     # -- complete gangs -------------------------------------------------------------------------------------------
@@ -98,16 +98,16 @@ class HalfBound:
         return name in self._complete and (not group or self._told_on.get(name) == group)
 
     def forget(self, name: str) -> None:
-        """Nobody of the gang is left: the next one of this name begins anew."""
+        """Forget a gang without pods: the next one of this name starts anew."""
         for known in (self._since, self._complete, self._told_on, self._not_shown, self._deleted, self._may_not):
             known.pop(name, None)
 
     # -- those that make room -------------------------------------------------------------------------------------
 
     def to_release(self, name: str, running: Sequence[Pod], now: float, *, in_doubt: bool) -> tuple[Pod, ...]:
-        """The pods that must make room from now on, because their gang has been half bound for too long; nobody if it has not.
+        """The pods that must make room from now on, because their gang has been partially bound for too long; empty if it has not.
 
-        Nor if it is `in_doubt` whether the gang was complete once.
+        Also empty if it is `in_doubt` whether the gang was ever complete.
         """
         ours = tuple(pod for pod in running if bound_with_its_gang(pod) and not pod.metadata.deletion_timestamp)
         if not ours or in_doubt or name in self._complete:
@@ -129,7 +129,7 @@ class HalfBound:
         return name in self._releasing
 
     def released(self, name: str, deleted: Iterable[Pod], now: float, *, refused: bool) -> None:
-        """Deleting has ended. Where it was refused, the pods keep their nodes, and nobody asks again for long."""
+        """Note that deletion has ended. If it was refused, the pods keep their nodes, and release is not retried for a long time."""
         self._releasing.discard(name)
         self._deleted[name] = frozenset(pod.metadata.uid for pod in deleted)
         if refused:
@@ -162,5 +162,5 @@ def _bound_at(pod: Pod) -> str:
 
 
 def _most_members(spec: PodGroupSpec | GroupSpec) -> int:
-    """All pods that a PodGroup speaks of; there may be fewer, but then nobody can tell that no more have been there."""
+    """The most pods that a PodGroup describes; there may be fewer, but then it is unknown whether there were ever more."""
     return max(spec.size, spec.minimum or 0) + sum(_most_members(group) for group in spec.groups or ())

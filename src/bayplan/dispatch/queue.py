@@ -90,7 +90,7 @@ class SchedulingQueue:
         if gated or was is Place.IN_FLIGHT:
             self._stand(unit, Place.GATED if gated else was)
         elif was in (Place.GATED, Place.PARKED):
-            # Time behind gates is nobody's waiting for a place.
+            # Time behind gates does not count as waiting for a place.
             unit.first_seen = now if was is Place.GATED else unit.first_seen
             self._activate(unit)
         else:
@@ -104,9 +104,9 @@ class SchedulingQueue:
             self._leave_lot(unit)
 
     def pop(self, now: float, at_limit: Collection[str] = ()) -> str | None:
-        """The unit to decide about now, in flight from here on; None if nobody may be tried. Namespaces that are `at_limit` have no turn.
+        """The unit to decide about now, in flight from here on; None if no unit may be tried. Namespaces that are `at_limit` are skipped.
 
-        When nobody is active, whoever is in an ordinary backoff need not wait for its end: backoff makes way for others, and
+        When no unit is active, a unit in an ordinary backoff need not wait for its end: backoff makes way for other units, and
         there are none.
         """
         unit = self.peek(now, at_limit)
@@ -212,7 +212,7 @@ class SchedulingQueue:
         self._open(waits_for)
 
     def is_parked(self, waits_for: Hashable) -> bool:
-        """True if units wait for this and nobody has woken them yet."""
+        """True if units wait for this and have not been woken yet."""
         lot = self._lots.get(waits_for)
         return lot is not None and lot.scout is None
 

@@ -23,8 +23,8 @@ class Place(Enum):
 class Unit:
     """A pod or a gang of `pods` pods that waits for its decision; `tenant` is the namespace that it is charged to.
 
-    `attempts` are all of them; `failures` those that found no place; `troubles` those in a row that went wrong otherwise. The rest is
-    waited for even if nobody else wants anything, the backoff is not. `changed` tells that the unit was put again while in flight.
+    `attempts` counts all of them; `failures` those that found no place; `troubles` those in a row that failed otherwise. A rest must
+    elapse even if no other unit is waiting; a backoff need not. `changed` tells that the unit was put again while in flight.
     """
 
     key: str

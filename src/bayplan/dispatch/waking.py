@@ -158,7 +158,7 @@ class Waking:
         return len(helped)
 
     def _helped_pods(self) -> list[ForRoom]:
-        """The classes that a node takes now. Nobody took them when they were parked, so only nodes that changed are of interest."""
+        """The classes that a node takes now. No node took them when they were parked, so only changed nodes matter."""
         node_log, usage_log = self._state.node_log, self._state.usage_log
         looked_at, self._looked_at = self._looked_at, (node_log.end, usage_log.end)
         if not len(self._parked_pods):
@@ -186,7 +186,7 @@ class Waking:
             return True  # A pod has changed and says what cannot be: deciding about the unit tells it so.
 
     def _forget_the_gone(self, queue: SchedulingQueue) -> None:
-        """Whoever was deleted or woken otherwise is forgotten; among the pods, which may be many, when there may be as many again."""
+        """Forget deleted units and those woken otherwise; for pods, which may be many, only when their number may have doubled."""
         self._marks = {waits_for: mark for waits_for, mark in self._marks.items() if queue.is_parked(waits_for)}
         if len(self._parked_pods) > self._most_parked_pods:
             for each in list(self._parked_pods):

@@ -1,7 +1,7 @@
 """Everything there is to say about a pod that fits nowhere, gathered in one place.
 
-In come the decision and the remedies, out goes a `Refusal`: the answer in one sentence, the shrinking counts, the nearest
-misses with whoever holds what is missing, and the changes that would help. `why.py` prints it, `event.py` shortens it.
+Input: the decision and the remedies. Output: a `Refusal` with the answer in one sentence, the shrinking counts, the nearest
+misses with the holders of what is missing, and the changes that would help. `why.py` prints it, `event.py` shortens it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def description(state: ClusterState, pod: PodClass, shortfall: Shortfall | None 
 def holder_of(state: ClusterState, miss: NearestMiss) -> Holder | None:
     """The pod whose move would help: the smallest that holds enough in that zone, else the largest.
 
-    Only pods that report a single zone for a container are counted: of one that spans zones nobody knows which part lies where.
+    Only pods that report a single zone for a container are counted: for a container that spans zones, it is unknown which part is where.
     """
     row = state.rows.get(miss.node)
     if miss.zone is None or row is None:

@@ -23,7 +23,7 @@ from bayplan.scheduling.shortfall import REFUSED
 
 @dataclass(frozen=True, slots=True)
 class StageKind:
-    """What a stage asks of a node, how its losses are introduced, and the sentence if nobody gets past it.
+    """What a stage asks of a node, how its losses are introduced, and the sentence if no node passes it.
 
     `tells_cause`: the sentence alone says little, so it ends with the cause if there is only one.
     """

@@ -210,7 +210,7 @@ class WishReader:
         return replace(wishes, gang=asked, sources=place.sources(wishes))
 
     def _check_trees(self, trees: list[_Tree]) -> None:
-        """A gang is placed in one tree, whoever names it: levels of one place would mean nothing in the tree of another."""
+        """Check that all sources name the same tree: a gang is placed in one tree, and levels of one tree mean nothing in another."""
         for tree in trees:
             self._trees.append(tree)
             before = self._trees[0]

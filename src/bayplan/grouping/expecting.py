@@ -1,6 +1,6 @@
-"""What a pod alone tells about its gang, for a scheduler that does not look at owners: somebody else groups pods, or nobody does.
+"""What a pod alone tells about its gang, for a scheduler that does not look at owners: another component groups pods, or none does.
 
-A pod grouper by itself says on each pod what came of its look: the labels of a gang, or the annotation `bayplan.io/grouped: alone`. A pod of some owner with
+A standalone pod grouper marks each pod with its result: the labels of a gang, or the annotation `bayplan.io/grouped: alone`. An owned pod with
 neither may be the first of a gang, and must not run ahead of the others.
 """
 

@@ -109,7 +109,7 @@ def group_for(
 
 
 def may_have_group(pod: Pod) -> bool:
-    """Whether a pod must not be placed before the pod grouper has looked at it: it has owners, and nobody has grouped it yet."""
+    """Whether the pod grouper must look at a pod before it is placed: it has owners and has not been grouped yet."""
     member = raw_pod(pod)
     if POD_GROUP in labels_of(member) or named_by_others(pod):
         return False
@@ -123,12 +123,12 @@ def may_have_group(pod: Pod) -> bool:
 
 
 def asks_by_itself(pod: Pod) -> bool:
-    """Whether a pod that nobody owns speaks of gangs: it stands alone whatever it says, but what is wrong with that is told."""
+    """Whether a pod without owners has gang annotations: it stands alone regardless, but errors in them are reported."""
     return not pod.metadata.owner_references and asks(pod.metadata.annotations or {})
 
 
 def named_by_others(pod: Pod | RawObject) -> bool:
-    """Whether a pod names its group in another system's words; those are understood as they are, and nobody is grouped twice."""
+    """Whether a pod names its group in another system's terms; those are used as they are, and no pod is grouped twice."""
     try:
         wire = pod if isinstance(pod, Pod) else msgspec.convert(pod, Pod)
     except msgspec.ValidationError as error:
@@ -155,12 +155,12 @@ def _judged(
         return Grouping()
     is_asked = any(asks(annotations_of(thing)) for thing in (pod, *owners))
     if gang_rule(owners, rules).gang == ASKED and not is_asked and not is_asked_for(owners, _home(pod), workloads):
-        return Grouping()  # before anything is counted: what nobody asks about may say what it likes
+        return Grouping()  # before anything is counted: unused fields may have any content
     return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads, names)
 
 
 def _remarks(pod: RawObject) -> tuple[Problem, ...]:
-    """What is wrong with the annotations of a pod that nobody owns. One pod is in one domain of any level, so nothing holds it."""
+    """Errors in the annotations of a pod without owners. A single pod is in one domain of any level, so nothing holds it."""
     reader = WishReader()
     reader.read(Reference.of(pod), annotations_of(pod))
     return tuple(replace(problem, holds=False) for problem in reader.problems)
@@ -238,6 +238,6 @@ def _as_name(value: str) -> str:
 
 
 def _unless_named_otherwise(pod: RawObject, grouping: Grouping) -> Grouping:
-    """A pod that names another PodGroup of bayplan's was put there by somebody who knows better."""
+    """Leave a pod alone that names another of bayplan's PodGroups: that was a deliberate choice."""
     named = labels_of(pod).get(POD_GROUP, grouping.name)
     return grouping if named == grouping.name else Grouping()

@@ -19,9 +19,9 @@ NOT_SUPPORTED = "NotSupported"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something an object says that cannot be meant: where, what, and what is allowed.
+    """An invalid value in an object: where, what, and what is allowed.
 
-    One that `holds` keeps the pods waiting until it is mended; the others are remarks. `reason` is that of the event.
+    One that `holds` keeps the pods waiting until it is fixed; the others are remarks. `reason` is that of the event.
     """
 
     about: Reference
@@ -68,5 +68,5 @@ class Grouping:
 
     @property
     def held(self) -> bool:
-        """Whether the pod must wait until somebody mends what is wrong."""
+        """Whether the pod must wait until the problem is fixed."""
         return any(problem.holds for problem in self.problems)

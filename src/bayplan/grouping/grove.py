@@ -1,7 +1,7 @@
 """Grove's gangs: a PodGang names its pod groups, their pods, and which of them share a domain.
 
-Nobody is owned by a PodGang; pods name it in a label. So it is asked for (`grouping/questions.py`), read here once for both modes (`read_pod_gang`), and
-becomes bayplan's own PodGroup: pod groups are groups, and the configurations that join some of them are groups around those.
+A PodGang owns no pods; pods name it in a label. So it is looked up (`grouping/questions.py`), read here once for both modes (`read_pod_gang`), and
+becomes bayplan's own PodGroup: pod groups become groups, and the configurations that join some of them become groups around those.
 """
 
 from __future__ import annotations

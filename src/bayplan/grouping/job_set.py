@@ -1,7 +1,7 @@
-"""What the Jobs of a JobSet have done already: pods that have ended do not come back, and nobody waits for them.
+"""The progress of a JobSet's Jobs: finished pods do not come back, and no pod waits for them.
 
-A JobSet says how many pods it has; how many of them are still to come its Jobs say, each for itself. So they are asked for (`grouping/questions.py`), and every part
-of the workload is waited for without those that have ended: a driver that has done its work keeps no worker waiting.
+A JobSet says how many pods it has; each of its Jobs says how many of its own are still to come. So the Jobs are looked up (`grouping/questions.py`),
+and each part of the workload is waited for without its finished pods: a driver that has finished keeps no worker waiting.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _about_whole(
         workload = replace(workload, staged=workload.staged or not workload.is_flat)
     else:
         if workload.rule is UNKNOWN:
-            # Nobody knew how many pods there are; now somebody says how many there are at least.
+            # The number of pods was unknown; the template provides a lower bound.
             parts = tuple(replace(part, size=template.least, coming=template.least) for part in parts)
         problems += _too_many(template, sum(part.size for part in parts), str(workload.about), about)
         *others, last = parts
@@ -188,7 +188,7 @@ def _about_groups(
 
 
 def _one_by_one(part: Part) -> Part:
-    """With policy `basic` nobody waits for others."""
+    """With policy `basic`, no pod waits for others."""
     return replace(part, least=min(part.least, 1), coming=min(part.coming, 1))
 
 

@@ -1,7 +1,7 @@
 """Pods that belong together though no workload of a known kind owns them: Spark applications.
 
-Spark's driver is a pod that creates executors, which it owns; all of them carry the application in `spark-app-selector`. The driver must run before it asks for
-executors, so nobody waits for all of them: they follow each other into the domain that is asked for.
+Spark's driver is a pod that creates executors, which it owns; all of them carry the application in `spark-app-selector`. The driver must run before it
+requests executors, so no pod waits for all of them: they follow each other into the requested domain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def spark_application(pod: RawObject) -> str:
 
 
 def spark_workload(pod: RawObject, owners: Sequence[RawObject]) -> Workload:
-    """The application of a driver or executor: the driver pod describes it, and whoever owns the driver may ask for more."""
+    """The application of a driver or executor: the driver pod describes it, and the driver's owner may ask for more."""
     chain = [pod, *owners]
     driver = max(number for number, thing in enumerate(chain) if number == 0 or Reference.of(thing).kind == "Pod")
     return described(chain[driver], SPARK, tuple(chain[driver + 1 :]))

@@ -1,7 +1,7 @@
-"""A gang is placed by one scheduler: roles whose pods go to another are said, for the others would wait for them for ever.
+"""One scheduler places a gang: report roles whose pods go to another, because the other roles would wait for them endlessly.
 
-A launcher or head whose template lacks the line `schedulerName` is the commonest mistake. Templates are believed only if that of the pod at hand tells the truth about
-it: where a webhook writes the scheduler's name on pods, templates say nothing.
+A launcher or head whose template lacks the line `schedulerName` is the most common mistake. Templates are trusted only if the template of the pod at hand
+matches that pod: where a webhook sets the scheduler's name on pods, templates say nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def of_other_schedulers(
         says = _said_by(workload, part)
         value, missing = (says, "") if says else (None, f"is missing, which means {other}; ")
         allowed = f"{missing}{must_be} as in {example.where}.spec.schedulerName: one scheduler places a gang"
-        # Pods that nobody has to wait for come or do not.
+        # A part without required pods does not hold the others back.
         yield Problem(workload.about, f"{part.where}.spec.schedulerName", value, allowed, holds=part.least > 0)
 
 

@@ -26,7 +26,7 @@ from bayplan.grouping.workload import ITS_PODS, Part, Workload, group_name
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
 from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 
-# Whose queue a gang belongs to is nothing to us, but whoever reads the PodGroup may want to know.
+# bayplan ignores the gang's queue, but readers of the PodGroup may want to know it.
 KEPT_LABELS = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
 LONGEST_NAME = 63  # the value of a label
 UID_SHOWN = 8
@@ -46,7 +46,7 @@ class Asked:
 
     @property
     def gang(self) -> bool | None:
-        """Whether somebody says that the pods are a gang, or that they are not; None if nobody says."""
+        """Whether any source says that the pods are a gang, or that they are not; None if no source says."""
         if self.whole.gang is not None:
             return self.whole.gang
         said = [part.gang for part in self.parts if part.gang is not None]

@@ -1,7 +1,7 @@
-"""What else must be known: questions that whoever has a cluster answers, so that judging itself reads nothing.
+"""Lookups that grouping needs: questions that a caller with cluster access answers, so that grouping itself reads nothing.
 
-Most gangs follow from a pod and its owners. A few need one more object (Grove keeps its gang in an object that owns nobody, and what of a JobSet is done its Jobs know). Judging stops there and returns
-the `Question`; the caller finds the answer, puts it into `answers` and asks again:
+Most gangs follow from a pod and its owners. A few need one more object: Grove keeps its gang in an object that owns no pods, and a JobSet's Jobs know
+which of its pods are done. Judging stops there and returns the `Question`; the caller finds the answer, puts it into `answers` and asks again:
 
     answers = {}
     while isinstance(outcome := group_for(pod, owners, settings, answers), Question):

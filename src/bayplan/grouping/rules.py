@@ -55,8 +55,8 @@ class Role(_Written, frozen=True):
     """Pods of one sort: a group of the gang, or the whole gang if it is the only role.
 
     With `each`, a list in the object, there is one such group per entry, named by the field `name_at`; all paths are then meant from the entry. A pod
-    belongs to the role whose `means` (else its name) is the value of the rule's role label; `*` takes everybody else. `minimum` of the pods
-    must start together, but never more than `remaining`: pods that have done their work do not come back. A role exists only if there is
+    belongs to the role whose `means` (else its name) is the value of the rule's role label; `*` takes all other pods. `minimum` of the pods
+    must start together, but never more than `remaining`: finished pods do not come back. A role exists only if there is
     something at `needs`, and not where `unless` is true. Indexes begin at 1 where `from_one` is true. `segment` is the size of segments for which an annotation names only the level.
     """
 
@@ -88,7 +88,7 @@ class Rule(_Written, frozen=True):
 
     A kind with one sort of pods says `replicas`, `minimum`, `remaining`, `template` and `rank` itself; one with several has `roles`, and its `minimum` is for the whole:
     the last role gives way. `one_gang_per` is a pod label by whose values the pods fall into gangs. Where `staged` holds, the groups are
-    created one after the other, and where `one_by_one` holds the pods are, so that nobody may wait for all of them. Where `ranks_of_whole`, the index of
+    created one after the other, and where `one_by_one` holds the pods are, so that no pod may wait for all of them. Where `ranks_of_whole`, the index of
     a pod counts through all roles, and segments are cut through all of them too, unless `leader_apart` holds.
     """
 

@@ -44,7 +44,7 @@ def read_configuration(file: Path) -> ConfigurationFile:
     if len(found) == 1:
         return found[0]
     if len(documents) == 1 and not _is_config_map(documents[0]):
-        return ConfigurationFile(file, documents[0])  # whoever reads it says what is wrong
+        return ConfigurationFile(file, documents[0])  # the caller that decodes it reports the error
     at = ObjectPath(f"file {file}")
     if found:
         places = ", ".join(f'data["{each.key}"]' if each.key else f"a {KIND}" for each in found)

@@ -63,7 +63,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.relations import answer_for, newcomer_of
 from bayplan.scheduling.shortfall import shortfall_of
 
-# More pods than any node has places for: whoever asks for the largest gang asks for all slots.
+# More pods than any node can hold: a query for the largest gang counts all slots.
 ALL_SLOTS = 1_000_000
 AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
 IN_STYLE = "{} would place it, but a kubelet there would refuse one of the pods"
@@ -167,7 +167,7 @@ def gang_of_pod(pod: Pod) -> str:
 class GangPlacer:
     """Places gangs one after another on a session's cluster; each sees what the earlier ones took.
 
-    Without `advice` nobody looks for changes that would help those that have no place: for very many gangs that takes too long.
+    Without `advice`, skip the search for changes that would help gangs without a place: for very many gangs it takes too long.
     """
 
     def __init__(self, session: Session, answers: ClassAnswers, *, advice: bool = True) -> None:

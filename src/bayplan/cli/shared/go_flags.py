@@ -1,7 +1,7 @@
 """Flags as Go programs take them, so that the arguments of nfd-topology-updater work here: `-oneshot`, `-no-publish=false`, `-v=4`.
 
-In come the words of a command line, out go the words that click understands. A long name may have one dash; a switch may say `=true` or `=false`;
-`-v` may have a number (`-v=4`, `-v 4`); what only concerns how Go programs log is dropped, and named so that nobody wonders.
+Input: the words of a command line. Output: the words that click understands. A long name may have one dash; a switch may say `=true` or `=false`;
+`-v` may have a number (`-v=4`, `-v 4`). Flags that only configure Go logging are dropped, and named to avoid confusion.
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ class Session:
         return found
 
     def _read_owners(self) -> None:
-        """In a cluster that runs: the owners of pods that nobody has grouped yet, and of those beside them, now among the objects."""
+        """Read the owners of ungrouped pods, and of the pods beside them, from a running cluster, and add them to the objects."""
         from bayplan.grouping.expecting import awaits_look
         from bayplan.kube.client.named_objects import MOST_OWNERS, read_owners
 
@@ -350,7 +350,7 @@ class Session:
         return list(self._profiles)
 
     def is_stranger(self, pod: Pod) -> bool:
-        """Whether a pod of a cluster that runs waits for another scheduler. In a dump every pod is judged, whoever schedules it."""
+        """Whether a pod of a running cluster waits for another scheduler. In a dump every pod is judged, regardless of its scheduler."""
         return self._runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
 
     def ignored_annotations(self, pod: Pod) -> list[Problem]:

@@ -168,9 +168,9 @@ def warn(messages: Sequence[str]) -> None:
 
 
 def show_progress(text: str) -> None:
-    """What is being done, on a line of its own that the next call overwrites; an empty text takes it away.
+    """Show the current activity on a line that the next call overwrites; an empty text clears it.
 
-    Only on a terminal: nobody reads a log for this.
+    Only on a terminal: progress is of no use in a log.
     """
     if sys.stderr.isatty() and not _is_dumb() and (text or _on_screen["progress"]):
         click.echo(f"\r\x1b[K{visible(text)}", err=True, nl=False)

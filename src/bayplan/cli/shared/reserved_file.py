@@ -1,6 +1,6 @@
-"""A file that is written at the end of long work: whether it can be written is known before the work begins.
+"""A file that is written at the end of a long task, but checked for writability before the task begins.
 
-The text goes into a file beside the target and takes its place in one step, so nobody ever reads half of it, and what was there before
+The text goes into a file beside the target and replaces it atomically. Readers never see a partial file, and the previous content
 stays until the new text is complete.
 """
 

@@ -92,7 +92,7 @@ def _parallelism_document(outcome: GangOutcome, paths: Sequence[Path]) -> list[D
 
 
 def seat_document(seat: Seat) -> Document:
-    """One pod's place; a running pod that nobody has numbered has no rank."""
+    """One pod's place; a running pod without a number has no rank."""
     return {
         "rank": None if seat.rank < 0 else seat.rank,
         "pod": seat.pod,

@@ -1,7 +1,7 @@
-"""A gang's seats as Kueue keeps them: one TopologyAssignment for each pod set, in the brief form of `kube/wire/kueue_v1beta2.py`.
+"""A gang's seats in Kueue's form: one TopologyAssignment per pod set, in the compact form of `kube/wire/kueue_v1beta2.py`.
 
-Whoever plans with bayplan and runs with Kueue finds here, in `bayplan place -o json`, what Kueue would write into the status of its Workload:
-host by host, because that is the lowest level, and Kueue lists host names alone then.
+For users who plan with bayplan and run with Kueue, `bayplan place -o json` shows what Kueue would write into the status of its Workload:
+host by host, because that is the lowest level, for which Kueue lists host names alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ONLY_POD_SET = "main"
 
 
 def assignments_document(seats: Iterable[Seat]) -> list[dict[str, Any]]:
-    """For each group its pod set and where its pods go; empty if nobody has a seat."""
+    """For each group, its pod set and where its pods go; empty if no pod has a seat."""
     by_group: dict[str, Counter[str]] = {}
     for seat in seats:
         by_group.setdefault(seat.group or ONLY_POD_SET, Counter())[seat.node] += 1

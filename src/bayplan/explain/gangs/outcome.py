@@ -49,8 +49,9 @@ class ShapeView:
 class GangOutcome:
     """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
 
-    `distances` are those among all members, seated or running; `running` are the places of members with a node, and `closeness` whether a gang that runs could be closer. `waited` is for how many seconds it has
-    waited, None if nobody knows. `remedies` are changes that would help one without a place. `owner` is the workload that the gang was made of, if that has another name.
+    `distances` are those among all members, seated or running; `running` are the places of members with a node, and `closeness` tells whether a running
+    gang could be closer. `waited` is how many seconds it has waited, None if unknown. `remedies` are changes that would help a gang without a place.
+    `owner` is the workload that the gang was made from, if its name differs.
     """
 
     decision: GangDecision
@@ -90,7 +91,7 @@ class GangOutcome:
 
     @property
     def waiting_seconds(self) -> int | None:
-        """For how many whole seconds the gang has waited; None if that is not known, or if nobody waits."""
+        """How many whole seconds the gang has waited; None if unknown, or if no pod waits."""
         return None if self.waited is None else int(self.waited)
 
     @property

@@ -273,7 +273,7 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
         lines += neighbour_lines(shape.causes)
         lines += ["", *room_table(outcome.levels, shape), ""]
     if outcome.decision.problem:
-        return lines  # Nobody has looked for a place, so nothing is proven.
+        return lines  # No placement was attempted, so nothing is proven.
     if outcome.decision.status is Status.INFEASIBLE:
         lines.append("Proven: there is no place for it as long as nothing else changes.")
     elif outcome.decision.style:

@@ -72,7 +72,7 @@ class ZoneView:
 
 @dataclass(frozen=True, slots=True)
 class PackageView:
-    """Zones that lie together. The name is empty where nobody knows."""
+    """Zones of one package. The name is empty if unknown."""
 
     name: str
     zones: tuple[ZoneView, ...]

@@ -51,11 +51,12 @@ class Domain:
 
 @dataclass(frozen=True)
 class TopologyMap:
-    """Everything to be drawn about a topology. `outside` has what nodes lack to be in it, `lead` what is said before that.
+    """Everything to be drawn about a topology. `outside` has what nodes lack to be in it, `lead` the text before that.
 
-    The shape that is counted is one unit of a resource if nobody `named` another.
+    The counted shape is one unit of a resource unless another is `named`.
 
-    `asks_for` is what pods of the asked shape want, `rooms` the largest gang of such pods per level. Distances are counted from the node at `origin`. `parties` are a gang's pods, with the gang's own words in `title` and `facts`.
+    `asks_for` is what pods of the requested shape want, `rooms` the largest gang of such pods per level. Distances are counted from the node at `origin`.
+    `parties` are a gang's pods, with the gang's own words in `title` and `facts`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""KAI's groups of Ray clusters: the head and each worker group as sub-groups, whoever owns the cluster.
+"""KAI's groups of Ray clusters: the head and each worker group as sub-groups, regardless of the cluster's owner.
 
 A RayJob or RayService names its cluster in its status. Worker groups need their `minReplicas`, or all replicas where that is 0. Groups that an older KAI left
 without sub-groups stay without.
@@ -35,7 +35,7 @@ HEAD = "headgroup"
 
 
 def ray_cluster(case: KaiCase) -> KaiGroup:
-    """A RayCluster that nobody owns."""
+    """A RayCluster without an owner."""
     return _group(case, case.owner)
 
 

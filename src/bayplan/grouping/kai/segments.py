@@ -13,7 +13,7 @@ SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 
 
 def check_number(pods: int) -> None:
-    """Segments are listed one by one: a number of pods that nobody has is refused before that."""
+    """Reject an unrealistic number of pods before segments are listed one by one."""
     if pods > MOST_PODS:
         raise WrongValue("replicas", pods, f"pods are too many for segments: must be at most {MOST_PODS}")
 
