@@ -16,7 +16,7 @@ from bayplan.simulate.numbers import clock, counted, number, percent
 from bayplan.simulate.run import GangOutcome, Moment, Run, WorkloadOutcome
 from bayplan.simulate.scenario.model import Scenario
 
-# Refusals are counted without end, but nobody reads more than these.
+# All refusals are counted, but only this many are worth reading.
 MOST_REFUSALS = 100
 # Documents round what was computed in floating point; figures are not more exact than this.
 SHARE_DIGITS = 4
@@ -43,7 +43,7 @@ class Comparison:
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody stopped it before everything had happened."""
+        """Whether it was interrupted before everything had happened."""
         return self.judged.interrupted or bool(self.not_run)
 
     @property

@@ -180,7 +180,7 @@ class Simulation:
             self._clock.after(DECIDES_IN, self._decide)
 
     def _decide(self) -> None:
-        """One decision; the next one follows as long as somebody has something to hope for."""
+        """Make one decision; the next one follows as long as a waiting unit has a chance."""
         self._deciding = False
         unit = self._waiting.next(self.now)
         if unit is None:

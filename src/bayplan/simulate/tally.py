@@ -135,5 +135,5 @@ class Tally:
 
 
 def _differ(resource: str, decided: set[int], held: set[int]) -> bool:
-    """Memory over several zones is one block of all of them, of which nobody can say which zone gave how much."""
+    """Memory across several zones is one block of all of them; the share of each zone is unknown."""
     return not decided <= held if is_memory(resource) else decided != held

@@ -32,7 +32,7 @@ class WaitingUnit:
 
 
 class WaitingUnits:
-    """Everybody without a node who may be decided about, in the order of coming."""
+    """All units without a node that may be decided about, in order of arrival."""
 
     def __init__(self) -> None:
         self._queue = SchedulingQueue()
@@ -41,14 +41,14 @@ class WaitingUnits:
         self._lots: dict[Hashable, None] = {}
 
     def add(self, unit: WaitingUnit, now: float) -> None:
-        """Somebody has just come, or a gang that waits has got more pods; that does not make it younger."""
+        """Add a new unit, or a waiting gang that got more pods; that does not make it younger."""
         known = self._queue.get(unit.key)
         created = now if known is None else known.created
         self._units[unit.key] = unit
         self._queue.put(unit.key, priority=unit.priority, created=created, now=now, pods=len(unit.pods))
 
     def next(self, now: float) -> WaitingUnit | None:
-        """Whom to decide about now; None if nobody has anything to hope for. `placed` or `park` must follow."""
+        """The unit to decide about now; None if no unit has a chance. `placed` or `park` must follow."""
         while (key := self._queue.pop(now)) is not None:
             unit = self._units[key]
             if not self._queue.is_parked(unit.waits_for):

@@ -34,9 +34,9 @@ _RARELY_ASK = {("apps", "ReplicaSet"), ("apps", "DaemonSet")}
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Pods with the labels of their gangs, the PodGroups that nobody has written yet, and by pod what is wrong or unknown.
+    """Pods with the labels of their gangs, the PodGroups that are not written yet, and by pod what is wrong or unknown.
 
-    `missing` is the nearest owner of a waiting pod that is not there, if it could have asked for a topology.
+    `missing` is the nearest owner of a waiting pod that does not exist, if it could have asked for a topology.
     """
 
     pods: list[Pod] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Grouper:
         self._known = set(written)
         self._answers: dict[Question, list[RawObject]] = {}
         self._chains: dict[Reference, tuple[tuple[RawObject, ...], Reference | None]] = {}
-        # Owners whose pods stand alone unless a pod itself asks for a gang: most pods of a cluster, so nobody looks twice.
+        # Owners whose pods stand alone unless a pod itself asks for a gang: most pods of a cluster, so they are checked only once.
         self._of_loners: set[Reference] = set()
 
     def take(self, pod: Pod) -> Pod:
@@ -101,7 +101,7 @@ class _Grouper:
         return labelled(pod, grouping)
 
     def _is_settled(self, pod: Pod) -> bool:
-        """Whether somebody has said already what gang a pod is in, or that it is in none; or nothing could be said."""
+        """Whether it is already known which gang a pod is in, or that it is in none; or whether nothing could be determined."""
         metadata = pod.metadata
         if (metadata.annotations or {}).get(GROUPED) == ALONE:
             return True

@@ -40,7 +40,7 @@ Holdings = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ZoneAccount:
-    """One zone. `memory_group` are the zones whose memory is used together with its own; None while nobody uses it."""
+    """One zone. `memory_group` are the zones whose memory is used together with its own; None while it is unused."""
 
     id: int
     distances: Mapping[int, int]
@@ -50,9 +50,10 @@ class ZoneAccount:
 
 @dataclass(frozen=True, slots=True)
 class NodeAccount:
-    """Zones in ascending id; CPUs and devices by name; what each pod holds; and what could not be taken at its word.
+    """Zones in ascending id; CPUs and devices by name; what each pod holds; and which input was invalid.
 
-    Resources whose devices are all in no zone are not among the devices: a name without a place helps nobody, and there may be thousands. `pods` are those that count, with no other CPUs than their own.
+    Resources whose devices all have no zone are not among the devices: a name without a zone is useless, and there may be thousands.
+    `pods` are those that count, with only their exclusive CPUs.
     """
 
     zones: tuple[ZoneAccount, ...]

@@ -35,7 +35,7 @@ INPUT, NO_SOCKET = "input", "no-socket"
 
 
 class Offered(Protocol):
-    """Whoever takes reports."""
+    """A receiver of reports."""
 
     def offer(self, document: Document) -> None:
         """The newest report."""
@@ -65,7 +65,7 @@ class Agent:
         self.last: Scan | None = None
 
     async def run(self, wakers: Wakers) -> None:
-        """Look for ever."""
+        """Look at the node endlessly."""
         backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         loop = asyncio.get_running_loop()
         failed = False

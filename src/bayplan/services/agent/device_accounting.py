@@ -1,8 +1,8 @@
-"""Devices by name: where each one is, whether pods may have it, whether somebody has it.
+"""Devices by name: where each one is, whether pods may have it, whether it is in use.
 
-In come what the kubelet offers, what pods are listed with and its checkpoint, out goes one `Device` per device. The checkpoint alone knows devices that
-a finished init container keeps for its pod; but it also keeps pods that have ended until the next one is admitted, so it is believed only about pods
-that are known to be there.
+Input: what the kubelet offers, what pods are listed with, and its checkpoint. Output: one `Device` per device. Only the checkpoint knows devices that
+a finished init container keeps for its pod. But it also keeps ended pods until the next one is admitted, so it is trusted only about pods
+that are known to exist.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _with_noted(
 
 
 def _alive(evidence: Evidence, pods: Sequence[PodResources]) -> set[str]:
-    """UIDs in the checkpoint whose pods are there: somebody says so, other notes name them, or a listed container is theirs."""
+    """UIDs in the checkpoint whose pods exist: they are reported alive, other state files name them, or a listed container is theirs."""
     notes = evidence.device_state
     if notes is None:
         return set()

@@ -30,8 +30,8 @@ class Amounts(NamedTuple):
 class Evidence:
     """All that is known about a node at one moment.
 
-    Without `allocatable` nobody could ask the kubelet, and the machine less reservations is what pods may use. `pods` holds no pod that has
-    ended; `ended` are UIDs of such pods, which the state files may still name, and `alive` UIDs of pods that have not, if anybody knows.
+    Without `allocatable` the kubelet could not be asked, and pods may use the machine less its reservations. `pods` holds no pod that has
+    ended; `ended` are UIDs of such pods, which the state files may still name, and `alive` UIDs of pods that have not ended, if known.
     """
 
     hardware: Hardware

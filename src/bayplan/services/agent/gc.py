@@ -1,14 +1,14 @@
-"""Reports that nobody stands behind: those of nodes that are gone are deleted, those that no agent renews are marked.
+"""Garbage collection of abandoned reports: reports of deleted nodes are deleted, and reports that no agent renews are marked.
 
-In come the names of all nodes (followed) and, every few minutes, all reports; out go deletes and marks. A report names its node as owner, so the API
-server usually removes it by itself; this is for reports of other agents, and for those that were written without an owner. Before a delete the node is
-asked for once more by name, and the delete holds only for the very object that was seen.
+Input: the names of all nodes (watched) and, every few minutes, all reports. Output: deletes and marks. A report names its node as owner, so the API
+server usually removes it by itself; this handles reports of other agents and those written without an owner. Before a delete, the node is
+looked up once more by name, and the delete applies only to the exact object that was seen.
 
-A report is stale if its moment (`bayplan.io/made-at`) is longer ago than several heartbeats: the agent or its kubelet is in trouble. It keeps its
-amounts, which are the best that is known, and gets the annotation `bayplan.io/stale-since`; once it is fresh again the annotation goes. Reports without
-a moment (other agents write none) are never called stale: nobody can tell.
+A report is stale if its timestamp (`bayplan.io/made-at`) is older than several heartbeats: the agent or its kubelet is in trouble. It keeps its
+amounts, which are the best known, and gets the annotation `bayplan.io/stale-since`; once it is fresh again, the annotation is removed. Reports without
+a timestamp (other agents write none) are never marked stale, because their age is unknown.
 
-What keeps it from its rounds is told once (`troubles.py`) and tried again with the next one.
+A problem that prevents a round is reported once (`troubles.py`) and retried with the next round.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Collector:
         return None if self._has_made_a_round else "no round has been made yet"
 
     async def run(self) -> None:
-        """Rounds for ever, at once and then every interval; the report of a node that goes is looked after soon."""
+        """Run rounds endlessly, immediately and then every interval; the report of a deleted node is handled soon."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_nodes(group))
             while True:
@@ -216,7 +216,7 @@ class Collector:
             return False
 
     async def _delete(self, report: Report) -> bool:
-        """Delete a report unless its node is there after all, or somebody was faster."""
+        """Delete a report unless its node exists after all, or the report is already gone."""
         try:
             await self._client.get(NODE_HEADS, report.name)
         except ApiError as error:

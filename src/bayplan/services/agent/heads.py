@@ -49,7 +49,7 @@ def head_of(answer: bytes) -> Head | None:
 
 
 def last_writer(head: Head) -> str:
-    """Who last wrote something of an object, by the name that it gave itself; empty if nobody is named."""
+    """The last writer of an object, by the name that it gave itself; empty if none is named."""
     writers = head.metadata.managed_fields or ()
     return max(writers, key=lambda writer: writer.time).manager if writers else ""
 

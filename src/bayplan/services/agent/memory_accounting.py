@@ -33,7 +33,7 @@ def notes_cover(evidence: Evidence, blocks: Iterable[MemoryBlock]) -> bool:
 def memory_by_zone(
     evidence: Evidence, noted: MemoryState | None, held: Sequence[MemoryBlock]
 ) -> dict[int, dict[str, Amounts]]:
-    """Memory and huge pages by zone: nothing where no Memory Manager runs, because then nobody has memory in a zone."""
+    """Memory and huge pages by zone: nothing where no Memory Manager runs, because then memory is not assigned to zones."""
     allocatable = _allocatable_memory(evidence)
     available = {zone: dict(amounts) for zone, amounts in allocatable.items()}
     if noted is not None:
@@ -42,7 +42,7 @@ def memory_by_zone(
                 if name in available.get(zone, {}):
                     available[zone][name] = max(0, min(each.free, available[zone][name]))
     else:
-        # Zones that are used together are used by nobody else, so the order of blocks does not matter.
+        # Zones that are used together are not used otherwise, so the order of blocks does not matter.
         for block in held:
             _take(available, block)
     capacity = {zone.id: zone.capacity for zone in evidence.hardware.zones}
@@ -99,7 +99,7 @@ def _take(available: dict[int, dict[str, int]], block: MemoryBlock) -> None:
 def memory_groups(
     hardware: Hardware, noted: MemoryState | None, blocks: Iterable[MemoryBlock]
 ) -> dict[int, tuple[int, ...]]:
-    """Of zones whose memory somebody holds: which zones are held together."""
+    """For each zone with memory in use: which zones are held together."""
     if noted is not None:
         return {zone: notes.group for zone, notes in noted.zones.items() if notes.assignments}
     groups: dict[int, tuple[int, ...]] = {}

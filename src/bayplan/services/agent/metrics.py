@@ -22,7 +22,7 @@ class AgentMetrics:
     """All metrics of one agent, in a registry of its own. `clock` is the one that the publisher notes its writes by."""
 
     def __init__(self, troubles: Troubles, clock: Callable[[], float] = time.monotonic) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # twice the series, for nobody
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # would double the series for no benefit
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self._standing = _Standing("bayplan_agent", troubles, clock)
@@ -116,7 +116,7 @@ class CollectorMetrics:
 
 
 class _Standing:
-    """What is looked up when somebody asks: troubles, and the age of the last report."""
+    """Values computed on each scrape: troubles, and the age of the last report."""
 
     def __init__(self, prefix: str, troubles: Troubles, clock: Callable[[], float] = time.monotonic) -> None:
         self._prefix = prefix

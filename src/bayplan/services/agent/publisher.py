@@ -1,13 +1,13 @@
-"""Takes reports to the API server: when they say something new, not too often, and from time to time as a sign of life.
+"""Writes reports to the API server: when their content changes, rate-limited, and periodically as a heartbeat.
 
-In come reports (`offer`), one for each look at the node; out go server-side applies of the newest one. A report that says the same as the one that
-the server has is dropped until the heartbeat is due; then it is written with its newer moment (`bayplan.io/made-at`), so that readers can tell a node
-on which nothing happens from an agent that is gone. A look that failed offers nothing, so a heartbeat always means: looked, and it is still so.
-A report that somebody has deleted or changed is found out with the next round of `watch_over`, which asks for no more than its head, and written again.
+Input: reports (`offer`), one for each look at the node. Output: server-side applies of the newest one. A report with the same content as the one on
+the server is dropped until the heartbeat is due; then it is written with its newer timestamp (`bayplan.io/made-at`), so that readers can tell an idle
+node from an agent that is gone. A failed look offers nothing, so a heartbeat always means that the agent looked and nothing changed.
+The next round of `watch_over`, which fetches only the head, detects a report that was deleted or changed, and it is written again.
 
-The API server may be away for minutes, the kind may not be installed, rights may be missing: each is told once (`troubles.py`) and tried again with
-growing pauses; what is written in the end is the newest report, not all that there were. One that takes connections and does not answer is found out within half a heartbeat, because readers
-would take the silence for an agent that is gone.
+The API server may be away for minutes, the kind may not be installed, permissions may be missing: each is reported once (`troubles.py`) and retried with
+a growing backoff. Only the newest report is written in the end, not all that there were. A server that accepts connections but does not answer is
+detected within half a heartbeat, because readers would take the silence for an agent that is gone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NOTHING_APPLIED = {
     "topologyPolicies": None,
 }
 API, NODE, REPORT = "api", "node", "report"
-# Whoever is without a kind or without the right to write it, by apiVersion's group: what helps.
+# What to do if a kind is missing or writing it is forbidden, by the apiVersion's group.
 INSTALL = {
     "topology.node.k8s.io": "install deploy/crds/noderesourcetopologies.topology.node.k8s.io.yaml",
     "nodeinfo.volcano.sh": "it comes with Volcano",
@@ -69,7 +69,7 @@ class Written:
 
 
 class Publisher:
-    """Writes the reports of one node; `run` it beside whoever offers. `chance` draws from 0 to 1."""
+    """Writes the reports of one node; `run` it beside the component that offers them. `chance` draws from 0 to 1."""
 
     def __init__(
         self,
@@ -117,18 +117,18 @@ class Publisher:
             self._news.clear()
 
     def doubt(self) -> None:
-        """Nobody knows what the server has: the next report is written whatever it says, and its owner looked up."""
+        """Assume that the server's state is unknown: the next report is written whatever its content, and its owner looked up."""
         self._again = True
         self._owner = None
 
     async def watch_over(self, interval: float) -> None:
-        """Look for the report at the server from time to time, for ever."""
+        """Check the report on the server from time to time, endlessly."""
         while True:
             await asyncio.sleep(interval * (1 - JITTER + 2 * JITTER * self._chance()))
             await self.look_for_report()
 
     async def look_for_report(self) -> None:
-        """Write the report again if the server's is not ours: somebody deleted or changed it, or it went with a node that was registered anew."""
+        """Write the report again if the server's is not ours: it was deleted or changed, or it went with a node that was registered anew."""
         written = self.written
         if written is None or self._newest is None or self._has_gone_on(written):
             return
@@ -165,7 +165,7 @@ class Publisher:
         return bool(self._heartbeat) and self._clock() >= self._next_heartbeat
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write reports endlessly."""
         await self._news.wait()
         await asyncio.sleep(START_SPREAD * self._chance())
         backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE, chance=self._chance)
@@ -182,7 +182,7 @@ class Publisher:
         document = self._waiting
         if document is None:
             return True
-        # Until the answer is there nobody knows what the server has, so that whatever is offered meanwhile has to be written after this.
+        # The server's state is unknown until it answers, so any report offered meanwhile must be written after this one.
         before, self._written_substance = self._written_substance, None
         try:
             await self._find_owner()
@@ -234,7 +234,7 @@ class Publisher:
         self._again = False
         self._written_substance = says
         self._next_heartbeat = self._clock() + self._heartbeat * (1 - JITTER + 2 * JITTER * self._chance())
-        if self._waiting is document:  # nobody has offered a newer one meanwhile
+        if self._waiting is document:  # no newer one was offered meanwhile
             self._waiting = None
             self._news.clear()
         self.written = Written(reason, size, self._clock())

@@ -74,7 +74,7 @@ def topology_document(
 ) -> Document:
     """The node's report. With `all_pods` the fingerprint stands for those, else for pods that hold something in a zone.
 
-    If nobody could be asked about pods, the report says nothing about them: not that there are none.
+    If pods could not be queried, the report says nothing about them, rather than that there are none.
     """
     if version is ReportFormat.NUMATOPOLOGY:
         return _numatopology(node, account, hardware, setup, made_at)
@@ -120,10 +120,10 @@ def _placement(account: NodeAccount, hardware: Hardware, setup: KubeletSetup | N
 def _numatopology(
     node: str, account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None, made_at: float
 ) -> Document:
-    """Volcano's object. Its free CPUs are all that nobody has, reserved ones among them as long as these are the lowest.
+    """Volcano's object. Its free CPUs are all CPUs not in use, including reserved ones as long as these are the lowest.
 
-    Readers take the lowest for reserved. Others (`reservedSystemCPUs`) are written as taken and not as reserved, which comes to the
-    same for Volcano; an annotation has the ids in any case.
+    Readers take the lowest CPUs for reserved. Other reserved CPUs (`reservedSystemCPUs`) are written as taken and not as reserved, which is
+    equivalent for Volcano; an annotation has the ids in any case.
     """
     reserved = account.reserved_cpus
     lowest = reserved if hardware.layout is None else members(lowest_cores(hardware.layout, len(reserved)))

@@ -1,8 +1,8 @@
-"""Keeps a report far below what an API server takes: a node with tens of thousands of devices cannot list them all.
+"""Keeps a report far below the API server's size limit: a node with tens of thousands of devices cannot list them all.
 
-In comes a document, out goes the same one, or one without the lists that people and schedulers can best do without: amounts in zones, policies and
-the fingerprint of pods stay in any case. What is missing is named in an attribute of the report, so that nobody takes it for nothing, and in a sentence for
-the log. An API server takes 3 MiB in a request, and etcd 1.5 MiB in an object; what is left of that is for whoever else writes to it.
+Input: a document. Output: the same document, or one without the lists that people and schedulers need least: amounts in zones, policies and
+the fingerprint of pods always stay. An attribute of the report names what is missing, so that it is not mistaken for nothing, and so does a sentence for
+the log. An API server takes 3 MiB in a request, and etcd 1.5 MiB in an object; the rest is left for other writers.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class HealthSettings:
 
 
 async def look_once(settings: AgentSettings, access: Access | None = None) -> Scan:
-    """One look; raises `CannotSee`. Without an API server (None) nobody knows which pods live."""
+    """One look; raises `CannotSee`. Without an API server (None) it is unknown which pods are alive."""
     if access is None:
         return await Scanner(settings).scan()
     async with KubeClient(access, connections=2) as client:
@@ -157,7 +157,7 @@ def _own_pods(client: KubeClient, settings: AgentSettings, troubles: Troubles, w
 
 
 def _looking(agent: Agent, wakers: Wakers, own_pods: OwnPods | None) -> list[Coroutine[Any, Any, None]]:
-    """What runs for ever, so that the node is looked at. The first look waits for the first word about pods: it shall be as good as the next one."""
+    """The endless tasks that look at the node. The first look waits for the first answer about pods, so that it is as good as the next one."""
     if own_pods is None:
         return [agent.run(wakers)]
 

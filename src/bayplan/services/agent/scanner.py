@@ -237,7 +237,7 @@ class Scanner:
         """
         folder = self._settings.state_folder
         if folder is None or self._settings.namespace != ALL_NAMESPACES or self._settings.excluded_pods:
-            # The notes know pods only by UID: nobody can be left out of them.
+            # The state files know pods only by UID, so pods cannot be excluded from them.
             return {}
         found: dict[str, bytes | None] = {}
         for name in _NOTES:
@@ -273,7 +273,7 @@ class Scanner:
         return as_noted(self._setup, notes.cpu.policy if notes.cpu else "", notes.memory.policy if notes.memory else "")
 
     def _missing_reference(self, pods: tuple[PodResources, ...]) -> tuple[str, ...]:
-        """Without the container that shows what is shared, shared CPUs look as if somebody had them."""
+        """Without the container that shows what is shared, shared CPUs look as if they were in use."""
         wanted = self._settings.reference_container
         if wanted is None:
             return ()

@@ -58,7 +58,7 @@ class AgentSettings:
 
     @property
     def timer(self) -> float:
-        """How often to look even if nothing happens: a heartbeat needs somebody who looked."""
+        """How often to look even if nothing happens: a heartbeat requires a look."""
         return min(self.interval or self.heartbeat, self.heartbeat or self.interval)
 
 

@@ -41,7 +41,7 @@ class Aside:
         self.busy = True
         self._work.put((work, ended, loop))
         result = await asyncio.shield(ended)
-        await self.idle()  # Somebody else may have been faster, and the caller goes on with the same objects.
+        await self.idle()  # Another task may have been faster, and the caller goes on with the same objects.
         return result
 
     async def idle(self) -> None:

@@ -1,9 +1,9 @@
 """Events (`events.k8s.io/v1`) about pods and gangs: what `kubectl describe` shows below them.
 
-`record` takes a sentence about an object and returns at once; an `Outbox` sends it. The same sentence about the same object again, within six minutes,
-is no new event: the first one becomes a series whose count and last time are patched, at most once a minute. An object about which ever new sentences
-are said gets 25 of them at once and then one in five minutes, as kube-scheduler has it. Events are kindness, not duty: if too many wait, they are
-dropped and counted, and binding never waits for them. What passes between two sentences is measured by a clock that nobody can set; only the times in the events are the wall clock's.
+`record` takes a sentence about an object and returns at once; an `Outbox` sends it. If the same sentence about the same object repeats within six minutes,
+it is no new event: the first one becomes a series whose count and last time are patched, at most once a minute. An object with ever-changing sentences
+gets 25 of them at once and then one in five minutes, as in kube-scheduler. Events are best effort: if too many wait, they are
+dropped and counted, and binding never waits for them. Intervals are measured by a monotonic clock; only the times in the events are wall-clock times.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Series:
     first: datetime
     last: datetime
     heard_at: float
-    """When it was said last, by the clock that nobody can set."""
+    """When it was last said, by the monotonic clock."""
     count: int = 1
     told: int = 0
     """The count that is about to be sent, or was."""
@@ -161,7 +161,7 @@ class EventRecorder:
         await self.outbox.__aexit__(kind, error, trace)
 
     async def _sweep_now_and_then(self) -> None:
-        """Tell of repetitions whose time has come, and forget what has ended; a few at a time, so that nobody waits for it."""
+        """Send repetitions that are due, and forget what has ended; a few at a time, so that callers do not wait for it."""
         while True:
             await asyncio.sleep(SWEEP_EVERY)
             now = self._clock()

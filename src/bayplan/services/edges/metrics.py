@@ -2,7 +2,7 @@
 
 Metrics that mean the same as kube-scheduler's have its names, labels and buckets (`scheduler_*`), so that dashboards made for it work; what only
 bayplan has is called `bayplan_*`. Label sets are bounded: no pod, node or namespace is ever a label. The scheduler calls the plain methods below;
-`/metrics` asks for `text()`. What costs something to know (ages of reports, queue lengths) is set in `before_scrape`, when somebody looks.
+`/metrics` asks for `text()`. Values that are expensive to compute (ages of reports, queue lengths) are set in `before_scrape`, on each scrape.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SchedulerMetrics:
     """All metrics of one scheduler, in a registry of its own."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # twice the series, for nobody
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # would double the series for no benefit
         self.registry = CollectorRegistry()
         self.before_scrape: list[Callable[[], None]] = []
         ProcessCollector(registry=self.registry)
@@ -198,7 +198,7 @@ class SchedulerMetrics:
         self._released.inc()
 
     def nodes(self, by_standing: Mapping[str, int]) -> None:
-        """How many nodes are in which standing; a standing that nobody has any more is left out."""
+        """How many nodes are in which standing; a standing without nodes is left out."""
         self._nodes.clear()
         for standing, count in by_standing.items():
             self._nodes.labels(standing).set(count)
@@ -241,7 +241,7 @@ class SchedulerMetrics:
     # What others count --------------------------------------------------------------------------------------------
 
     def follow_requests(self, counts: Mapping[tuple[str, int], int]) -> None:
-        """Show a client's own counts by verb and status, as they are whenever somebody looks."""
+        """Expose a client's own counts by verb and status, read on each scrape."""
 
         def read() -> Mapping[tuple[str, ...], int]:
             return {(verb, str(status)): count for (verb, status), count in counts.items()}
@@ -250,7 +250,7 @@ class SchedulerMetrics:
         self.registry.register(_LiveCounts("bayplan_api_requests", help_text, ("verb", "status"), read))
 
     def follow_costs(self, spent: Mapping[str, float]) -> None:
-        """Show what namespaces have cost, as it is whenever somebody looks. Who counts bounds how many have a series of their own."""
+        """Expose what namespaces have cost, read on each scrape. The counting side limits how many have a series of their own."""
 
         def read() -> Mapping[tuple[str, ...], float]:
             return {(namespace,): seconds for namespace, seconds in spent.items()}
@@ -275,7 +275,7 @@ class SchedulerMetrics:
 
 
 class _LiveCounts:
-    """A counter that somebody else counts."""
+    """A counter that another component maintains."""
 
     def __init__(
         self, name: str, help_text: str, labels: tuple[str, ...], read: Callable[[], Mapping[tuple[str, ...], float]]

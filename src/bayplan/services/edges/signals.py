@@ -1,10 +1,10 @@
-"""How a service ends: SIGTERM from whoever started it, SIGINT from a person, or a bug in one of its parts.
+"""How a service ends: SIGTERM from its supervisor, SIGINT from a person, or a bug in one of its parts.
 
     await until_a_signal(service.follow(), lead())
 
-runs the parts side by side. At a signal each of them is cancelled and has the time that it takes to put things in order: finish what is under way, give
-back a lease. A part that fails ends the others too, and its exception goes on to the caller: half a service is none.
-Signals that mean something else are taken by whoever understands them, as SIGHUP is by the agent (`services/agent/sources/wakers.py`).
+runs the parts side by side. On a signal each of them is cancelled and has the time that it needs to clean up: finish what is in flight, release
+a lease. A part that fails ends the others too, and its exception propagates to the caller: half a service is none.
+Signals with other meanings are handled where they are understood, as SIGHUP is by the agent (`services/agent/sources/wakers.py`).
 """
 
 from __future__ import annotations

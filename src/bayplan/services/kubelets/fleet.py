@@ -6,7 +6,7 @@ a report. No clock, no sockets: `run.py` has both.
 
 A pod passes through these states, and holds CPUs, memory and devices of its node in the first two:
 
-    arrives -> STARTING (init containers run) -> RUNNING -> OVER (refused, succeeded, or ended by somebody else)
+    arrives -> STARTING (init containers run) -> RUNNING -> OVER (refused, succeeded, or ended from outside)
                         any of them, on deletion -> LEAVING
 """
 

@@ -36,7 +36,7 @@ SHORT_KUBELET_KEYS = {
     "memory": "memoryManagerPolicy",
 }
 WELL_KNOWN_LEVELS = {"region": "topology.kubernetes.io/region", "zone": "topology.kubernetes.io/zone"}
-# What somebody who asks for NUMA truth means; `--kubelet` overrules it word by word.
+# The usual settings for a NUMA-aware kubelet; `--kubelet` overrides them one by one.
 USUAL_KUBELET: Mapping[str, Any] = {
     "topologyManagerPolicy": "single-numa-node",
     "cpuManagerPolicy": "static",

@@ -46,7 +46,7 @@ _Item = TypeVar("_Item")
 
 
 class NotOurs(Exception):
-    """A node of this name exists and belongs to somebody else."""
+    """A node of this name exists and belongs to another owner."""
 
 
 class Registration:
@@ -106,7 +106,7 @@ class Registration:
             await self._client.patch(LEASES, node, lease, LEASE_NAMESPACE, kind="merge")
 
     async def keep_alive(self) -> None:
-        """Renew every node's Lease once per heartbeat, for ever."""
+        """Renew every node's Lease once per heartbeat, endlessly."""
         if self._heartbeat <= 0:
             return
         for names in turns(list(self._agents), TICK / self._heartbeat):
@@ -162,7 +162,7 @@ class Registration:
 
 
 def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:
-    """Whose turn it is in each tick, for ever: all names once in `1 / share` ticks, evenly spread."""
+    """Whose turn it is in each tick, endlessly: all names once in `1 / share` ticks, evenly spread."""
     done = 0
     for tick in count(1):
         until = int(tick * share * len(names))

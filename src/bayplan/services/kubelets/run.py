@@ -119,7 +119,7 @@ class _Service:
 
     async def _follow_pods(self) -> None:
         fleet = self._fleet
-        # A pod that has no node yet is nobody's; the server need not send it.
+        # A pod without a node concerns no kubelet; the server need not send it.
         async for news in follow(self._client, PODS, field_selector="spec.nodeName!=", on_trouble=self._note_trouble):
             now = time.time()
             match news:

@@ -48,7 +48,7 @@ class Books:
         self.on_news: Callable[[], None] = lambda: None
         self._dialect = dialect_written_as(self.resource.type)
         self._listed: set[Resource[Any]] = set()
-        # Pods that nobody has judged since they came or changed, in the order of their arrival.
+        # Pods that have not been judged since they came or changed, in order of arrival.
         self._unjudged: dict[str, None] = {}
         self._alone: set[str] = set()
         self._gang_of: dict[str, str] = {}
@@ -79,7 +79,7 @@ class Books:
         if resource == PODS:
             put, drop, known = self._put_pod, self._drop_pod, list(self.pods)
         elif resource == self.resource:
-            # A group that was written and deleted while nobody watched was never shown: a list without it tells.
+            # A group that was written and deleted during a gap in the watch was never shown: a list without it reveals that.
             put, drop, known = self._put_group, self._drop_group, list(self.groups | self._meant)
         elif resource == KUBERNETES_WORKLOADS:
             put, drop, known = self._put_workload, self.workloads.remove, self.workloads.names()
@@ -207,7 +207,7 @@ class Books:
     # -- questions ------------------------------------------------------------------------------------------------
 
     def expects_group(self, pod: Pod) -> bool:
-        """Whether a pod must not be placed by itself: it may belong to a gang, and nobody has said yet that it does not."""
+        """Whether a pod must not be placed by itself: it may belong to a gang, and that has not been ruled out yet."""
         return pod.metadata.uid not in self._alone and self._may_have_group(pod)
 
     def _may_have_group(self, pod: Pod) -> bool:
@@ -216,7 +216,7 @@ class Books:
         return self.settings.mode == "kai" or may_have_group(pod) or asks_by_itself(pod)
 
     def to_look_at(self) -> Iterator[Pod]:
-        """Pods that somebody has to judge, each named once."""
+        """Pods that still have to be judged, each named once."""
         while self._unjudged:
             pod = self.pods.get(next(iter(self._unjudged)))
             self._unjudged.pop(next(iter(self._unjudged)))

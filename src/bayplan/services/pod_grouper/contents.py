@@ -19,7 +19,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 # On every PodGroup that the grouper made; only those are ever changed or deleted by it.
 MANAGED_BY = "app.kubernetes.io/managed-by"
 POD_GROUPER = "bayplan-pod-grouper"
-# Fields that somebody may add to a PodGroup of the grouper's making.
+# Fields that users may add to a PodGroup that the grouper made.
 STAYS = ("domainPlacement", "objective", "patience", "placement", "style")
 STAYS_WITH_KAI = ("queue",)
 NODE_POOL = "kai.scheduler/node-pool"
@@ -34,12 +34,12 @@ def with_mark(manifest: RawObject) -> RawObject:
 
 
 def is_managed(written: AnyPodGroup | None) -> bool:
-    """Whether a PodGroup is of the grouper's making, and nobody has taken it over since."""
+    """Whether the grouper made a PodGroup and still manages it."""
     return written is not None and (written.metadata.labels or {}).get(MANAGED_BY) == POD_GROUPER
 
 
 def strays(written: AnyPodGroup | None, manifest: RawObject) -> RawObject:
-    """What somebody added to a PodGroup that changes what the gang means, and that its owner did not ask for: as a merge patch that takes it away."""
+    """A merge patch that removes additions to a PodGroup that change the gang's meaning and that its owner did not ask for."""
     return {} if written is None else _taken_away(_meaning(written), _meant(written, manifest))
 
 

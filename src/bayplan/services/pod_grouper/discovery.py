@@ -1,7 +1,7 @@
 """Where objects of any kind are kept: the API server's own table of kinds, asked for one API version at a time.
 
-Owners may be of kinds that nobody here has heard of. An owner reference names `apiVersion` and `kind`; out comes a `Place`, whose path leads to the object. A
-kind that is not installed has none: that is no error, and it is asked for again after a while, because it may come.
+Owners may be of kinds that are unknown here. An owner reference names `apiVersion` and `kind`; the result is a `Place`, whose path leads to the object. A
+kind that is not installed has none: that is no error, and the lookup is repeated after a while, because the kind may be installed later.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     pod -> owners (`owners.py`) -> which gang? (`grouping/`) -> PodGroup, labels on the pod (`writer.py`)
 
-The group is written before its pods are labelled, so that whoever is stopped in between leaves nothing but a group that the next one finds as it should be. What is
-wrong with an owner is said once, as an event on it, and its pods wait. Now and then owners of gangs that still wait are looked at again, because they
-change (a Job is scaled, an annotation mended), and groups of its own making that nobody needs are deleted.
+The group is written before its pods are labelled, so a grouper that is stopped in between leaves only a group that its successor can use as it is. A
+problem with an owner is reported once, as an event on it, and its pods wait. Owners of gangs that still wait are rechecked now and then, because they
+change (a Job is scaled, an annotation fixed), and unused groups that the grouper made are deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ AT_ONCE = 16
 OWNERS_STAY_FRESH = 2.0
 LOOK_AGAIN = 10.0
 MOST_LOOKED_AT_AGAIN = 200
-# A group that nobody names is deleted when its owner is gone, or after so many seconds: its pods may be between two attempts.
+# A group that no pod names is deleted when its owner is gone, or after this many seconds: its pods may be between two attempts.
 UNUSED_AT_LEAST = 5.0
 UNUSED_AT_MOST = 600.0
 MOST_REMEMBERED = 10_000
@@ -61,7 +61,7 @@ class Hears(Protocol):
         """The pod is in no gang and may be placed by itself."""
 
     def is_held(self, pod: Pod, why: str) -> None:
-        """The pod waits until somebody mends what is wrong."""
+        """The pod waits until the problem is fixed."""
 
     def gang_is_free(self, gang: str) -> None:
         """The grouper holds a gang back no longer."""
@@ -77,7 +77,7 @@ class NobodyHears:
         """The owner has its event."""
 
     def gang_is_free(self, gang: str) -> None:
-        """It holds nobody back."""
+        """It holds no pod back."""
 
 
 class PodGrouper:
@@ -108,7 +108,7 @@ class PodGrouper:
         self._writer = Writer(client, books, wall_clock)
         self._looks = Looks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
-        # Pods that changed while somebody was looking at them.
+        # Pods that changed while they were being looked at.
         self._once_more: set[str] = set()
         self._news = asyncio.Event()
         self._told: dict[tuple[str, str], None] = {}
@@ -238,7 +238,7 @@ class PodGrouper:
         if self._holds_lease():
             await self._writer.label(pod, outcome.labels, outcome.annotations)
         if changed:
-            # Whoever waits may have another place in the gang now.
+            # Waiting members may have another place in the gang now.
             for member in self.books.members(gang):
                 if member.metadata.uid != pod.metadata.uid:
                     self.books.judge_again(pod_key(member))
@@ -248,7 +248,7 @@ class PodGrouper:
         self._metrics.looked("grouped")
 
     async def _leave_alone(self, pod: Pod) -> None:
-        """The pod is in no gang: whoever schedules need not wait for anything."""
+        """Mark a pod as being in no gang, so that schedulers need not wait for anything."""
         if self._marks_alone:
             if not self._holds_lease():
                 return
@@ -266,7 +266,7 @@ class PodGrouper:
         return any(each.uid in uids for each in written.metadata.owner_references or ())
 
     async def _withdraw(self, pod: Pod) -> None:
-        """Nobody asks for the gang any more: whoever waits leaves it, and is then judged as any other pod."""
+        """Take a waiting pod out of a gang that is no longer asked for; its members are then judged as any other pod."""
         if not self._holds_lease():
             return
         gang = self.books.gang_of(pod)
@@ -346,7 +346,7 @@ class PodGrouper:
                 tasks.create_task(self._safely(self._clean_up(key, written, now), key))
 
     async def _clean_up(self, key: str, written: AnyPodGroup, now: float) -> None:
-        """Delete a group that nobody names, if its owner is gone or going or does not ask for it any more, or it has been so for long."""
+        """Delete a group that no pod names, if its owner is gone, being deleted or no longer asks for it, or if it has been unused for long."""
         owner = next(iter(written.metadata.owner_references or ()), None)
         there = None
         if (

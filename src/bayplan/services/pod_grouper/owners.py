@@ -82,7 +82,7 @@ class Owners:
         if asking is None:
             asking = self._asking[about] = asyncio.create_task(self._fetch(about))
             asking.add_done_callback(lambda _: self._asking.pop(about, None))
-        # Others may wait for the same answer: whoever is cancelled does not take it from them.
+        # Others may wait for the same answer: cancelling one caller must not take it from them.
         return await asyncio.shield(asking)
 
     async def answer(self, question: Question) -> list[RawObject]:

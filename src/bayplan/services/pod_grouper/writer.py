@@ -1,8 +1,8 @@
 """What the grouper writes: PodGroups (server-side apply), labels on pods, the condition `Grouped`, and deletions of its own groups.
 
-Every write may be repeated without harm, by this instance or the next: names follow from the owner, `apply` creates what does not exist and changes nothing that is
-as it should be, and a patch of a pod carries the pod's uid, so that a successor of the same name never gets it. Whatever was written last by this instance
-is remembered (`Books.means`), so that a thousand pods of a gang cost one apply. A PodGroup without the grouper's label is somebody else's, or was taken over.
+All writes are idempotent, by this instance or the next: names follow from the owner, `apply` creates what does not exist and leaves correct objects
+unchanged, and a patch of a pod carries the pod's uid, so that a successor of the same name never gets it. This instance remembers its last write
+(`Books.means`), so that a thousand pods of a gang cost one apply. A PodGroup without the grouper's label has another owner, or was taken over.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Writer:
         self._client = client
         self._books = books
         self._clock = clock
-        # One write about a gang at a time; a lock is there as long as somebody holds it or waits for it.
+        # One write about a gang at a time; a lock exists as long as it is held or waited for.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Conditions that are on their way, by the uid of their PodGroup.
         self._noted: dict[str, tuple[str, str]] = {}
@@ -73,7 +73,7 @@ class Writer:
             return before != manifest
 
     async def mend(self, key: str) -> None:
-        """Put back what somebody else changed in a PodGroup that this instance wrote, and let a new one say for whom it is."""
+        """Revert foreign changes to a PodGroup that this instance wrote, and let a new one say for whom it is."""
         async with self._locks.setdefault(key, asyncio.Lock()):
             written, manifest = self._books.groups.get(key), self._books.meant(key)
             if written is None or manifest is None or not is_managed(written):
@@ -85,12 +85,12 @@ class Writer:
             await self.note(written, made_for(manifest), holds=True)
 
     def forget(self, key: str) -> None:
-        """A PodGroup is gone; whoever needs it writes it anew."""
+        """Forget a deleted PodGroup; it is written anew when needed."""
         self._books.means(key, None)
 
     async def _apply(self, key: str, manifest: RawObject) -> None:
         metadata, before = manifest["metadata"], self._books.meant(key)
-        # Meant from now on: until the PodGroup says so, nobody is placed by what it said before.
+        # Meant from now on: until the PodGroup says so, no pod is placed by what it said before.
         self._books.means(key, manifest)
         try:
             await self._remove_strays(key, manifest)
@@ -108,7 +108,7 @@ class Writer:
             raise
 
     async def _remove_strays(self, key: str, manifest: RawObject) -> None:
-        """Take away what somebody added and the owner did not ask for: an apply leaves fields of others as they are."""
+        """Remove foreign additions that the owner did not ask for: an apply leaves other managers' fields as they are."""
         written = self._books.groups.get(key)
         added = strays(written, manifest)
         if written is None or not added:

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 # A node's reports, as problems with objects name them and as problems with fields do.
 NODE_REPORTS = {name for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, NODES) for name in (str(each), each.kind)}
-# So long a refusal stands before it is told, and one of a gang that nobody has looked for a place for.
+# How long a refusal must stand before it is reported, and how long that of a gang without a placement attempt.
 STANDS_FOR = 0.3
 ARRIVES_FOR = 2.0
 # So long a pod grouper elsewhere has for a pod before the pod is told for whom it waits.
@@ -114,7 +114,7 @@ class Announcer:
         self._conditions_due: dict[str, Iterator[tuple[Pod, str, Reason]]] = {}
         # Complete gangs whose pods are to be counted again, and since when.
         self._to_count: dict[str, float] = {}
-        # Where a PodGroup's owner asks for the value of a field, as far as somebody knows.
+        # Where a PodGroup's owner asks for the value of a field, if known.
         self.where_asked: Callable[[AnyPodGroup, str, str], str] = lambda *_: ""
         self._told: dict[str, str] = {}
         # Of each PodGroup, by uid, what its owner was told last.
@@ -126,7 +126,7 @@ class Announcer:
 
     @property
     def next_time(self) -> float | None:
-        """When the next explanation is due; None if nobody waits for one."""
+        """When the next explanation is due; None if none is pending."""
         times = [each.next_time for each in self._waiting_to_be_told]
         times.append(next((since + ARRIVES_FOR for since in self._to_count.values()), None))
         times.append(0.0 if self._conditions_due else None)
@@ -213,7 +213,7 @@ class Announcer:
             logger.exception("a refusal cannot be explained", extra={"unit": refusal.unit})
 
     def count(self, gangs: Iterable[str], now: float) -> None:
-        """Something happened to pods of gangs in which nobody waits: how many there are is written soon."""
+        """Schedule a count for gangs without waiting pods whose pods changed; it is written soon."""
         for gang in gangs:
             self._to_count.setdefault(gang, now)
 
@@ -225,7 +225,7 @@ class Announcer:
         return gang
 
     def _write_count(self, gang: str) -> None:
-        """On the PodGroup; where somebody waits again, that is told with the next refusal."""
+        """Write the counts to the PodGroup; if pods wait again, the next refusal reports that."""
         written, tally = self._group_of(GANG + gang), self._dispatcher.roster.tally(gang)
         if written is None:
             return
@@ -309,7 +309,7 @@ class Announcer:
             self.events.failed_scheduling(pod, _of_member(written, text))
 
     def _say_to_owner(self, written: AnyPodGroup, refusal: Refusal) -> None:
-        """Whoever asks by annotations for a level that does not exist looks at the workload, not at the PodGroup that was made for it. Said once."""
+        """Report a missing level on the workload that asks for it by annotations, because its users do not look at the generated PodGroup. Said once."""
         problem = refusal.gang.problem if refusal.gang is not None else ""
         owner = next(iter(written.metadata.owner_references or ()), None)
         naming = naming_in(problem)

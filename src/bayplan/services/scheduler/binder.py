@@ -1,12 +1,12 @@
-"""Binding: the one write that counts. Concurrent over nodes, in order on each of them, and never in doubt.
+"""Binding: the one write that counts. Concurrent across nodes, in order on each node, and never in doubt.
 
-A kubelet admits pods in the order in which they reach it; what was decided for the second pod on a node supposes the first. So binds
-to one node are sent one after another, and those to different nodes at the same time. A bind that is refused and tried again in a
-moment keeps its turn on the node, or the next one would be given its zones; meanwhile nobody else waits for it.
+A kubelet admits pods in the order in which they reach it; the decision for the second pod on a node assumes the first. So binds
+to one node are sent one after another, and those to different nodes concurrently. A bind that is refused and retried after a
+moment keeps its turn on the node, or the next one would be given its zones; binds to other nodes do not wait for it.
 
-A bind that is answered with 201 is done. Without an answer nobody knows, so the same bind is sent again: the API server takes it once
-and says 409 from then on, and the pod itself tells whose bind it was. Only when the outcome is certain does anybody hear of it: what was
-assumed must not be given back while the pod may yet appear on the node.
+A bind that is answered with 201 is done. Without an answer the outcome is unknown, so the same bind is sent again: the API server accepts it once
+and says 409 from then on, and the pod itself tells whose bind it was. The outcome is reported only once it is certain: assumed amounts
+must not be given back while the pod may yet appear on the node.
 
 Binds that wait for a free slot are let in by namespaces in turn, so that ten thousand of one tenant delay another's by one.
 
@@ -50,7 +50,7 @@ class Ending(Enum):
     BOUND = "bound"
     # The pod was deleted.
     GONE = "gone"
-    # Somebody else bound it to another node.
+    # Another scheduler bound it to another node.
     ELSEWHERE = "conflict"
     REFUSED = "refused"
     UNSENT = "unsent"
@@ -162,7 +162,7 @@ class Binder:
         self.resting: Counter[str] = Counter()
 
     def turn_on(self, node: str) -> Turn:
-        """The next turn on a node. Whoever takes one must bind with it."""
+        """The next turn on a node. The caller must bind with it."""
         ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         turn = Turn(node, self._last.get(node), ends)
         self._last[node] = ends

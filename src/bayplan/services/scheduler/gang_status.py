@@ -1,13 +1,13 @@
-"""What is written into the status of a PodGroup, in the words of whose PodGroup it is: data only, for `gang_writes.py` to send.
+"""What is written into the status of a PodGroup, in the terms of its API: data only, for `gang_writes.py` to send.
 
-    bayplan         phase, counts, a message, the condition Scheduled (now) and Started (once, for ever)
+    bayplan         phase, counts, a message, the condition Scheduled (now) and Started (once set, permanent)
     Kubernetes      the condition PodGroupScheduled: once true it stays so, and its message tells the present
     Volcano         phase, the count of running pods, the condition Unschedulable or Scheduled
     KAI             the condition Scheduled, which stays true once it is, and the scheduling condition UnschedulableOnNodePool
     coscheduling    phase and the count of running pods; it has no place for a reason
 
-Others' controllers and users look at these fields; whoever wrote them before was the scheduler in whose place bayplan works. That a gang was complete
-once can be read on each of them for as long as it has pods: the dialects' `was_complete` knows how.
+Other controllers and users read these fields; bayplan writes them in place of the scheduler that it replaces. Each of them shows for as long as the
+gang has pods that it was once complete: the dialects' `was_complete` knows how.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Stage(Enum):
     WAITS = auto()  # It was never complete.
     STANDS = auto()  # All pods that it needs have nodes.
     LACKS = auto()  # It was complete once, and pods that it needs have no node now.
-    ENDED = auto()  # It was complete once, and nobody is left.
+    ENDED = auto()  # It was complete once, and no pods are left.
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def status_of(struct: type[Any], progress: Progress) -> Document:
 
 
 def has_ended(status: Document) -> bool:
-    """Whether a status tells of a gang that was complete once, and of which nobody was left when it was written."""
+    """Whether a status describes a gang that was complete once and had no pods left when it was written."""
     return any(each.get("reason") == _ENDED for each in status.get("conditions") or ())
 
 

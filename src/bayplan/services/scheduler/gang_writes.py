@@ -57,7 +57,7 @@ class GangStatusWriter:
         self._put(written, Progress(stage, message, tally, invalid))
 
     def complete(self, written: AnyPodGroup, tally: Tally) -> None:
-        """All pods that a gang needs have nodes, which they had not before; whoever schedules later knows by it that the gang was whole once."""
+        """Record that all pods that a gang needs now have nodes; later schedulers read from it that the gang was complete once."""
         self._put(written, Progress(Stage.STANDS, _in_words(tally), tally), anew=True)
 
     def stands(self, written: AnyPodGroup, tally: Tally, message: str = "") -> None:
@@ -65,7 +65,10 @@ class GangStatusWriter:
         self._put(written, Progress(Stage.STANDS, "; ".join(filter(None, (_in_words(tally), message))), tally))
 
     def has_nobody(self, written: AnyPodGroup) -> None:
-        """A gang has no pods: it has ended, perhaps before this instance was there; or it still waits for them, which one that nobody ever said anything about need not be told."""
+        """Record that a gang has no pods: it has ended, perhaps before this instance started, or still waits for them.
+
+        A waiting gang without conditions is left as it is.
+        """
         before = self._before(written)
         if self._was_complete(written) or has_ended(before):
             self._put(written, Progress(Stage.ENDED, "no pods are left"))

@@ -21,5 +21,5 @@ def search_rarely() -> None:
 
 
 def keep_what_is_here() -> None:
-    """After the first lists: what is here now is not searched again; it is still freed when nobody holds it any more."""
+    """Exclude existing objects from garbage collection, after the first lists; they are still freed when no longer referenced."""
     gc.freeze()

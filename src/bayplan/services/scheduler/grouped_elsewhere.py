@@ -1,7 +1,7 @@
-"""A scheduler without a pod grouper of its own: pods that may belong to a gang wait for another one, and are told so.
+"""A scheduler without a pod grouper of its own: pods that may belong to a gang wait for an external one, and are told so.
 
-Such a scheduler looks at no owners, so it cannot know which of them make gangs: every pod of an owner waits until a grouper has said what came of its look
-(`awaits_look`). Where pods are placed though nobody groups them, only those wait that ask for a gang by annotations of their own (`asks_for_group`).
+Such a scheduler looks at no owners, so it cannot know which of them make gangs: every owned pod waits until a grouper has reported its result
+(`awaits_look`). Where ungrouped pods are placed, only pods that ask for a gang by their own annotations wait (`asks_for_group`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WHY_IT_WAITS: dict[Expects, str] = {
 
 
 class GroupedElsewhere:
-    """Tells `is_held` about pods of these schedulers that wait for somebody else to group them, and `is_free` the key of one that no longer does.
+    """Tells `is_held` about pods of these schedulers that wait for an external grouper, and `is_free` the key of one that no longer does.
 
     `expects_group` is `awaits_look` or `asks_for_group`.
     """

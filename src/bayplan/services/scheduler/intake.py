@@ -1,8 +1,8 @@
-"""News from the API server into the dispatcher: one entry per resource, for lists, changes and objects of a wrong shape.
+"""Feeds watch events from the API server into the dispatcher: one entry per resource, for lists, changes and malformed objects.
 
-A `Listed` is everything there is: whoever was known and is not in it is gone, which is how deletions are noticed that happened while
-nobody watched. An object that cannot be taken at its word is remembered under `problems` with the sentence about it, until a
-better one comes; everybody else is taken over.
+A `Listed` is complete: a known object that is not in it is gone, which is how deletions are noticed that happened during a gap in the
+watch. An object with invalid content is remembered under `problems` with the sentence about it, until a valid version
+arrives; all other objects are processed.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Intake:
             yield None
             self._now = clock()
             self._drop(entry, key)
-        # What is listed is so now, even with lower versions: somebody may have brought back an older state of the whole cluster.
+        # A list is the current state, even with lower versions: the whole cluster may have been restored from an older backup.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
             yield _pod_in(item)
@@ -177,7 +177,7 @@ class Intake:
         return True
 
     def _cannot_read(self, entry: Entry, key: str) -> None:
-        """What an object said before counts no more, and what it says now nobody knows."""
+        """Discard what an object said before; what it says now is unknown."""
         self._safely(entry.unreadable or entry.drop, entry, key)
 
     def _note_broken(self, entry: Entry, broken: list[Broken]) -> None:
@@ -256,7 +256,7 @@ class Intake:
             self.volcano_queue.set_group(written)
 
     def _group_unreadable(self, resource: Resource[Any], name: str) -> None:
-        """Whoever names it is told what is wrong with it, and not that it does not exist."""
+        """Tell pods that name it what is wrong with it, and not that it does not exist."""
         problem = self.problems[f"{resource} {name}"].removeprefix(f"{resource.kind} {name}: ")
         self._drop_group(resource, name, problem)
 

@@ -1,7 +1,7 @@
-"""A gang that cannot be completed makes room: its bound pods are deleted one after the other, and only what happened is told.
+"""A gang that cannot be completed makes room: its bound pods are deleted one by one, and only completed deletions are reported.
 
-Whoever owns the pods creates new ones, which wait together. Trouble that time heals is waited for, because a gang that is released by half helps nobody. Where
-deleting is refused, nobody else is deleted: without the right to it (`deploy/base/release-role.yaml` is left out), all pods keep their nodes, and
+The owner of the pods creates new ones, which wait together. Transient errors are retried, because a half-released gang is of no use. If a
+deletion is refused, no other pod is deleted: without the permission (`deploy/base/release-role.yaml` is left out), all pods keep their nodes, and
 each is told so once.
 """
 

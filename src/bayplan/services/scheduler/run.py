@@ -2,7 +2,7 @@
 
     follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, send what waits, release the lease
 
-A scheduler that loses its lease stops at once and ends with an error: whoever started it starts it again, and it comes back as a standby.
+A scheduler that loses its lease stops at once and exits with an error: its supervisor restarts it, and it comes back as a standby.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Options:
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
     events_per_second: float = 50.0
-    # How pods are put into gangs; None: somebody else does that. Only where nobody does, pods of owners need not wait for it.
+    # How pods are put into gangs; None: another component does that. Only if no component does need owned pods not wait for it.
     grouping: GroupingSettings | None = None
     place_ungrouped: bool = False
 
@@ -204,7 +204,7 @@ def _not_readable(service: SchedulerService) -> str | None:
 
 
 def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
-    """What costs something to know is looked up when somebody asks."""
+    """Compute expensive values on each scrape."""
     dispatcher = service.dispatcher
     state = dispatcher.state
     counts = dispatcher.queue.counts()

@@ -1,9 +1,10 @@
 """`bayplan scheduler`, wired: watches feed the dispatcher, its decisions become binds, events and conditions.
 
-Two things run side by side in one event loop. `follow` takes in everything that happens, from the start and for ever: a standby that is told
-to lead knows the cluster already. `lead` decides and binds, for as long as this instance holds the lease. Deciding is done in short slices, so
-that news and answers are never kept waiting. What may take longer than a slice (a gang, an explanation) is done in a thread beside the loop (`services/edges/aside.py`);
-meanwhile binds, health and metrics go on, and news are read but not taken over. Whatever is sent to the API server beside binds (events, conditions) may wait.
+Two things run side by side in one event loop. `follow` processes all watch events, from start to end: a standby that is told
+to lead already knows the cluster. `lead` decides and binds, for as long as this instance holds the lease. Decisions run in short slices, so
+that events and answers are never kept waiting. Work that may exceed a slice (a gang, an explanation) runs in a thread beside the loop
+(`services/edges/aside.py`); meanwhile binds, health and metrics go on, and watch events are read but not applied. All other requests to the API server
+(events, conditions) may wait.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ MOST_INVALID_KEPT = 10_000
 def steady_clock(
     wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
 ) -> Callable[[], float]:
-    """Seconds since 1970 as they were at the start and as many as have passed since: whoever sets the clock changes nothing."""
+    """Monotonic seconds since the epoch, immune to clock changes."""
     offset = wall() - steady()
     return lambda: steady() + offset
 
@@ -93,7 +94,7 @@ class SchedulerService:
         self.announcer = Announcer(dispatcher, events, conditions, gangs)
         self.announcer.unlike_template = self.intake.workloads.unlike_template
         self._metrics = metrics
-        # Somebody else who wants the same news, before they are taken over here.
+        # Another consumer of the same watch events, called before they are applied here.
         self.also_tell: Callable[[Resource[Any], News], None] = lambda *_: None
         self._watching = watching
         self._clock = clock or steady_clock()
@@ -122,7 +123,7 @@ class SchedulerService:
     # -- following ------------------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Take in what happens in the cluster, for ever."""
+        """Process the cluster's watch events endlessly."""
         async with self._followers:
             for entry in self.intake.entries:
                 listed = self._begin_to_follow(entry)
@@ -190,7 +191,7 @@ class SchedulerService:
         self._something_happened.set()
 
     def is_held(self, pod: Pod, why: str) -> None:
-        """A pod waits because nobody can tell its gang."""
+        """A pod waits because its gang cannot be determined."""
         self.announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
         self._something_happened.set()
 
@@ -257,7 +258,7 @@ class SchedulerService:
         return f"no decision for {self.now - since:.0f} s: {why}"
 
     async def finish(self, seconds: float) -> None:
-        """After the last decision: let binds that are under way end, so that nobody has to guess what came of them."""
+        """After the last decision: let binds in flight finish, so that their outcome is known."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
         self.step_down()
@@ -332,7 +333,7 @@ class SchedulerService:
             self.invalid_pods = {each for each in self.invalid_pods if self.dispatcher.queue.get(each) is not None}
 
     async def _rest(self) -> None:
-        """Until something happens: news, the end of a bind or of somebody's backoff, an explanation that is due."""
+        """Wait until something happens: a watch event, the end of a bind or of a backoff, an explanation that is due."""
         times = (self.dispatcher.next_time(), self.announcer.next_time)
         longest = min(LONGEST_REST, self.dispatcher.reports.resync_period)
         due = min((moment for moment in times if moment is not None), default=self.now + longest)
@@ -442,6 +443,6 @@ class SchedulerService:
         try:
             outcome = await self._releaser.release(todo, self._may_write)
         finally:
-            # Also after a bug of ours: nobody decides about the gang before.
+            # Also after a bug of ours: until then, no decision is made about the gang.
             await self._aside.idle()
             self.dispatcher.gangs.released(todo, outcome.left, self.now, refused=outcome.refused)

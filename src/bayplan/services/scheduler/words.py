@@ -79,7 +79,7 @@ def gang_sentence(decision: GangDecision) -> str:
         return decision.waits
     if decision.style:
         return f"the gang {decision.bound}"
-    if decision.problem:  # Nobody has looked for a place, so nothing is proven.
+    if decision.problem:  # No placement was attempted, so nothing is proven.
         return f"the gang has no place: {decision.problem}"
     return f"the gang has no place ({decision.status.value}): {decision.bound}"
 

@@ -14,7 +14,7 @@ from bayplan.cluster.pods.request import PodRequest
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """Bytes of one type (`memory`, `hugepages-1Gi`) in a group of zones. In what part in which zone, nobody knows."""
+    """Bytes of one type (`memory`, `hugepages-1Gi`) in a group of zones. The share of each zone is unknown."""
 
     type: str
     size: int

@@ -87,7 +87,7 @@ def _best_rest(combination: Sequence[int], after: dict[int, int], rest: int, gro
 def _hand_out_in_turns(zones: Sequence[int], left: dict[int, int], rest: int, group: int) -> bool:
     """Take the rest from these zones, a group at a time; False if they do not have it.
 
-    Where zones hold enough CPUs but no whole group, the real kubelet would go round for ever (kubernetes PR 140730).
+    If zones have enough CPUs but no whole group, the real kubelet would loop endlessly (kubernetes PR 140730).
     """
     while rest > 0:
         before = rest

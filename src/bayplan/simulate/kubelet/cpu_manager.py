@@ -1,8 +1,8 @@
-"""The CPU Manager with policy static: which CPUs are exclusively whose.
+"""The CPU Manager with policy static: which container has which exclusive CPUs.
 
-In come pods and the Topology Manager's hint, out go hints and CPU ids. `kubelet.py` asks for hints, lets containers be given
-CPUs in their order, and has everything released when a pod ends or is refused. CPUs of a finished init container may be
-used again by later containers of its pod; what nobody uses again stays with the pod.
+Input: pods and the Topology Manager's hint. Output: hints and CPU ids. `kubelet.py` asks for hints, has CPUs assigned to containers
+in their order, and has everything released when a pod ends or is refused. Later containers of a pod may reuse the CPUs of a finished
+init container; CPUs that are not reused stay with the pod.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NONE: CpuSet = frozenset()
 
 
 class CpuManager:
-    """Hands out CPUs of one machine. `shared` are the CPUs that belong to nobody exclusively."""
+    """Hands out CPUs of one machine. `shared` are the CPUs that are not exclusively assigned."""
 
     def __init__(self, layout: CpuLayout, reserved: CpuSet, settings: KubeletSettings) -> None:
         self._layout = layout

@@ -77,7 +77,7 @@ class DeviceManager:
 
     @property
     def free(self) -> dict[str, tuple[str, ...]]:
-        """Healthy devices that nobody has, by resource, ids ascending."""
+        """Healthy devices that are not in use, by resource, ids ascending."""
         return {resource: tuple(self._available(resource)) for resource in self._layouts}
 
     def begin(self, key: str) -> None:

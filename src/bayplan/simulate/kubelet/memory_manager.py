@@ -93,7 +93,7 @@ class MemoryManager:
         }
 
     def init_containers_finished(self, key: str, pod: PodRequest) -> None:
-        """Give back what init containers had and nobody took over; a pod served as a whole keeps it to the end."""
+        """Give back what init containers had and no other container took over; a pod served as a whole keeps it to the end."""
         for container in pod.containers:
             if container.role is Role.INIT:
                 blocks = self._of_pods[key].pop(container.name, [])

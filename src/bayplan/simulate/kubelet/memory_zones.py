@@ -73,7 +73,7 @@ class MemoryZones:
                 amount -= taken
 
     def give_back(self, block: MemoryBlock) -> None:
-        """Undo one assignment; the lowest zones get back first, whoever had been charged there."""
+        """Undo one assignment; the lowest zones are refunded first, regardless of which assignment was charged there."""
         amount = block.size
         for zone in block.zones:
             self._assignments[zone] -= 1

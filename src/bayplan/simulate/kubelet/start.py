@@ -135,7 +135,7 @@ def _check_reserved_memory(machine: Machine, configuration: KubeletConfiguration
 
 
 def _check_zones_can_be_combined(machine: Machine, configuration: KubeletConfiguration) -> None:
-    """Where nothing is aligned, nobody asks for sets of zones, and there may be any number of them."""
+    """Reject more zones than can be combined. If nothing is aligned, no sets of zones are needed, and any number is fine."""
     settings = configuration.settings
     across_zones = settings.cpu_static and ACROSS_ZONES in settings.cpu_options
     combines = settings.policy is not Policy.NONE or settings.memory_static or across_zones

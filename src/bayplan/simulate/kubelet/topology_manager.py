@@ -1,7 +1,7 @@
 """The Topology Manager's merge: from what each resource would accept to one zone set for all of them.
 
-In come one `Hints` per resource (what a hint provider says), out goes one `Hint`: a zone set, or none, and whether it is
-preferred by everybody. `kubelet.py` admits or refuses by it and hands it to the managers.
+Input: one `Hints` per resource (what a hint provider says). Output: one `Hint`: a zone set, or none, and whether all resources
+prefer it. `kubelet.py` admits or refuses by it and hands it to the managers.
 
 The kubelet tries every combination of hints. A combination is preferred only if all its sets are the same one, so preferred
 outcomes are an intersection; for the others only the zones that remain in common count. Both give the kubelet's answer
@@ -27,7 +27,7 @@ class Hint(NamedTuple):
 class Hints(NamedTuple):
     """What one resource would accept: the sets it prefers and the other ones. None stands for any zone.
 
-    A resource that accepts nothing cannot be had; nothing is preferred then, but it narrows nobody's choice either.
+    A resource that accepts nothing is unavailable; then nothing is preferred, but the choices of other resources are not narrowed.
     """
 
     preferred: Sequence[ZoneSet | None]
@@ -60,7 +60,7 @@ def admits(policy: Policy, hint: Hint) -> bool:
 
 
 def _merged_in_one_zone(zones: ZoneSets, hints: Sequence[Hints]) -> Hint:
-    """The lowest zone that everything prefers. On a machine with one zone, and where nobody cares, there is no affinity."""
+    """The lowest zone that every resource prefers. On a machine with one zone, or if no resource has a preference, there is no affinity."""
     single = [
         Hints([each for each in listed.preferred if each is None or each.bit_count() == 1], ()) for listed in hints
     ]
@@ -99,7 +99,7 @@ def _wanted_size(hints: Sequence[Hints]) -> int:
 
 
 def _off_size(zones: ZoneSet, wanted: int) -> tuple[int, int]:
-    """Sets that nobody prefers: of the wanted size first, then smaller ones from the largest, then larger ones."""
+    """Sets that no resource prefers: of the wanted size first, then smaller ones from the largest, then larger ones."""
     size = zones.bit_count()
     if size == wanted:
         return 0, 0

@@ -174,7 +174,7 @@ def _left_aside(objects: ObjectSet) -> Iterator[str]:
 
 
 def _waiting(pod: Pod) -> Workload:
-    """A pod that waits is there from the beginning; nobody knows who would replace it."""
+    """A waiting pod exists from the beginning; it is unknown what would replace it."""
     metadata = Metadata(name=pod.metadata.name, namespace=pod.metadata.namespace, labels=pod.metadata.labels)
     template = msgspec.structs.replace(pod, metadata=metadata, status=None)
     return Workload(pod.metadata.name, Kind.POD, template, (Member(0.0),))

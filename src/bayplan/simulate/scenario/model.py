@@ -24,10 +24,10 @@ JOB_BACKOFF_LIMIT = 6
 
 
 class Kind(Enum):
-    """Who looks after a workload's pods.
+    """The controller of a workload's pods.
 
-    A bare pod that is refused stays Failed. A replicated set replaces it at once, for ever: the runaway. A job replaces it after
-    a back-off that doubles, until its limit is reached; its pods end after their run time.
+    A refused bare pod stays Failed. A replicated set replaces it at once, endlessly: the runaway. A job replaces it after
+    a backoff that doubles, until its limit is reached; its pods end after their run time.
     """
 
     POD = "Pod"

@@ -1,7 +1,7 @@
-"""Things about a scenario that are no faults, but that its author should know before wondering at the result.
+"""Properties of a scenario that are no errors, but that its author should know before the result comes as a surprise.
 
-In comes a scenario that was read, out go lines with file, line and key: labels that some nodes lack, levels that do not nest, pods
-that arrive too late or that not even an empty node would take, demands that nobody judges. `reader.py` adds them to the scenario.
+Input: a parsed scenario. Output: lines with file, line and key: labels that some nodes lack, levels that do not nest, pods
+that arrive too late or that not even an empty node would take, demands that no scheduler judges. `reader.py` adds them to the scenario.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _late(scenario: Scenario, workload: Workload) -> Iterator[str]:
 
 
 def _held_back(workload: Workload) -> Iterator[str]:
-    """Demands that no scheduler here can judge, and gates that nobody opens."""
+    """Demands that no scheduler here can judge, and gates that are never opened."""
     for demand in dict.fromkeys(each for pod in workload.templates for each in pod_class_of(pod).not_understood):
         yield f"the pods of {workload.name} will wait: nobody here can judge {demand}"
     if any(pod.spec.scheduling_gates for pod in workload.templates):

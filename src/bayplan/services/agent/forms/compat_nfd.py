@@ -28,7 +28,7 @@ class PodMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccountedResource:
-    """One entry of a container's list: ids of CPUs or devices, or the size of one memory block; `zones` is None if nobody says."""
+    """One entry of a container's list: ids of CPUs or devices, or the size of one memory block; `zones` is None if unknown."""
 
     name: str
     data: tuple[str, ...]

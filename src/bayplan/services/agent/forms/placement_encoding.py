@@ -1,8 +1,8 @@
 """Which container is in which zone, in a few characters: the placement vectors that scheduler-plugins' preemption reads.
 
-Nothing names a container. Whoever knows the node's containers can sort their hashes, XXH64 over `namespace NUL pod NUL container`, and so
-knows the numbers that the vectors speak of: one vector per zone with the numbers of its containers, as differences, each in LEB89. The fullest
-zone needs no vector: the rest is there. The metadata are one attribute of the report, and each vector is an attribute of its zone.
+Nothing names a container. A reader that knows the node's containers can sort their hashes, XXH64 over `namespace NUL pod NUL container`, which
+gives the numbers used in the vectors: one vector per zone with the numbers of its containers, as differences, each in LEB89. The fullest
+zone needs no vector: it has all remaining containers. The metadata are one attribute of the report, and each vector is an attribute of its zone.
 
     npv0v001::ve=leb89::cc=10::nn=2::bn=0     ten containers in two zones, most of them in zone 0
 

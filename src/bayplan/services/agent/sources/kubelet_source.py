@@ -3,8 +3,8 @@
 In come a URI (`file:///var/lib/kubelet/config.yaml`, a plain path, or `https://10.0.0.7:10250/configz`) and perhaps a file with flags; if none is
 named, what kubeadm writes beside the configuration counts (`kubeadm-flags.env`). Out goes the `KubeletSetup` of `services/agent/sources/kubelet_config.py`, or one `NoConfiguration` with a sentence that names the source.
 
-A kubelet's certificate is usually signed by nobody whom the node's pods know, so it is not verified, as other agents do not; the token that
-is shown there allows nothing but reading this configuration (deploy/agent/).
+The node's pods usually do not know the authority that signed a kubelet's certificate, so it is not verified, as in other agents. The token that
+is sent there allows nothing but reading this configuration (deploy/agent/).
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _said(error: aiohttp.ClientError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {TIMEOUT.total:g} s"
     if isinstance(error, aiohttp.ClientConnectorError):
-        # aiohttp's own sentence shows its settings, which nobody can read.
+        # aiohttp's own message dumps its settings, which is unreadable.
         number = error.os_error.errno or 0  # below 0 where the name could not be resolved
         return f"cannot connect: {os.strerror(number) if number > 0 else error.os_error.strerror}"
     return str(error)

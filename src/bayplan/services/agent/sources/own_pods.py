@@ -1,8 +1,9 @@
-"""Which pods of this node live and which have ended, as the API server knows it: for kubelets that do not tell.
+"""Which pods of this node are alive and which have ended, according to the API server: for kubelets that do not tell.
 
 Kubelets before v1.34 list pods that have ended, and no kubelet's state file says which of its UIDs is still alive. An agent that may read pods
-follows those of its own node and tells the scanner; of pods that ended and were deleted it remembers that, because the kubelet may list them a while longer. One that may not goes on without, and calls it a trouble only if it was told to read them
-(`--watch-pods`) or if it once could: whoever takes the right away takes what was known with it, because that would be wrong before long.
+watches those of its own node and tells the scanner. It remembers pods that ended and were deleted, because the kubelet may list them a while longer. An
+agent without that permission goes on without it, and reports a trouble only if it was told to read them (`--watch-pods`) or once could. When the
+permission is revoked, what was known is dropped, because it would soon be wrong.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class OwnPods:
         )
 
     async def run(self) -> None:
-        """Follow for ever."""
+        """Watch endlessly."""
         async for news in follow(
             self._client,
             _POD_HEADS,
@@ -121,7 +122,7 @@ class OwnPods:
                 self._on_change()
 
     async def ask_once(self) -> None:
-        """What `run` would know first, for somebody who looks only once; without an answer it is a trouble."""
+        """Fetch once what `run` would know first, for a caller that looks only once; a missing answer is a trouble."""
         try:
             async with asyncio.timeout(PATIENCE):
                 self._take((await self._client.list(_POD_HEADS, field_selector=self._selector)).items)

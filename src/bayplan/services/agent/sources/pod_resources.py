@@ -1,8 +1,8 @@
 """What the kubelet says about its pods, as plain data: who holds which CPUs, memory and devices, and what may be held at all.
 
 The kubelet says it over its podresources socket (`List` and `GetAllocatableResources`), and its state files say a part of it
-(`services/agent/sources/state_files.py`). Either way it arrives here; `accounting.py` makes amounts per zone of it. Zones are NUMA ids as the kubelet gave them,
-not checked against the machine yet; no zones: nobody knows where the thing is.
+(`services/agent/sources/state_files.py`). Either way it arrives here; `accounting.py` turns it into amounts per zone. Zones are NUMA ids as the kubelet
+gave them, not yet checked against the machine; no zones means that the location is unknown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Asks the kubelet who holds what: its podresources API (v1), gRPC over a unix socket.
 
-In come the socket's path and how long to wait; out come the plain values of `services/agent/sources/pod_resources.py`, or one `KubeletSilent` with a sentence that names
-socket and cause. A channel is opened for each scan and closed after it: a kubelet that restarts leaves a socket file of the same name behind which
-somebody else listens, and a scan is rare enough (0.4 ms more) that nothing is worth keeping.
+Input: the socket's path and a timeout. Output: the plain values of `services/agent/sources/pod_resources.py`, or one `KubeletSilent` with a sentence that
+names socket and cause. A channel is opened for each scan and closed after it: a restarted kubelet listens on a new socket of the same
+name, and scans are so rare (0.4 ms more each) that nothing is worth keeping.
 
     async with kubelet_at("/var/lib/kubelet/pod-resources/kubelet.sock") as kubelet:
         pods, allocatable = await kubelet.pods(), await kubelet.allocatable()

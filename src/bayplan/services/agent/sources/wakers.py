@@ -1,7 +1,7 @@
 """What makes the agent look again: the kubelet's state files, device plugins that come and go, a new socket, the clock, a signal.
 
-In come folders and an interval; `next()` gives the reasons to look, once things have calmed down: a kubelet that admits ten pods writes its files
-thirty times within a second, and all of that is one reason. Somebody who never calms down is heard once per `longest_wait`.
+Input: folders and an interval. `next()` returns the reasons to look, debounced: a kubelet that admits ten pods writes its files
+thirty times within a second, and all of that is one reason. A source that never calms down is heard once per `longest_wait`.
 
     async with Wakers(state_folder, interval=60) as wakers:
         while True:
@@ -87,7 +87,7 @@ class Wakers:
         self._stack = AsyncExitStack()
 
     def wake(self, reason: str) -> None:
-        """Somebody has a reason to look again."""
+        """Report a reason to look again."""
         self._reasons.add(reason)
         self._news.set()
 
@@ -149,7 +149,7 @@ class Wakers:
                 watch.look_again()
 
     async def _look_for_folders(self, watch: FolderWatch) -> None:
-        """A folder that nobody watches makes no news when it comes."""
+        """Poll for missing folders: the creation of an unwatched folder triggers no event."""
         while True:
             await asyncio.sleep(LOOK_FOR_FOLDERS_EVERY)
             with suppress(CannotWatch):
