@@ -385,7 +385,7 @@ class Dispatcher:
             self.queue.done(todo.unit)
 
     def not_bound(self, todo: Bind, failed: Collection[Assignment], now: float) -> None:
-        """Some binds of a unit failed for certain: what was assumed for them is free again, and who is there to stay tries again."""
+        """Some binds of a unit definitely failed: release what was assumed for them, and retry pods that still exist."""
         for assignment in failed:
             self.reports.unreserved(assignment.node, assignment.pod)
             if self._still_waits(assignment.pod):

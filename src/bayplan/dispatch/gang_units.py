@@ -81,7 +81,7 @@ class GangUnits:
         self._all_touched = False
         # When large gangs may be looked at again.
         self._rest_until: dict[str, float] = {}
-        # Gangs for whom there is nothing to decide, but whose pods may be other ones than before.
+        # Gangs without anything to decide, but whose pods may have changed.
         self._to_count: dict[str, None] = {}
         # When each gang was first queued. Members that come later are as old as their gang, so they go before younger units.
         self._first_queued: dict[str, float] = {}
@@ -158,7 +158,7 @@ class GangUnits:
         return min((self._rest_until[name] for name in self._touched if name in self._rest_until), default=None)
 
     def to_count(self) -> Iterator[str]:
-        """Gangs without anybody who waits, to whose pods something happened; each named once."""
+        """Gangs without waiting pods whose pods changed; each named once."""
         while self._to_count:
             name = next(iter(self._to_count))
             del self._to_count[name]
@@ -268,7 +268,7 @@ class GangUnits:
         began = self._stopwatch()
         scheduler = self.schedulers[gang.pods[0].spec.scheduler_name or ""]
         known = self.queue.get(unit)
-        # Only who has patience need know; timestamps of thousands of pods take milliseconds to read.
+        # Only gangs with patience need this; timestamps of thousands of pods take milliseconds to read.
         waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
         decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else None

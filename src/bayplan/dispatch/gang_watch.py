@@ -24,7 +24,7 @@ from bayplan.gangs.styles.table import BAYPLAN
 
 Sight = tuple[Hashable, ...]
 
-# A number for each growth that anybody saw. They are never used twice, so that a watch that was forgotten is no danger.
+# A number for each observed growth. Numbers are never reused, so a forgotten watch does no harm.
 _growths = count()
 
 

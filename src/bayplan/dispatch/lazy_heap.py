@@ -35,7 +35,7 @@ class Line(Generic[_Member]):
         self._tidy()
 
     def remove(self, member: _Member) -> None:
-        """Leave; who is not there is not missed."""
+        """Remove a member, if present."""
         if self._tickets.pop(member, None) is not None:
             self._tidy()
 

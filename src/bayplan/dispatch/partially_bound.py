@@ -20,7 +20,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroupSpec
 
 # A write takes a moment, and so does the news of it.
 TOLD_AGAIN_AFTER = 30.0
-# Rights change seldom: who may not delete pods asks again so late.
+# Permissions rarely change: how long to wait before retrying a forbidden deletion.
 MAY_NOT_FOR = 600.0
 
 

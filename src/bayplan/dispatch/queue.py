@@ -97,7 +97,7 @@ class SchedulingQueue:
             self._stand(unit, was)
 
     def remove(self, key: str) -> None:
-        """A unit is gone, wherever it was; who is not there is not missed."""
+        """Remove a unit from wherever it is, if present."""
         unit = self._units.pop(key, None)
         if unit is not None:
             self._leave(unit)

@@ -20,7 +20,7 @@ ALLOWANCE = 0.25
 # Seconds that a unit rests after the first search that hit its limit, and at most.
 FIRST_LIMIT_REST = 2.0
 LONGEST_LIMIT_REST = 60.0
-# Beyond so many accounts, those that are settled are dropped.
+# Beyond this many accounts, settled ones are dropped.
 MANY = 256
 # So many namespaces have a figure of their own; the others share one.
 MOST_NAMED = 50

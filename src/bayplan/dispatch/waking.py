@@ -148,7 +148,7 @@ class Waking:
                 self._marks[waits_for] = self._mark(waits_for)
 
     def wake(self, queue: SchedulingQueue, now: float) -> int:
-        """Wake those whom the news since the last call help, and say how many lots of the queue they were."""
+        """Wake the units that events since the last call help, and return how many lots of the queue they were."""
         self._forget_the_gone(queue)
         helped = [*self._helped_pods(), *self._helped_by_mark()]
         for waits_for in helped:
@@ -173,7 +173,7 @@ class Waking:
         return helped
 
     def _helped_by_mark(self) -> list[ForNeighbours | ForGang]:
-        """Those for whom something is better than when they were parked."""
+        """Those whose situation has improved since they were parked."""
         helped = [waits_for for waits_for, then in self._marks.items() if self._may_be_better(waits_for, then)]
         for waits_for in helped:
             del self._marks[waits_for]

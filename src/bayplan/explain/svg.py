@@ -88,13 +88,13 @@ def width_of(text: str, size: int = FONT_SIZE, *, bold: bool = False) -> float:
 
 
 def cut(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) -> str:
-    """A text that fits into so many pixels, with an ellipsis where it had to be cut."""
+    """A text that fits into a width in pixels, with an ellipsis if it had to be cut."""
     most = max(4, int(room / width_of("x", size, bold=bold)))
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def listed(items: Sequence[str], room: float, size: int = FONT_SIZE) -> list[str]:
-    """Items with dots between them, in as many lines of so many pixels as they need; no item is broken, too long ones are cut."""
+    """Items with dots between them, wrapped to a width in pixels; items are never broken across lines, and overlong ones are cut."""
     lines: list[str] = []
     for item in items:
         longer = f"{lines[-1]} · {item}" if lines else ""
@@ -106,5 +106,5 @@ def listed(items: Sequence[str], room: float, size: int = FONT_SIZE) -> list[str
 
 
 def in_lines(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) -> list[str]:
-    """A text in as many lines of so many pixels as it needs."""
+    """A text wrapped to a width in pixels."""
     return wrap(text, max(4, int(room / width_of("x", size, bold=bold))))

@@ -21,7 +21,7 @@ _width: ContextVar[int | None] = ContextVar("width", default=None)
 
 @contextmanager
 def fitting(width: int | None) -> Iterator[None]:
-    """Make tables fit so many columns while the context lasts; None: they are as wide as they like."""
+    """Limit the width of tables to a number of columns within the context; None means unlimited."""
     token = _width.set(width)
     try:
         yield

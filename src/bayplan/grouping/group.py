@@ -238,6 +238,6 @@ def _as_name(value: str) -> str:
 
 
 def _unless_named_otherwise(pod: RawObject, grouping: Grouping) -> Grouping:
-    """Leave a pod alone that names another of bayplan's PodGroups: that was a deliberate choice."""
+    """Respect a pod that names another of bayplan's PodGroups: it was put there deliberately."""
     named = labels_of(pod).get(POD_GROUP, grouping.name)
     return grouping if named == grouping.name else Grouping()

@@ -22,7 +22,7 @@ _FINISHED = ("Complete", "Failed")
 
 
 def without_ended(workload: Workload, rules: Rules, answers: Answers) -> Workload:
-    """A JobSet of whose parts only so many pods are waited for as still come; any other workload as it is."""
+    """A JobSet that waits only for pods that are still to come; any other workload as it is."""
     about = workload.about
     if (about.group, about.kind) != KIND:
         return workload

@@ -79,7 +79,7 @@ def asked_of(workload: Workload, pod: RawObject) -> Asked:
     problems = tuple(reader.problems)
     if workload.is_flat:
         template = parts[0]
-        # Whether there is a gang is for the workload to say; all else is said best by who is nearest to the pods.
+        # The workload decides whether there is a gang; for everything else, the source nearest to the pods wins.
         gang = template.gang if whole.gang is None else whole.gang
         return Asked(replace(template.over(whole), gang=gang), (Wishes(),), problems)
     if parts and whole.segments:

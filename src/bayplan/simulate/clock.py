@@ -30,7 +30,7 @@ class Clock:
         heapify(self._planned)
 
     def after(self, delay: Seconds, action: Action) -> None:
-        """Plan something so many seconds from now."""
+        """Schedule something for this many seconds from now."""
         self.at(self.now + delay, action)
 
     @property

@@ -56,7 +56,7 @@ class GangTurns:
         if isinstance(gang, Incomplete) or not gang.pods:
             # Without pods: those that wait belong to a group of which others have not arrived.
             return Turn()
-        # Only who has patience need know; timestamps of thousands of pods take milliseconds to read.
+        # Only gangs with patience need this; timestamps of thousands of pods take milliseconds to read.
         waited = waited_for(gang, now, None) if gang.patience else None
         decision = schedule_gang(self._scheduler, gang, waited or 0.0)
         taken = assume_gang(self._scheduler, gang, decision) if decision.placed else None

@@ -1,4 +1,4 @@
-"""The pods of a running simulation: who is wanted, how far each has come, and small things that are done with them.
+"""The pods of a running simulation: which are wanted, how far each has come, and small operations on them.
 
 `simulate/simulation.py` moves them on; nothing here knows the clock.
 """

@@ -216,7 +216,7 @@ class Simulation:
         if not decision.placed:
             return Turn()
         if not self._scheduler.keeps_ledger:
-            # It looks at zones to choose a node, but promises none to anybody.
+            # It looks at zones to choose a node, but promises none to the pod.
             decision = msgspec.structs.replace(decision, charges=(), containers=())
         assume(self._state, decision, pod)
         self._reports.reserved(decision.node or "", pod)

@@ -16,7 +16,7 @@ from bayplan.simulate.scenario.model import Seconds
 
 # Points of the time line; more than a chart has pixels for would only make the page large.
 MOMENTS = 240
-# Every refusal is counted; so many are kept with pod, node and message.
+# Every refusal is counted; only this many are kept with pod, node and message.
 MOST_REFUSALS = 1000
 
 ZonesOfResources = Mapping[str, Iterable[int]]

@@ -37,7 +37,7 @@ class WaitingUnits:
     def __init__(self) -> None:
         self._queue = SchedulingQueue()
         self._units: dict[str, WaitingUnit] = {}
-        # What anybody has ever failed for; the queue knows who of them still waits.
+        # Everything that units have ever failed for; the queue knows which of them still wait.
         self._lots: dict[Hashable, None] = {}
 
     def add(self, unit: WaitingUnit, now: float) -> None:
@@ -68,7 +68,7 @@ class WaitingUnits:
         self._queue.failed(unit.key, now, waits_for=unit.waits_for, again_at=again_at)
 
     def wake(self, now: float) -> None:
-        """Something changed that may help anybody."""
+        """Something changed that may help any unit."""
         for lot in self._lots:
             self._queue.wake(lot, now)
 

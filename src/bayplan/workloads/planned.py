@@ -147,7 +147,7 @@ def name_of(thing: RawObject) -> str:
 
 
 def count_at(thing: RawObject, path: str, otherwise: int, *, where: str = "") -> int:
-    """The number of pods at a path: 0 or more, and not more than anybody can place."""
+    """The number of pods at a path: 0 or more, up to a plausible maximum."""
     try:
         number = number_at(thing, path_of(path))
     except WrongValue as wrong:

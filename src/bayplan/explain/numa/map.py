@@ -244,7 +244,7 @@ def _resources(state: ClusterState, row: int, report: TopologyReport, position: 
 
 
 def _standing_in(key: str, request: PodRequest, zones: ZonesByContainer, *, new: bool) -> list[PodInZone]:
-    """A pod's containers grouped by their zones; init containers are gone by the time anybody looks."""
+    """A pod's containers grouped by their zones; init containers are gone by the time of display."""
     grouped: dict[tuple[int, ...], list[ContainerRequest]] = {}
     for container in request.containers:
         place = zones.get(container.name)

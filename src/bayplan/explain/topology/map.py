@@ -90,7 +90,7 @@ class TopologyMap:
         return sentence
 
     def at(self, depth: int) -> list[Domain]:
-        """The domains so many levels down, 1 for the widest."""
+        """The domains this many levels down, 1 for the widest."""
         found = list(self.domains)
         for _ in range(depth - 1):
             found = [inner for domain in found for inner in domain.inside]

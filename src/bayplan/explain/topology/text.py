@@ -30,7 +30,7 @@ INDENT = "  "
 
 
 def topology_text(drawn: TopologyMap, depth: int, *, wide: bool = False) -> str:
-    """The map down to so many levels, 1 being the widest; `wide` has every host by name."""
+    """The map down to this many levels, 1 being the widest; `wide` lists every host by name."""
     lines = [drawn.answer]
     if drawn.asks_for and drawn.named:
         lines[0] += f"; {counted(drawn.slots or 0, 'such pod')} {'fits' if drawn.slots == 1 else 'fit'}"

@@ -65,7 +65,7 @@ class Agent:
         self.last: Scan | None = None
 
     async def run(self, wakers: Wakers) -> None:
-        """Look at the node endlessly."""
+        """Look at the node until cancelled."""
         backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         loop = asyncio.get_running_loop()
         failed = False

@@ -90,7 +90,7 @@ class Round:
 
 
 def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_after: float) -> Plan:
-    """Who has to go and who is stale."""
+    """Which reports to delete and which are stale."""
     delete, mark, unmark, stale = [], [], [], 0
     for report in reports:
         is_stale = report.made_at is not None and now - report.made_at > stale_after
@@ -148,7 +148,7 @@ class Collector:
         return None if self._has_made_a_round else "no round has been made yet"
 
     async def run(self) -> None:
-        """Run rounds endlessly, immediately and then every interval; the report of a deleted node is handled soon."""
+        """Run a round now and then every interval, until cancelled; the report of a deleted node is handled soon."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_nodes(group))
             while True:
@@ -216,7 +216,7 @@ class Collector:
             return False
 
     async def _delete(self, report: Report) -> bool:
-        """Delete a report unless its node exists after all, or the report is already gone."""
+        """Delete a report unless its node exists after all, or the report has been deleted or replaced meanwhile."""
         try:
             await self._client.get(NODE_HEADS, report.name)
         except ApiError as error:

@@ -122,7 +122,7 @@ class Publisher:
         self._owner = None
 
     async def watch_over(self, interval: float) -> None:
-        """Check the report on the server from time to time, endlessly."""
+        """Check the report on the server from time to time, until cancelled."""
         while True:
             await asyncio.sleep(interval * (1 - JITTER + 2 * JITTER * self._chance()))
             await self.look_for_report()
@@ -165,7 +165,7 @@ class Publisher:
         return bool(self._heartbeat) and self._clock() >= self._next_heartbeat
 
     async def run(self) -> None:
-        """Write reports endlessly."""
+        """Write reports until cancelled."""
         await self._news.wait()
         await asyncio.sleep(START_SPREAD * self._chance())
         backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE, chance=self._chance)

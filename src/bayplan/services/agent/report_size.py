@@ -19,7 +19,7 @@ DETAILS = {inventory.DEVICES: "devices by name", inventory.PODS: "what each pod 
 
 
 def fitting(document: Document, most: int = MOST_BYTES) -> tuple[Document, tuple[str, ...]]:
-    """The document with at most so many bytes, as far as leaving out details will do, and what is to be said about that."""
+    """The document cut to the size limit, as far as omitting details allows, and the sentences about it."""
     left_out: list[str] = []
     fits = document
     for name in DETAILS:

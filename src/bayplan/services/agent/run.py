@@ -31,7 +31,7 @@ from bayplan.services.edges.signals import until_a_signal
 
 logger = logging.getLogger(__name__)
 
-# After so many timers without a look the loop is taken for dead, and a restart would heal it.
+# After this many timers without a look, the loop counts as dead, and a restart would fix it.
 MISSED_TIMERS = 5
 LEAST_PATIENCE = 120.0
 
@@ -157,7 +157,7 @@ def _own_pods(client: KubeClient, settings: AgentSettings, troubles: Troubles, w
 
 
 def _looking(agent: Agent, wakers: Wakers, own_pods: OwnPods | None) -> list[Coroutine[Any, Any, None]]:
-    """The endless tasks that look at the node. The first look waits for the first answer about pods, so that it is as good as the next one."""
+    """The long-running tasks that look at the node. The first look waits for the first answer about pods, so that it is as good as the next one."""
     if own_pods is None:
         return [agent.run(wakers)]
 

@@ -27,7 +27,7 @@ class LoopTurns:
         self._longest: deque[tuple[float, float]] = deque(maxlen=STEPS + 1)
 
     def ended(self, took: float, now: float) -> None:
-        """A turn took so many seconds."""
+        """Record how many seconds a turn took."""
         self.count += 1
         self.seconds += took
         if not self._longest or now - self._longest[-1][0] > WINDOW / STEPS:

@@ -1,4 +1,4 @@
-"""Messages to the API server that may wait: they are sent by few workers, at a limited rate, and never make anybody wait.
+"""Messages to the API server that may wait: few workers send them, at a limited rate, and callers never wait.
 
 `put` takes a message and returns at once. A later message under the same key takes the place of one that still waits, and those of one key are sent
 in order. Too many waiting: the new one is dropped and counted. When the API server has trouble that time may heal, a message is tried again a few

@@ -35,7 +35,7 @@ HEARTBEATS_IN_A_LEASE = 4
 LEASE_WITHOUT_HEARTBEAT: Seconds = 3600.0
 # Heartbeats are spread over time, a few nodes in each tick.
 TICK: Seconds = 0.25
-# At the end, an API server is given up after so many requests that do not reach it, or one that it is silent to for so long.
+# On shutdown, give up on an API server after this many failed connections, or one request without an answer for this long.
 PATIENCE = 3
 NO_ANSWER_AFTER: Seconds = 10.0
 GONE = 404
@@ -106,7 +106,7 @@ class Registration:
             await self._client.patch(LEASES, node, lease, LEASE_NAMESPACE, kind="merge")
 
     async def keep_alive(self) -> None:
-        """Renew every node's Lease once per heartbeat, endlessly."""
+        """Renew every node's Lease once per heartbeat, until cancelled."""
         if self._heartbeat <= 0:
             return
         for names in turns(list(self._agents), TICK / self._heartbeat):
@@ -162,7 +162,7 @@ class Registration:
 
 
 def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:
-    """Whose turn it is in each tick, endlessly: all names once in `1 / share` ticks, evenly spread."""
+    """The names whose turn it is in each tick, without end: all names once in `1 / share` ticks, evenly spread."""
     done = 0
     for tick in count(1):
         until = int(tick * share * len(names))

@@ -53,7 +53,7 @@ class Reports:
             self._on_server.add(name)
 
     def gone(self, name: str, now: Seconds) -> None:
-        """Write a report again that was removed."""
+        """Rewrite a report that was removed."""
         if name in self._agents:
             self._on_server.discard(name)
             self._published.pop(name, None)

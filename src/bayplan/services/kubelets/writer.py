@@ -56,7 +56,7 @@ class Writer:
         await self._idle.wait()
 
     async def work(self) -> None:
-        """Write endlessly."""
+        """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._write_one_after_another())

@@ -128,7 +128,7 @@ def condition_of(written: PodGroup) -> tuple[str, str]:
 
 
 def made_for(manifest: RawObject) -> str:
-    """For whom a PodGroup was made, in words."""
+    """The owner that a PodGroup was made for, in words."""
     metadata = manifest["metadata"]
     owner = metadata["ownerReferences"][0]
     return f"made for {owner['kind']} {metadata.get('namespace') or 'default'}/{owner['name']}"

@@ -58,7 +58,7 @@ class Owners:
         self._lists: dict[Question, tuple[float, asyncio.Task[list[RawObject]]]] = {}
 
     async def chain(self, pod: Pod, *, no_older_than: float) -> Chain:
-        """A pod's owners as they are now, or were at most so many seconds ago. Raises what the client raises."""
+        """A pod's owners, at most this many seconds old. Raises what the client raises."""
         namespace = pod.metadata.namespace or "default"
         owners: list[RawObject] = []
         above = _owner_of([_as_written(each) for each in pod.metadata.owner_references or ()], namespace)

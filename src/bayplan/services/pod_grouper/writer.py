@@ -73,7 +73,7 @@ class Writer:
             return before != manifest
 
     async def mend(self, key: str) -> None:
-        """Revert foreign changes to a PodGroup that this instance wrote, and let a new one say for whom it is."""
+        """Revert foreign changes to a PodGroup that this instance wrote, and record the owner on a new one."""
         async with self._locks.setdefault(key, asyncio.Lock()):
             written, manifest = self._books.groups.get(key), self._books.meant(key)
             if written is None or manifest is None or not is_managed(written):

@@ -43,11 +43,11 @@ NODE_REPORTS = {name for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, NODE
 # How long a refusal must stand before it is reported, and how long that of a gang without a placement attempt.
 STANDS_FOR = 0.3
 ARRIVES_FOR = 2.0
-# So long a pod grouper elsewhere has for a pod before the pod is told for whom it waits.
+# How long an external pod grouper has for a pod before the pod is told what it waits for.
 GROUPED_WITHIN = 3.0
 # So long nothing must have changed about such a gang before it is worth an event.
 STUCK_FOR = 10.0
-# A thousand members have one reason: so many of them get events about it.
+# A thousand members share one reason: only this many of them get events about it.
 MEMBERS_WITH_EVENTS = 8
 MOST_REMEMBERED = 50_000
 # Conditions that are written in one go.
@@ -91,7 +91,7 @@ class _Refused:
 
 
 class Announcer:
-    """Says what the dispatcher decided, to those whom it concerns."""
+    """Reports the dispatcher's decisions on the objects concerned."""
 
     def __init__(
         self, dispatcher: Dispatcher, events: EventRecorder, conditions: ConditionWriter, gangs: GangStatusWriter

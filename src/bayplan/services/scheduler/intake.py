@@ -106,7 +106,7 @@ class Intake:
             pass
 
     def take_in_steps(self, resource: Resource[Any], news: News, clock: Callable[[], float]) -> Iterator[Pod | None]:
-        """Take news about one resource over, object by object. Before each one anybody else may have a turn; pods are shown before they are taken over."""
+        """Process events about one resource, object by object. Other work may run before each one; pods are yielded before they are processed."""
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
@@ -130,7 +130,7 @@ class Intake:
             yield None
             self._now = clock()
             self._drop(entry, key)
-        # A list is the current state, even with lower versions: the whole cluster may have been restored from an older backup.
+        # A list is the current state, even with lower versions: the whole cluster may have been restored to an older state.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
             yield _pod_in(item)

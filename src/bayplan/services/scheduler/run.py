@@ -72,7 +72,7 @@ class Options:
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
     events_per_second: float = 50.0
-    # How pods are put into gangs; None: another component does that. Only if no component does need owned pods not wait for it.
+    # How pods are put into gangs; None: another component does that, and owned pods wait for it unless there is none.
     grouping: GroupingSettings | None = None
     place_ungrouped: bool = False
 

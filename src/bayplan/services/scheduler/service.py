@@ -1,6 +1,6 @@
 """`bayplan scheduler`, wired: watches feed the dispatcher, its decisions become binds, events and conditions.
 
-Two things run side by side in one event loop. `follow` processes all watch events, from start to end: a standby that is told
+Two things run side by side in one event loop. `follow` processes all watch events from startup on: a standby that is told
 to lead already knows the cluster. `lead` decides and binds, for as long as this instance holds the lease. Decisions run in short slices, so
 that events and answers are never kept waiting. Work that may exceed a slice (a gang, an explanation) runs in a thread beside the loop
 (`services/edges/aside.py`); meanwhile binds, health and metrics go on, and watch events are read but not applied. All other requests to the API server
@@ -43,20 +43,20 @@ from bayplan.services.scheduler.releasing import Released, Releaser
 
 logger = logging.getLogger(__name__)
 
-# How long decisions may go on before news and answers have their turn, and explanations of a "no" before the next decisions have.
+# How long decisions may run before events and answers get their turn, and explanations of a "no" before the next decisions do.
 SLICE = 0.005
 EXPLAINING = 0.003
 # Pods of one namespace that are being bound at the same time; more would only wait for the API server, and no later decision could go first.
 MOST_IN_FLIGHT = 256
-# So many binds are begun in one turn of the loop, and so many outcomes are told.
+# How many binds start in one turn of the loop, and how many outcomes are reported.
 BINDS_A_TURN = 32
-# Looking whom news help is done aside if it took longer the last time.
+# Checking which units an event helps runs in the side thread if the last check took longer than this.
 LONGEST_LOOK = 0.01
 ENDED = object()
 LONGEST_REST = 5.0
-# A bug that comes again at every turn shall fill neither the log nor a CPU.
+# Back off after a repeated bug, to spare the log and the CPU.
 AFTER_A_BUG = 1.0
-# One that does so for so long may be gone after a restart.
+# After this long without a successful turn, a restart may help.
 MOST_TIME_WITHOUT_A_TURN = 60.0
 # Then those that have gone are looked for.
 MOST_INVALID_KEPT = 10_000
@@ -123,7 +123,7 @@ class SchedulerService:
     # -- following ------------------------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Process the cluster's watch events endlessly."""
+        """Process the cluster's watch events until cancelled."""
         async with self._followers:
             for entry in self.intake.entries:
                 listed = self._begin_to_follow(entry)

@@ -93,7 +93,7 @@ class OwnPods:
         )
 
     async def run(self) -> None:
-        """Watch endlessly."""
+        """Watch the pods until cancelled."""
         async for news in follow(
             self._client,
             _POD_HEADS,

@@ -82,7 +82,7 @@ class Hardware:
 
     @cached_property
     def layout(self) -> CpuLayout | None:
-        """The CPUs as columns by id, or None where a CPU's id is more than anybody expects."""
+        """The CPUs as columns by id, or None if a CPU's id is implausibly large."""
         in_zones = {number: cpu for number, cpu in self.cpus.items() if cpu.zone is not None}
         if not in_zones or max(in_zones) >= MOST_CPUS:
             return None
