@@ -236,7 +236,7 @@ class GangUnits:
         return "" if tree is None else what_is_split(gang, tree, self.state)
 
     def _leave_split(self, unit: str, waiting: tuple[Pod, ...], now: float, why: str) -> Refusal:
-        """Refuse a gang whose required pods were all given nodes by another scheduler: no pod is released for that, and none joins."""
+        """Refuse a gang whose required pods all got their nodes from another component: no pod is released for that, and none joins."""
         waits_for = ForItself(unit)
         self.queue.failed(unit, now, waits_for=waits_for)
         self._waking.parked(waits_for)

@@ -50,7 +50,7 @@ class Ending(Enum):
     BOUND = "bound"
     # The pod was deleted.
     GONE = "gone"
-    # Another scheduler bound it to another node.
+    # Another client bound it to another node.
     ELSEWHERE = "conflict"
     REFUSED = "refused"
     UNSENT = "unsent"

@@ -6,8 +6,8 @@
     KAI             the condition Scheduled, which stays true once it is, and the scheduling condition UnschedulableOnNodePool
     coscheduling    phase and the count of running pods; it has no place for a reason
 
-Other controllers and users read these fields; bayplan writes them in place of the scheduler that it replaces. Each of them shows for as long as the
-gang has pods that it was once complete: the dialects' `was_complete` knows how.
+Other controllers and users read these fields, which the scheduler that bayplan replaces used to write. As long as a gang has pods, its status in
+each dialect shows whether it was ever complete: the dialects' `was_complete` knows how.
 """
 
 from __future__ import annotations

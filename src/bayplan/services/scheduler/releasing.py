@@ -1,4 +1,4 @@
-"""A gang that cannot be completed makes room: its bound pods are deleted one by one, and only completed deletions are reported.
+"""A gang that cannot be completed makes room: its bound pods are deleted one by one, and only what actually happened is reported.
 
 The owner of the pods creates new ones, which wait together. Transient errors are retried, because a half-released gang is of no use. If a
 deletion is refused, no other pod is deleted: without the permission (`deploy/base/release-role.yaml` is left out), all pods keep their nodes, and
