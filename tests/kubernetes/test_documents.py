@@ -30,6 +30,13 @@ TOPOLOGIES = "topology.node.k8s.io"
 STOCK_SCHEDULER = "system:kube-scheduler"
 
 
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """One of our own: the stock scheduler's user must not read the kinds that other tests install, and a scheduler waits for every kind that is there."""
+    with ControlPlane() as plane:
+        yield plane
+
+
 @pytest.fixture
 def plane(control_plane: ControlPlane, namespace: str) -> Iterator[ControlPlane]:
     """An API server with NodeResourceTopologies; what a document has brought there is gone afterwards."""

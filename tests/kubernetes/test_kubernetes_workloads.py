@@ -125,7 +125,7 @@ def test_a_workload_that_comes_late_is_followed_by_pods_that_wait(control_plane:
     workload, job = documents(namespace)
     with running_scheduler(control_plane):
         create_job(control_plane, job)
-        wait_until_told(control_plane, namespace, "train-0", "no nodes")
+        wait_until_told(control_plane, namespace, "rehearsal-0", "no nodes")
         control_plane.apply(workload)
         wait_until(
             lambda: all(
@@ -141,15 +141,15 @@ def test_what_is_wrong_and_what_has_no_effect_is_an_event_on_the_workload(
 ) -> None:
     wrong, job = documents(namespace, schedulingPolicy={"gang": {"minCount": 9}})
     right, _ = documents(namespace, disruptionMode="PodGroup")
-    at = f"/apis/{SERVED}/namespaces/{namespace}/workloads/train"
+    at = f"/apis/{SERVED}/namespaces/{namespace}/workloads/rehearsal"
     told = (
-        f"Workload {namespace}/train: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 9 is more than the pods"
-        f" of Job {namespace}/train; there are 4"
+        f"Workload {namespace}/rehearsal: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 9 is more than the pods"
+        f" of Job {namespace}/rehearsal; there are 4"
     )
     with running_scheduler(control_plane):
         control_plane.apply(wrong)
         create_job(control_plane, job)
-        wait_until_told(control_plane, namespace, "train-0", told)
+        wait_until_told(control_plane, namespace, "rehearsal-0", told)
         wait_until(
             lambda: notes(control_plane, namespace, "Workload", "InvalidGroup") == [told], "the Workload has an event"
         )
@@ -173,7 +173,7 @@ def test_a_pod_group_counts_as_it_is_and_says_in_what_it_is_unlike_its_template(
 ) -> None:
     """Kubernetes' Job controller copies the policy of a template, and not its constraints."""
     workload, _ = documents(namespace)
-    reference = {"workload": {"workloadName": "train", "podGroupTemplateName": "workers"}}
+    reference = {"workload": {"workloadName": "rehearsal", "podGroupTemplateName": "workers"}}
     group = {
         "apiVersion": SERVED,
         "kind": "PodGroup",
@@ -193,5 +193,8 @@ def test_a_pod_group_counts_as_it_is_and_says_in_what_it_is_unlike_its_template(
             lambda: len(notes(control_plane, namespace, "PodGroup", "UnlikeTemplate")) == 2, "both differences are told"
         )
     told = " ".join(notes(control_plane, namespace, "PodGroup", "UnlikeTemplate"))
-    assert f'schedulingConstraints.topology: is empty, but the template "workers" of Workload train says {RACK}' in told
+    assert (
+        f'schedulingConstraints.topology: is empty, but the template "workers" of Workload rehearsal says {RACK}'
+        in told
+    )
     assert "schedulingPolicy: is gang with minCount 2" in told
