@@ -209,7 +209,7 @@ class _Soak:
         return self._story
 
     def _churn(self) -> None:
-        """Pods and gangs come, and whoever has a node may go."""
+        """Pods and gangs come, and pods that have a node may go."""
         pods = pods_in(self._plane, NAMESPACE)
         room = MOST_PODS - len(pods)
         for _ in range(self._dice.randint(0, 4)):

@@ -88,7 +88,7 @@ def _spoil_state(random: Random, node: VirtualNode) -> None:
 
 
 def _is_json(file: Path) -> bool:
-    """Whether nobody has cut it off before."""
+    """Whether it has not been cut off before."""
     try:
         json.loads(file.read_bytes())
     except ValueError:

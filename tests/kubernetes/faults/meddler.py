@@ -147,7 +147,7 @@ class Meddler:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
             body = await request.read()
-        except ConnectionError:  # whoever asked is gone
+        except ConnectionError:  # the client is gone
             return _broken(request)
         kind = _kind_of(request, body)
         async with self._one_bind_at_a_time if kind is Kind.BIND else nullcontext():
@@ -198,7 +198,7 @@ class Meddler:
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         connection = request.transport
-        if connection is None:  # whoever asked is gone
+        if connection is None:  # the client is gone
             return web.Response()
         self._watches.add(connection)
         try:

@@ -313,7 +313,7 @@ class TestASnapshot:
         assert [len(each["seats"]) for each in document["items"] if each["owner"] == "Run ml/run"] == [2]
 
     def test_has_nothing_of_a_workload_but_what_is_read(self, tmp_path: Path) -> None:
-        """Whatever a workload says in a field that nobody reads, in or beside its pod templates, stays out."""
+        """Whatever a workload says in a field that bayplan does not read, in or beside its pod templates, stays out."""
         texts = [str(json.loads(json.dumps(each))) for each in reduced_secrets(tmp_path)]
         assert texts
         assert not any(SECRET in text for text in texts)

@@ -1,4 +1,4 @@
-"""Fairness between namespaces: one that costs much lets others pass, and nobody else waits longer."""
+"""Fairness between namespaces: one that costs much lets others pass, and no other namespace waits longer."""
 
 from __future__ import annotations
 
