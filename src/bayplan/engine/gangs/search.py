@@ -27,6 +27,7 @@ from bayplan.engine.gangs.best_fit import best_fit
 from bayplan.engine.gangs.bounds import crowd, fewest_domains, in_one, shortage, slots_at_home, slots_text
 from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.equal_groups import slices_of
 from bayplan.engine.gangs.exchange import in_order_of_ranks
 from bayplan.engine.gangs.gathering import gathered
 from bayplan.engine.gangs.objective import Goal
@@ -63,9 +64,11 @@ def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> 
         return Solution(Status.OPTIMAL, tuple({} for _ in problem.parts), bound="there is nothing to place")
     if not problem.tree.size:
         return infeasible("no node carries all labels of the topology")
-    if len(problem.shapes) == 1 and _is_one_group(problem):
-        budget.spend(500 + problem.tree.size / 20)
-        return _of_equal_pods(problem, layers)
+    if len(problem.shapes) == 1:
+        slices = layers if _is_one_group(problem) else slices_of(problem)
+        if slices is not None:
+            budget.spend(500 + problem.tree.size / 20)
+            return _of_equal_pods(problem, slices)
     budget.spend(_reading(problem))
     impossible = shortage(problem) or crowd(problem)
     if impossible:
@@ -267,7 +270,7 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         short = shortage(problem)
         if short:
             return infeasible(short)
-        slices = f" in segments of {layers[0].size}" if layers else ""
+        slices = f" in {_slice_word(problem)} of {layers[0].size}" if layers else ""
         level = in_one(problem, wish.required)
         return infeasible(f"the gang needs {slots_text(wish.pods)}{slices}{level}, the most there are is {found.most}")
     bound, status = "equal pods: counted exactly", Status.OPTIMAL
@@ -276,6 +279,11 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         bound = f"equal pods: counted; {_not_proven(unproven, wider=found.wider_proven)}"
         status = Status.FEASIBLE if wish.objective[0] in found.unproven else Status.OPTIMAL
     return Solution(status, _divided(problem, shape, found.counts), bound, wider_proven=found.wider_proven)
+
+
+def _slice_word(problem: Problem) -> str:
+    """What users call the slices of a gang: its groups, or its segments."""
+    return "groups" if len(problem.parts) > 1 else "segments"
 
 
 def _not_proven(goals: Iterable[Goal], *, wider: bool = True) -> str:
@@ -289,13 +297,19 @@ def _divided(problem: Problem, shape: int, counts: Counts) -> Placed:
     whole = Spots.of(counts)
     if len(problem.parts) == 1:
         return ({shape: whole},)
+    # Plain Python: there are few positions for each part, and arrays would cost 20 us each.
+    left = [[int(at), int(count)] for at, count in zip(whole.positions, whole.counts, strict=True)][::-1]
     placed: list[dict[int, Spots]] = []
-    reached = np.cumsum(whole.counts)
-    taken = 0
     for part in problem.parts:
-        until = taken + part.pods.get(shape, 0)
-        share = np.diff(np.minimum(reached, until) - np.minimum(reached, taken), prepend=0)
-        used = np.flatnonzero(share)
-        placed.append({shape: Spots(whole.positions[used], share[used])} if part.pods else {})
-        taken = until
+        missing, positions, shares = part.pods.get(shape, 0), [], []
+        while missing:
+            share = min(missing, left[-1][1])
+            positions.append(left[-1][0])
+            shares.append(share)
+            missing -= share
+            left[-1][1] -= share
+            if not left[-1][1]:
+                left.pop()
+        spots = Spots(np.array(positions, dtype=np.intp), np.array(shares, dtype=np.int64))
+        placed.append({shape: spots} if part.pods else {})
     return tuple(placed)

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
@@ -58,6 +57,14 @@ class Asked:
         """False if one domain of a level has too many slices that are apart."""
         return not any(layer.apart and layer.level <= level and layer.size < self.pods for layer in self.layers)
 
+    def unit(self, level: int) -> int:
+        """Domains of a level hold multiples of so many pods: whole slices, or single pods."""
+        return min((layer.size for layer in self.layers if layer.level >= level), default=1)
+
+    def most_domains(self, tree: Tree, level: int) -> int:
+        """No placement uses more domains of a level."""
+        return 1 if level <= self.required else min(self.pods // self.unit(level), len(tree.starts[level]))
+
     @property
     def target(self) -> int:
         """The level whose room is left over."""
@@ -88,19 +95,39 @@ def place_by_table(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: As
     if not complete:
         largest = np.maximum.reduceat(slots, starts)[cells]
         cells = np.sort(cells[np.lexsort((room[cells], -largest))[:MOST_RACKS]])
-    width = 1 if by_nodes else int(np.diff(np.append(starts, tree.size))[cells].max())
-    columns = 1 if whole else asked.pods + 1
-    if len(cells) * columns * (width + (columns if columns > 1 else 0)) > MOST_CELLS:
+    widths = () if whole else _widths(tree, rooms, asked, lowest, top)
+    if _cells(tree, starts, cells, widths, by_nodes=by_nodes) > MOST_CELLS:
         return None
     leftover = rooms[max(asked.target, 0)]
     if asked.layers:
         # Room for whole slices, then slots.
         sums = tree.sums(slots, max(asked.target, 0))
-        leftover = leftover * (asked.pods * int(sums.max()) + 1) + sums
+        leftover = leftover * (asked.most_domains(tree, asked.target) * int(sums.max()) + 1) + sums
     weights = _weights(tree, asked, int(leftover.max()))
     if weights is None:
         return None
-    return _Table(tree, slots, asked, weights, lowest, top, starts, leftover).best(cells), complete
+    return _Table(tree, slots, asked, weights, lowest, top, starts, leftover).best(cells, widths), complete
+
+
+def _widths(tree: Tree, rooms: Sequence[Counts], asked: Asked, lowest: int, top: int) -> list[int]:
+    """How long the rows of each level are, the lowest first: no domain has more pods than room."""
+    unit = asked.unit(lowest)
+    most = (int(rooms[level].max()) if level > WHOLE_TREE else asked.pods for level in range(lowest, top - 1, -1))
+    return [min(asked.pods, room) // unit + 1 for room in most]
+
+
+def _cells(
+    tree: Tree, starts: NDArray[np.intp], cells: NDArray[np.intp], widths: Sequence[int], *, by_nodes: bool
+) -> int:
+    """How much the table compares: what the lowest level costs by node, and how pods are divided between domains of a level."""
+    nodes = 1 if by_nodes else int(np.diff(np.append(starts, tree.size))[cells].max())
+    if not widths:
+        return len(cells) * nodes
+    joined, domains = 0, len(cells)
+    for level, (inner, outer) in enumerate(zip(widths, widths[1:], strict=False)):
+        joined += domains * inner * outer
+        domains = min(domains, len(tree.starts[max(tree.node_level - 1 - level - (not by_nodes), 0)]))
+    return len(cells) * widths[0] * nodes + joined
 
 
 def _largest_nodes_are_best(tree: Tree, asked: Asked) -> bool:
@@ -126,13 +153,13 @@ def _weights(tree: Tree, asked: Asked, largest: int) -> _Weights | None:
     for goal in asked.objective:
         if goal is Goal.FEWEST_DOMAINS and asked.preferred is not None:
             levels = range(asked.preferred, -1, -1)
-            widths += [(level, min(pods, len(tree.starts[level]))) for level in levels]
+            widths += [(level, asked.most_domains(tree, level)) for level in levels]
         elif goal is Goal.MEAN_DISTANCE:
             widths.append((goal, (tree.node_level + 1) * (pods + len(asked.standing)) ** 2))
         elif goal is Goal.FEWEST_NODES:
-            widths.append((goal, pods))
+            widths.append((goal, min(pods, tree.size)))
         elif goal is Goal.LEAST_LEFTOVER:
-            widths.append((goal, pods * largest))
+            widths.append((goal, asked.most_domains(tree, asked.target) * largest))
         elif goal is Goal.CLOSEST:
             widths.append((goal, 0))
     weight, found = 1, {}
@@ -152,13 +179,22 @@ def _weights(tree: Tree, asked: Asked, largest: int) -> _Weights | None:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """The least cost of 0, 1, 2, ... pods in a domain; how many of them go into which of the domains inside is in `shares`."""
+class _Rows:
+    """Domains of one level, each with a row: the least cost of 0, 1, 2, ... pods (or whole slices) in it."""
 
-    costs: Counts
     level: int
-    domain: int
-    shares: tuple[tuple[_Row, NDArray[np.intp]], ...] = ()
+    domains: NDArray[np.intp]
+    costs: Counts
+    inside: _Inside | None = None
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """What rows were made of: rows of which those of a domain begin at `first`; `shares[n][domain, pods]` is how many of the pods go into its n-th."""
+
+    rows: _Rows
+    first: NDArray[np.intp]
+    shares: Sequence[NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -175,9 +211,9 @@ class _Table:
     leftover: Counts
     members: dict[int, Counts] = field(default_factory=dict)
 
-    def best(self, cells: NDArray[np.intp]) -> Counts:
-        """The best shares of the domains `cells` of the lowest level."""
-        shares = self._one_cell(cells) if self.top == self.lowest else self._several_cells(cells)
+    def best(self, cells: NDArray[np.intp], widths: Sequence[int]) -> Counts:
+        """The best shares of the domains `cells` of the lowest level. `widths` are by level, the lowest first, how long rows are."""
+        shares = self._one_cell(cells) if self.top == self.lowest else self._several_cells(cells, widths)
         counts = np.zeros(self.tree.size, dtype=np.int64)
         for cell, share in shares.items():
             first = int(self.starts[cell])
@@ -195,50 +231,44 @@ class _Table:
             costs = costs + self._own(level, self.tree.domain_at[level][self.starts[cells]], pods[0])
         return {int(cells[costs.argmin()]): self.asked.pods}
 
-    def _several_cells(self, cells: NDArray[np.intp]) -> dict[int, int]:
-        asked = self.asked
-        costs = self._lowest_costs(cells, np.arange(asked.pods + 1))
-        rows = [_Row(costs[index], self.lowest, cell) for index, cell in enumerate(cells.tolist())]
-        found = self._candidates(rows, self.lowest)
-        for level in range(self.lowest - 1, self.top - 1, -1):
-            inside: dict[int, list[_Row]] = {}
-            for row in rows:
-                inside.setdefault(self._around(level, row), []).append(row)
-            rows = [self._joined(each, level, domain) for domain, each in inside.items()]
-            found += self._candidates(rows, level)
-        _, best = min(found, key=lambda each: each[0])
-        return _shares(best, asked.pods)
+    def _several_cells(self, cells: NDArray[np.intp], widths: Sequence[int]) -> dict[int, int]:
+        unit = self.asked.unit(self.lowest)
+        rows = _Rows(self.lowest, cells, self._lowest_costs(cells, np.arange(widths[0]) * unit))
+        found = self._candidates(rows)
+        for level, width in zip(range(self.lowest - 1, self.top - 1, -1), widths[1:], strict=True):
+            rows = self._joined(rows, level, np.arange(width) * unit)
+            found += self._candidates(rows)
+        _, best, index = min(found, key=lambda each: each[0])
+        return {cell: share * unit for cell, share in _shares(best, index, self.asked.pods // unit).items()}
 
-    def _around(self, level: int, row: _Row) -> int:
-        """The domain of a level around a row's."""
-        if level == WHOLE_TREE:
-            return 0
-        first = self.starts[row.domain] if row.level == self.lowest else self.tree.starts[row.level][row.domain]
-        return int(self.tree.domain_at[level][first])
-
-    def _candidates(self, rows: list[_Row], level: int) -> list[tuple[tuple[int, int, int], _Row]]:
-        """Rows of domains that may hold all pods, by cost: goals before closeness, closeness, goals after it."""
-        if level > self.top and self.asked.objective[-1] is Goal.CLOSEST:
+    def _candidates(self, rows: _Rows) -> list[tuple[tuple[int, int, int], _Rows, int]]:
+        """The best domain of a level that may hold all pods, by cost: goals before closeness, closeness, goals after it."""
+        level, asked = rows.level, self.asked
+        if level > self.top and asked.objective[-1] is Goal.CLOSEST:
             return []  # whatever is best inside a domain is counted in those around it, too
-        if not self.asked.may_be_in_one(level):
+        holds_all = (rows.costs.shape[1] - 1) * asked.unit(self.lowest) == asked.pods
+        if not holds_all or not asked.may_be_in_one(level):
             return []
-        found = []
-        for row in rows:
-            cost = int(row.costs[-1])
-            if cost >= NO_WAY or not self._is_home(level, row):
-                continue
-            # What lies around the domain, up to the required one, is used as well.
-            wider = range(level - 1, max(self.asked.required, 0) - 1, -1)
-            cost += sum(int(self._own(each, self._around(each, row), self.asked.pods)) for each in wider)
-            before, after = divmod(cost, self.weights.before_closeness)
-            found.append(((before, -level, after), row))
-        return found
+        costs = rows.costs[:, -1]
+        if level != WHOLE_TREE and asked.standing:
+            costs = np.where(self._standing(level)[rows.domains] == len(asked.standing), costs, NO_WAY)
+        at = np.flatnonzero(costs < NO_WAY)
+        if not len(at):
+            return []
+        costs = costs[at]
+        # What lies around a domain, up to the required one, is used as well.
+        for wider in range(level - 1, max(asked.required, 0) - 1, -1):
+            costs = costs + self._own(wider, self._around(rows, wider)[at], asked.pods)
+        before, after = np.divmod(costs, self.weights.before_closeness)
+        best = np.lexsort((after, before))[0]
+        return [((int(before[best]), -level, int(after[best])), rows, int(at[best]))]
 
-    def _is_home(self, level: int, row: _Row) -> bool:
-        """True if all members that run are in a row's domain."""
-        if level == WHOLE_TREE or not self.asked.standing:
-            return True
-        return all(int(self.tree.domain_at[level][at]) == row.domain for at in self.asked.standing)
+    def _around(self, rows: _Rows, level: int) -> NDArray[np.intp]:
+        """The domains of a wider level around those of some rows."""
+        if level == WHOLE_TREE:
+            return np.zeros(len(rows.domains), dtype=np.intp)
+        starts = self.starts if rows.level == self.lowest else self.tree.starts[rows.level]
+        return self.tree.domain_at[level][starts[rows.domains]]
 
     def _lowest_costs(self, cells: NDArray[np.intp], pods: Counts) -> Counts:
         """By domain of the lowest level and number of pods, what they cost there."""
@@ -293,36 +323,45 @@ class _Table:
             self.members[level] = np.bincount(at, minlength=len(self.tree.starts[level]))
         return self.members[level]
 
-    def _joined(self, inside: list[_Row], level: int, domain: int) -> _Row:
-        """The row of a domain from those of the domains inside it."""
-        costs = np.full(self.asked.pods + 1, NO_WAY)
-        costs[0] = 0
+    def _joined(self, inside: _Rows, level: int, pods: Counts) -> _Rows:
+        """The rows of a level from those of the domains inside: of all of them the first at once, then the second, and so on."""
+        around = self._around(inside, level)
+        first = np.flatnonzero(np.diff(around, prepend=-1))
+        domains, sizes = around[first], np.diff(np.append(first, len(around)))
+        size, most = len(pods), inside.costs.shape[1]
+        # Before the costs of n pods come so many of those that cannot be, for k pods of n that go into the domain inside.
+        costs = np.full((len(domains), most - 1 + size), NO_WAY)
+        costs[:, most - 1] = 0
+        gathered = np.arange(size)[:, np.newaxis] + (most - 1 - np.arange(most))
         shares = []
-        size = len(costs)
-        for row in inside:
-            # Of n pods k go here: windows of what was there before, in reverse order, beside the costs of k.
-            padded = np.concatenate((np.full(size - 1, NO_WAY), costs))
-            both = np.minimum(sliding_window_view(padded, size)[:, ::-1] + row.costs, NO_WAY)
-            best = both.argmin(axis=1)
-            shares.append((row, best))
-            costs = both[np.arange(size), best]
+        for number in range(int(sizes.max())):
+            here = np.flatnonzero(sizes > number)
+            both = costs[here][:, gathered] + inside.costs[first[here] + number][:, np.newaxis, :]
+            best = both.argmin(axis=2)
+            costs[here, most - 1 :] = np.minimum(np.take_along_axis(both, best[:, :, np.newaxis], 2)[:, :, 0], NO_WAY)
+            share = np.zeros((len(domains), size), dtype=np.intp)
+            share[here] = best
+            shares.append(share)
+        costs = costs[:, most - 1 :]
         if level > WHOLE_TREE:
-            fits = (costs < NO_WAY) & self.asked.allows(level, np.arange(size))
-            costs = np.where(fits, costs + self._own(level, domain, np.arange(size)), NO_WAY)
-        return _Row(costs, level, domain, tuple(shares))
+            fits = (costs < NO_WAY) & self.asked.allows(level, pods)
+            costs = np.where(fits, costs + self._own(level, domains[:, np.newaxis], pods), NO_WAY)
+        return _Rows(level, domains, costs, _Inside(inside, first, shares))
 
 
-def _shares(row: _Row, pods: int) -> dict[int, int]:
+def _shares(rows: _Rows, index: int, pods: int) -> dict[int, int]:
     """Pods by domain of the lowest level, the way back through the table."""
     if not pods:
         return {}
-    if not row.shares:
-        return {row.domain: pods}
+    inside = rows.inside
+    if inside is None:
+        return {int(rows.domains[index]): pods}
     found: dict[int, int] = {}
-    for inner, best in reversed(row.shares):
-        share = int(best[pods])
-        found |= _shares(inner, share)
-        pods -= share
+    for number in range(len(inside.shares) - 1, -1, -1):
+        share = int(inside.shares[number][index, pods])
+        if share:
+            found |= _shares(inside.rows, int(inside.first[index]) + number, share)
+            pods -= share
     return found
 
 
