@@ -99,6 +99,16 @@ class Tree:
         end = starts[domain + 1] if domain + 1 < len(starts) else self.size
         return int(starts[domain]), int(end)
 
+    def inside(self, first: int, end: int) -> Tree:
+        """The tree over the nodes of one domain, between two positions; wider levels have that one domain."""
+        starts, paths = [], []
+        for level, begins in enumerate(self.starts):
+            low, high = (int(at) for at in np.searchsorted(begins, (first, end)))
+            low = low if low < high and begins[low] == first else low - 1
+            starts.append(np.maximum(begins[low:high] - first, 0))
+            paths.append(self.paths[level][low:high])
+        return replace(self, rows=self.rows[first:end], starts=tuple(starts), paths=tuple(paths))
+
     def sums(self, counts: NDArray[_Number], level: int) -> NDArray[_Number]:
         """Sums over the domains of a level of something counted per position."""
         return np.add.reduceat(counts, self.starts[level]) if self.size else counts[:0]

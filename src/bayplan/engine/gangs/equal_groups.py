@@ -30,7 +30,7 @@ def _layers(
     """The layers inside some equal parts, each of which is in one domain of a level."""
     parts = problem.parts
     inner = [number for part in around for number in inside[part]]
-    if all(_lowest(problem, inside, number) <= level for number in inner):
+    if all(_adds_nothing(problem, inside, number, level) for number in inner):
         return ()
     if any(parts[number].pods for number in around):
         return None
@@ -50,8 +50,9 @@ def _is_like(problem: Problem, number: int, first: Part, size: int) -> bool:
     return same and sum(problem.totals[number].values()) == size
 
 
-def _lowest(problem: Problem, inside: Sequence[Sequence[int]], number: int) -> int:
-    """The lowest level that a part, or one inside it, requires."""
-    own = problem.parts[number].required
-    levels = [WHOLE_TREE if own is None else own, *(_lowest(problem, inside, each) for each in inside[number])]
-    return max(levels)
+def _adds_nothing(problem: Problem, inside: Sequence[Sequence[int]], number: int, level: int) -> bool:
+    """True if a part, and those inside it, ask for no more than to be in one domain of a level, as what is around them is."""
+    part = problem.parts[number]
+    if part.apart is not None or (part.required is not None and part.required > level):
+        return False
+    return all(_adds_nothing(problem, inside, each, level) for each in inside[number])

@@ -54,6 +54,7 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     by_table = _by_all_goals(tree, slots, room, wish)
     if by_table is not None:
         counts, complete = by_table
+        assert counts is not None  # one required domain has room
         unproven = frozenset[Goal]() if complete else _not_counted(wish)
     else:
         choice = choose(tree, slots, room, wish)
@@ -89,7 +90,7 @@ def _not_counted(wish: Wish) -> frozenset[Goal]:
     return frozenset(wish.objective[unknown:])
 
 
-def _by_all_goals(tree: Tree, slots: Counts, room: Sequence[Counts], wish: Wish) -> tuple[Counts, bool] | None:
+def _by_all_goals(tree: Tree, slots: Counts, room: Sequence[Counts], wish: Wish) -> tuple[Counts | None, bool] | None:
     """The best by a table over the tree, and whether it has compared all domains; None if it would be too large, or if the pods ask for more than it knows."""
     if wish.spread or wish.roomiest or any(layer.level == WHOLE_TREE for layer in wish.layers):
         return None

@@ -9,6 +9,7 @@ This is a descent: it ends where no single move helps, which need not be the bes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ from bayplan.engine.gangs.tree_table import largest_first
 MOST_ROUNDS = 8
 # Domains that are tried for one group.
 MOST_TRIES = 3
+# Groups are put down anew in several orders if there are no more.
+FEW_UNITS = 8
 # Nodes beyond those beside pods of the gang that are compared.
 MOST_TARGETS = 64
 # Cells, pods by nodes, that are compared at once.
@@ -37,22 +40,88 @@ Move = tuple[Key, int, int]
 """So many pods more, or fewer, at a position."""
 
 
+def closeness(problem: Problem, placed: Placed) -> int:
+    """How close pods are to each other, those that run already too: the sum over all levels of squares of what domains hold."""
+    return _sum_of_squares(problem, _by_position(problem, placed))
+
+
+def closeness_of(problem: Problem, counts: Counts) -> int:
+    """The same by what each position has of the pods that are placed."""
+    pods = counts.copy()
+    np.add.at(pods, list(problem.parts[0].standing), 1)
+    return _sum_of_squares(problem, pods)
+
+
+def _sum_of_squares(problem: Problem, pods: Counts) -> int:
+    return sum(int((inside * inside).sum()) for inside in _by_level(problem, pods))
+
+
+def closest_possible(problem: Problem) -> int:
+    """A bound on closeness: at each level by itself, as many pods as fit in the largest domains."""
+    standing = problem.parts[0].standing
+    room = np.add.reduce([np.minimum(problem.slots[shape], count) for shape, count in problem.totals[0].items()])
+    np.add.at(room, list(standing), 1)
+    pods = len(standing) + sum(problem.totals[0].values())
+    total = 0
+    for sums in _by_level(problem, room):
+        largest_first = np.sort(sums)[::-1]
+        before = largest_first.cumsum() - largest_first
+        here = np.clip(pods - before, 0, largest_first)
+        total += int((here * here).sum())
+    return total
+
+
+def _by_position(problem: Problem, placed: Placed) -> Counts:
+    pods = np.zeros(problem.tree.size, dtype=np.int64)
+    np.add.at(pods, list(problem.parts[0].standing), 1)
+    for shapes in placed:
+        for spots in shapes.values():
+            pods[spots.positions] += spots.counts
+    return pods
+
+
+def _by_level(problem: Problem, counts: Counts) -> list[Counts]:
+    return [problem.tree.sums(counts, level) for level in range(problem.tree.node_level + 1)]
+
+
 def gathered(problem: Problem, placed: Placed, budget: Budget) -> Placed:
     """The same pods with a mean distance that is no larger, as far as the budget goes."""
     budget.spend(20 + 5 * sum(map(len, placed)))
     state = _State(problem, placed)
+    closest = closest_possible(problem)
+    _descend(state, closest, budget)
+    best = state
+    for order in _orders(state.units):
+        if best.closeness == closest or budget.is_spent:
+            break
+        # Once more from another beginning: one group after another, each as close to those before it as it can be.
+        state = _State(problem, placed)
+        if state.begin_anew(order, budget):
+            _descend(state, closest, budget)
+            best = max(best, state, key=lambda each: each.closeness)
+    return best.placed()
+
+
+def _orders(units: Sequence[_Unit]) -> list[tuple[_Unit, ...]]:
+    """Orders in which units are put down: the largest first, those of narrow domains first, as they are written. Of many there is one."""
+    by_size = sorted(units, key=lambda unit: -unit.pods)
+    orders = (by_size, sorted(by_size, key=lambda unit: -unit.level), units)
+    distinct = list(dict.fromkeys(map(tuple, orders if len(units) <= FEW_UNITS else orders[:1])))
+    return distinct if len(units) > 1 else []
+
+
+def _descend(state: _State, closest: int, budget: Budget) -> None:
+    """Move as long as that helps; nothing is closer than `closest`."""
     for _ in range(MOST_ROUNDS):
         before = state.closeness
-        for unit in state.units:
-            if budget.is_spent:
-                return state.placed()
-            state.move_unit(unit, budget)
-        state.move_pods(budget)
-        if state.closeness == before and not budget.is_spent:
-            state.fill_nodes(budget)
-        if state.closeness == before or budget.is_spent:
-            break
-    return state.placed()
+        for step in (state.move_units, state.move_pods, state.fill_nodes):
+            if state.closeness == closest or budget.is_spent:
+                return
+            # To fill nodes takes long, and comes where nothing before it has helped.
+            if step != state.fill_nodes or state.closeness == before:
+                step(budget)
+        if state.closeness == before:
+            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +131,7 @@ class _Unit:
     keys: tuple[Key, ...]
     level: int
     around: int
+    pods: int
 
 
 class _State:
@@ -75,16 +145,13 @@ class _State:
         self.used = {shape: np.zeros(self.tree.size, dtype=np.int64) for shape in problem.shapes}
         self.free = problem.free.astype(np.float64)
         self.left: dict[tuple[int, int], Counts] = {}
-        pods = np.zeros(self.tree.size, dtype=np.int64)
         for number, shapes in enumerate(placed):
-            np.add.at(pods, list(problem.parts[number].standing), 1)
             for shape, spots in shapes.items():
                 self.at[number, shape] = dict(zip(spots.positions.tolist(), spots.counts.tolist(), strict=True))
                 self.used[shape][spots.positions] += spots.counts
-                pods[spots.positions] += spots.counts
                 if len(self.free):
                     self.free[:, spots.positions] -= problem.amounts[shape][:, np.newaxis] * spots.counts
-        self.inside = [self.tree.sums(pods, level) for level in range(self.tree.node_level + 1)]
+        self.inside = _by_level(problem, _by_position(problem, placed))
         self.closeness = sum(int((inside * inside).sum()) for inside in self.inside)
         self.counts = domain_counts(problem, self._solution()) if problem.prefers else ()
         self.units = tuple(self._units())
@@ -95,14 +162,15 @@ class _State:
         for key in self.at:
             bound.setdefault(self.groups.bound_by[key[0]], []).append(key)
         units = [
-            _Unit(tuple(bound[group.part]), group.level, group.around)
+            _Unit(tuple(bound[group.part]), group.level, group.around, sum(self.groups.own[group.part].values()))
             for group in self.groups.groups
             if group.home is None and group.apart is None and not self.groups.inside[group.part]
         ]
         for number, part in enumerate(self.problem.parts):
             around = self.groups.bound_by[number]
             if number and part.pods and part.preferred is not None and part.preferred > self.groups.level_of[around]:
-                units.append(_Unit(tuple((number, shape) for shape in part.pods), part.preferred, around))
+                keys = tuple((number, shape) for shape in part.pods)
+                units.append(_Unit(keys, part.preferred, around, sum(part.pods.values())))
         return units
 
     # -- what is where -------------------------------------------------------------------------------------------------------
@@ -170,7 +238,7 @@ class _State:
                         mix[shape] = mix.get(shape, 0) + here[position]
                 if len(mix) > 1 and not mixes.admits(position, tuple(sorted(mix.items()))):
                     return False
-        if not self.problem.prefers:
+        if not self.counts:
             return True
         counts = domain_counts(self.problem, self._solution())
         if counts > self.counts:
@@ -271,60 +339,83 @@ class _State:
 
     # -- groups --------------------------------------------------------------------------------------------------------------
 
-    def move_unit(self, unit: _Unit, budget: Budget) -> None:
-        """All pods of a unit to a better domain, if there is any."""
-        budget.spend(WORK_OF_A_MOVE)
-        leaving: list[Move] = [(key, position, -count) for key in unit.keys for position, count in self.at[key].items()]
-        pods = -sum(count for _, _, count in leaving)
-        first, end = self._bounds(unit.around, leaving[0][1])
-        low, high = self.tree.domain_at[unit.level][[first, end - 1]] + (0, 1)
-        candidates = self._candidates(unit, leaving, pods, int(low), int(high))
-        if not candidates:
-            return
-        before = self.closeness
+    def move_units(self, budget: Budget) -> None:
+        """Each unit to a better domain, if there is any."""
+        for unit in self.units:
+            if budget.is_spent:
+                return
+            before = self.closeness
+            leaving = self._leave(unit)
+            if self._settle(unit, leaving, before, budget, elsewhere=True) is None:
+                self._undo(leaving)
+
+    def begin_anew(self, order: Sequence[_Unit], budget: Budget) -> bool:
+        """Take all units away and put them back in an order; False if one finds no place, or if more domains are used than before."""
+        counts = self.counts
+        leaving = {unit: self._leave(unit) for unit in order}
+        self.counts = ()
+        for unit in order:
+            if budget.is_spent or self._settle(unit, leaving[unit], -1, budget) is None:
+                return False
+        self.counts = counts
+        return self._is_allowed([])
+
+    def _leave(self, unit: _Unit) -> list[Move]:
+        leaving = [(key, position, -count) for key in unit.keys for position, count in self.at[key].items()]
         for move in leaving:
             self._shift(move)
-        for domain in candidates:
+        return leaving
+
+    def _undo(self, moves: Sequence[Move]) -> None:
+        for move in reversed(moves):
+            self._shift(move, -1)
+
+    def _settle(
+        self, unit: _Unit, moved: list[Move], before: int, budget: Budget, *, elsewhere: bool = False
+    ) -> list[Move] | None:
+        """Put a unit that has left into the domain where closeness is largest, if it is then larger than before; None if there is none."""
+        budget.spend(WORK_OF_A_MOVE)
+        left = {self.domains[unit.level][position] for _, position, _ in moved} if elsewhere else set()
+        best: tuple[int, list[Move]] | None = None
+        for domain in self._candidates(unit, moved[0][1], left, before):
             budget.spend(WORK_OF_A_MOVE)
             coming = self._arrivals(unit, *self.tree.bounds(unit.level, domain))
             if coming is None:
                 continue
-            if self.closeness > before and self._is_allowed([*leaving, *coming]):
-                return
-            for move in coming:
-                self._shift(move, -1)
-        for move in leaving:
-            self._shift(move, -1)
+            if self.closeness > max(before, best[0] if best else before) and self._is_allowed([*moved, *coming]):
+                best = self.closeness, coming
+            self._undo(coming)
+        if best is None:
+            return None
+        for move in best[1]:
+            self._shift(move)
+        return best[1]
 
-    def _candidates(self, unit: _Unit, leaving: list[Move], pods: int, low: int, high: int) -> list[int]:
-        """Domains that have slots for a unit, and could be closer to the other pods; the best first."""
+    def _candidates(self, unit: _Unit, position: int, left: set[int], before: int) -> list[int]:
+        """Domains that have slots for a unit that was at a position, and could be closer to the other pods than before; the best first. Not those that it `left`."""
         level, tree = unit.level, self.tree
+        first, end = self._bounds(unit.around, position)
+        low, high = int(tree.domain_at[level][first]), int(tree.domain_at[level][end - 1]) + 1
+        wanted = self._wanted(unit)
         enough = np.ones(high - low, dtype=np.bool_)
-        for shape, wanted in self._wanted(unit).items():
-            enough &= self._left(shape, level)[low:high] >= wanted
-        for _, position, _ in leaving:
-            enough[self.domains[level][position] - low] = False
+        for shape, count in wanted.items():
+            enough &= self._left(shape, level)[low:high] >= count
+        enough[[domain - low for domain in left]] = False
         domains = np.flatnonzero(enough) + low
         if not len(domains):
             return []
-        # What closeness is lost when the pods are gone, and the most that they can bring elsewhere.
+        # The most closeness that the pods can bring there.
+        pods = unit.pods
         starts = tree.starts[level][domains]
-        worth, value = 0, np.zeros(len(domains), dtype=np.int64)
+        value = np.zeros(len(domains), dtype=np.int64)
         for each, inside in enumerate(self.inside):
-            gone: dict[int, int] = {}
-            for _, position, count in leaving:
-                gone[self.domains[each][position]] = gone.get(self.domains[each][position], 0) - count
-            worth += sum(count * (2 * int(inside[domain]) - count) for domain, count in gone.items())
             if each <= level:
-                at = tree.domain_at[each][starts]
-                there = inside[at]
-                for domain, count in gone.items():
-                    there = there - count * (at == domain)
+                there = inside[tree.domain_at[each][starts]]
             else:
                 there = np.maximum.reduceat(inside[tree.domain_at[each]], tree.starts[level])[domains]
             value += pods * (2 * there + pods)
         order = np.argsort(-value, kind="stable")[:MOST_TRIES]
-        return [int(domains[index]) for index in order if value[index] > worth]
+        return [int(domains[index]) for index in order if self.closeness + value[index] > before]
 
     def _wanted(self, unit: _Unit) -> dict[int, int]:
         wanted: dict[int, int] = {}

@@ -243,13 +243,16 @@ class _Search:
         preferred = problem.parts[0].preferred
         used = np.zeros(0 if preferred is None else len(tree.starts[preferred]), dtype=np.bool_)
         used[problem.used(0)] = True
-        for number in sorted(range(len(problem.parts)), key=lambda part: -self.level_of[bound_by[part]]):
+        for number in sorted(range(len(problem.parts)), key=lambda part: self._turn(part, bound_by[part])):
             pods = problem.parts[number].pods.get(self.shape, 0)
             if not pods:
                 continue
             level = self.level_of[bound_by[number]]
             first, end = self._bounds(bound_by[number])
-            if preferred is None or level >= preferred:
+            own = problem.parts[number].preferred
+            if own is not None and own > level and not problem.spread and number:
+                counts = self._in_few(number, slots, pods, first, end)
+            elif preferred is None or level >= preferred:
                 counts = self._filled(number, slots[first:end], pods, first, end)
             else:
                 counts = in_touched_domains_first(problem, slots, first, end, pods, used)
@@ -258,6 +261,20 @@ class _Search:
             if preferred is not None:
                 used[tree.domain_at[preferred][spots.positions]] = True
         return tuple(placed)
+
+    def _turn(self, number: int, bound_by: int) -> tuple[int, ...]:
+        """When a part's pods are put down: those in narrow domains first, then those that prefer narrow ones, large ones first."""
+        part = self.problem.parts[number]
+        preferred = WHOLE_TREE if part.preferred is None else part.preferred
+        return -self.level_of[bound_by], -preferred, -part.pods.get(self.shape, 0), number
+
+    def _in_few(self, number: int, slots: Counts, pods: int, first: int, end: int) -> Counts:
+        """A part's pods between two positions in as few of the domains that it prefers as it can have by itself."""
+        part, here = self.problem.parts[number], np.zeros_like(slots)
+        here[first:end] = slots[first:end]
+        found = place_equal(self.problem.tree, here, Wish(pods, preferred=part.preferred, standing=part.standing))
+        assert found.counts is not None
+        return found.counts[first:end]
 
     def _filled(self, number: int, slots: Counts, pods: int, first: int, end: int) -> Counts:
         """A part's pods on the nodes of its domain: near its members that run, else near the gang's, else on few nodes or many."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ NO_WAY = np.int64(1 << 61)
 class Asked:
     """So many pods inside one domain of `required`, in few of `preferred`, by an order of goals; `standing` are members that run, by position.
 
-    Domains of the level of a layer hold whole slices only, or just one if slices are apart.
+    Domains of the level of a layer hold whole slices only, or just one if slices are apart. `least` is by level how many pods each domain must have at least.
     """
 
     pods: int
@@ -44,6 +45,7 @@ class Asked:
     objective: Objective
     standing: tuple[int, ...] = ()
     layers: tuple[Layer, ...] = ()
+    least: tuple[Counts, ...] = ()
 
     def allows(self, level: int, pods: Counts) -> NDArray[np.bool_]:
         """Which numbers of pods a domain of a level may have."""
@@ -71,14 +73,17 @@ class Asked:
         return self.required if self.preferred is None else max(self.required, self.preferred)
 
 
-def place_by_table(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: Asked) -> tuple[Counts, bool] | None:
-    """Pods by position, and whether every domain was compared; None if the table would be too large.
+def place_by_table(
+    tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: Asked
+) -> tuple[Counts | None, bool] | None:
+    """Pods by position, None if they have no place, and whether every domain was compared; None if the table would be too large.
 
     `rooms` are by level how many pods each domain holds, in whole slices. One required domain has room for all pods.
     """
     # If closeness comes first, levels above the lowest one with a domain for all pods do not matter.
     closest_first = asked.objective[0] is Goal.CLOSEST
     by_nodes = bool(asked.standing) or not _largest_nodes_are_best(tree, asked)
+    by_nodes = by_nodes or bool(asked.least and asked.least[tree.node_level].any())
     lowest = tree.node_level if by_nodes else tree.node_level - 1
     starts = tree.starts[lowest] if lowest >= 0 else np.zeros(1, dtype=np.intp)
     room = rooms[lowest] if lowest >= 0 else np.add.reduceat(slots, starts)
@@ -95,7 +100,7 @@ def place_by_table(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: As
     if not complete:
         largest = np.maximum.reduceat(slots, starts)[cells]
         cells = np.sort(cells[np.lexsort((room[cells], -largest))[:MOST_RACKS]])
-    widths = () if whole else _widths(tree, rooms, asked, lowest, top)
+    widths = () if whole else _widths(rooms, asked, lowest, top)
     if _cells(tree, starts, cells, widths, by_nodes=by_nodes) > MOST_CELLS:
         return None
     leftover = rooms[max(asked.target, 0)]
@@ -109,7 +114,7 @@ def place_by_table(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: As
     return _Table(tree, slots, asked, weights, lowest, top, starts, leftover).best(cells, widths), complete
 
 
-def _widths(tree: Tree, rooms: Sequence[Counts], asked: Asked, lowest: int, top: int) -> list[int]:
+def _widths(rooms: Sequence[Counts], asked: Asked, lowest: int, top: int) -> list[int]:
     """How long the rows of each level are, the lowest first: no domain has more pods than room."""
     unit = asked.unit(lowest)
     most = (int(rooms[level].max()) if level > WHOLE_TREE else asked.pods for level in range(lowest, top - 1, -1))
@@ -124,7 +129,7 @@ def _cells(
     if not widths:
         return len(cells) * nodes
     joined, domains = 0, len(cells)
-    for level, (inner, outer) in enumerate(zip(widths, widths[1:], strict=False)):
+    for level, (inner, outer) in enumerate(pairwise(widths)):
         joined += domains * inner * outer
         domains = min(domains, len(tree.starts[max(tree.node_level - 1 - level - (not by_nodes), 0)]))
     return len(cells) * widths[0] * nodes + joined
@@ -211,9 +216,11 @@ class _Table:
     leftover: Counts
     members: dict[int, Counts] = field(default_factory=dict)
 
-    def best(self, cells: NDArray[np.intp], widths: Sequence[int]) -> Counts:
-        """The best shares of the domains `cells` of the lowest level. `widths` are by level, the lowest first, how long rows are."""
+    def best(self, cells: NDArray[np.intp], widths: Sequence[int]) -> Counts | None:
+        """The best shares of the domains `cells` of the lowest level; None if there are none. `widths` are by level, the lowest first, how long rows are."""
         shares = self._one_cell(cells) if self.top == self.lowest else self._several_cells(cells, widths)
+        if shares is None:
+            return None
         counts = np.zeros(self.tree.size, dtype=np.int64)
         for cell, share in shares.items():
             first = int(self.starts[cell])
@@ -221,7 +228,7 @@ class _Table:
             counts[first:end] = largest_first(self.slots[first:end], share)
         return counts
 
-    def _one_cell(self, cells: NDArray[np.intp]) -> dict[int, int]:
+    def _one_cell(self, cells: NDArray[np.intp]) -> dict[int, int] | None:
         """All pods in one domain of the lowest level."""
         pods = np.array([self.asked.pods])
         costs = self._lowest_costs(cells, pods)[:, 0]
@@ -229,15 +236,27 @@ class _Table:
             costs = np.where(self._standing(self.lowest)[cells] == len(self.asked.standing), costs, NO_WAY)
         for level in range(self.lowest - 1, max(self.asked.required, 0) - 1, -1):
             costs = costs + self._own(level, self.tree.domain_at[level][self.starts[cells]], pods[0])
+        costs = self._with_all(costs, self.lowest, cells)
+        if costs.min() >= NO_WAY:
+            return None
         return {int(cells[costs.argmin()]): self.asked.pods}
 
-    def _several_cells(self, cells: NDArray[np.intp], widths: Sequence[int]) -> dict[int, int]:
+    def _with_all(self, costs: Counts, level: int, domains: NDArray[np.intp]) -> Counts:
+        """The costs of all pods in one domain of a level: no way unless every domain that must have pods is inside it."""
+        if level == WHOLE_TREE or not self.asked.least:
+            return costs
+        least = self.asked.least[level]
+        return np.where(least[domains] == least.sum(), costs, NO_WAY)
+
+    def _several_cells(self, cells: NDArray[np.intp], widths: Sequence[int]) -> dict[int, int] | None:
         unit = self.asked.unit(self.lowest)
         rows = _Rows(self.lowest, cells, self._lowest_costs(cells, np.arange(widths[0]) * unit))
         found = self._candidates(rows)
         for level, width in zip(range(self.lowest - 1, self.top - 1, -1), widths[1:], strict=True):
             rows = self._joined(rows, level, np.arange(width) * unit)
             found += self._candidates(rows)
+        if not found:
+            return None
         _, best, index = min(found, key=lambda each: each[0])
         return {cell: share * unit for cell, share in _shares(best, index, self.asked.pods // unit).items()}
 
@@ -249,7 +268,7 @@ class _Table:
         holds_all = (rows.costs.shape[1] - 1) * asked.unit(self.lowest) == asked.pods
         if not holds_all or not asked.may_be_in_one(level):
             return []
-        costs = rows.costs[:, -1]
+        costs = self._with_all(rows.costs[:, -1], level, rows.domains)
         if level != WHOLE_TREE and asked.standing:
             costs = np.where(self._standing(level)[rows.domains] == len(asked.standing), costs, NO_WAY)
         at = np.flatnonzero(costs < NO_WAY)
@@ -276,13 +295,20 @@ class _Table:
             standing = self._standing(self.lowest)[cells]
             new = np.where(standing > 0, 0, self.weights.nodes)
             costs = self._own(self.lowest, cells[:, np.newaxis], pods) + np.where(pods > 0, new[:, np.newaxis], 0)
-            fits = (pods <= self.slots[cells][:, np.newaxis]) & self.asked.allows(self.lowest, pods)
+            fits = (pods <= self.slots[cells][:, np.newaxis]) & self._allows(self.lowest, cells, pods)
             return np.where(fits, costs, NO_WAY)
         costs = self._costs_of_nodes(self._nodes_of(cells), pods)
         if self.lowest > WHOLE_TREE:
-            fits = (costs < NO_WAY) & self.asked.allows(self.lowest, pods)
+            fits = (costs < NO_WAY) & self._allows(self.lowest, cells, pods)
             costs = np.where(fits, costs + self._own(self.lowest, cells[:, np.newaxis], pods), NO_WAY)
         return costs
+
+    def _allows(self, level: int, domains: NDArray[np.intp], pods: Counts) -> NDArray[np.bool_]:
+        """[domain, pods]: which numbers of pods domains of a level may have."""
+        allowed = self.asked.allows(level, pods)
+        if not self.asked.least:
+            return allowed
+        return allowed & (pods >= self.asked.least[level][domains][:, np.newaxis])
 
     def _nodes_of(self, racks: NDArray[np.intp]) -> Counts:
         """The slots of each rack's nodes, the largest first; filled up with zeros."""
@@ -344,7 +370,7 @@ class _Table:
             shares.append(share)
         costs = costs[:, most - 1 :]
         if level > WHOLE_TREE:
-            fits = (costs < NO_WAY) & self.asked.allows(level, pods)
+            fits = (costs < NO_WAY) & self._allows(level, domains, pods)
             costs = np.where(fits, costs + self._own(level, domains[:, np.newaxis], pods), NO_WAY)
         return _Rows(level, domains, costs, _Inside(inside, first, shares))
 
