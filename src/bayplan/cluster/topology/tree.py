@@ -28,6 +28,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.hyper_nodes import WITH_OTHER_NODES, Hierarchy
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 
+_DIGITS = re.compile("([0-9]+)")
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 Index = NDArray[np.intp]
@@ -91,6 +92,16 @@ class Tree:
             begins = np.zeros(self.size, dtype=np.intp)
             begins[starts[1:]] = 1
             found.append(np.cumsum(begins))
+        return tuple(found)
+
+    @cached_property
+    def members(self) -> tuple[Index, ...]:
+        """Per level `[domain, number]`, the positions of each domain's nodes; where a domain has fewer than others, the position behind the last."""
+        found = []
+        for starts in self.starts:
+            ends = np.append(starts[1:], self.size)
+            at = starts[:, np.newaxis] + np.arange(int((ends - starts).max(initial=0)))
+            found.append(np.where(at < ends[:, np.newaxis], at, self.size))
         return tuple(found)
 
     def bounds(self, level: int, domain: int) -> tuple[int, int]:
@@ -231,7 +242,9 @@ def _natural_ranks(texts: Sequence[str]) -> list[int]:
     return [rank[text] for text in texts]
 
 
-def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+def natural_key(text: str) -> tuple[list[str | int], str]:
     """The key by which people sort names with numbers in them: r before r2 before r10. The text decides between 01 and 1."""
-    parts = re.split(r"([0-9]+)", text)
-    return (*((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts), (-1, 0, text))
+    # Texts and numbers alternate, beginning with a text, so that equal places of two keys can be compared.
+    parts: list[str | int] = [*_DIGITS.split(text)]
+    parts[1::2] = map(int, parts[1::2])
+    return parts, text

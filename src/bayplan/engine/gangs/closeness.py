@@ -31,7 +31,7 @@ MOST_CLOSER = 4
 SMALL_TREE = 256
 # Bringing groups together takes a share of what the search has taken, and so much in any case.
 SHARE_FOR_GATHERING = 0.25
-WORK_FOR_GATHERING = 4_000
+WORK_FOR_GATHERING = 2_000
 
 Cost = tuple[tuple[int, ...], int]
 
@@ -92,7 +92,7 @@ def brought_together(problem: Problem, known: Solution, budget: Budget) -> Solut
 def _in_narrow_domains(problem: Problem, budget: Budget) -> Iterator[tuple[Solution | None, int]]:
     """What is found quickly inside single domains, or in the whole tree, and how close pods can be in those that come next."""
     inside = [each for _, some, _ in narrowed.from_below(problem) for each in some]
-    if problem.tree.size <= SMALL_TREE:
+    if problem.tree.size <= SMALL_TREE and len(problem.shapes) == 1:
         inside += narrowed.in_required_domains(problem)
     possible = [closest_possible(each.problem) for each in inside]
     order = sorted(range(len(inside)), key=lambda index: -possible[index])

@@ -344,6 +344,9 @@ class _State:
         for unit in self.units:
             if budget.is_spent:
                 return
+            position = next(iter(self.at[unit.keys[0]]))
+            if not self._with_room(unit, position, {self.domains[unit.level][position]}).any():
+                continue
             before = self.closeness
             leaving = self._leave(unit)
             if self._settle(unit, leaving, before, budget, elsewhere=True) is None:
@@ -394,14 +397,7 @@ class _State:
     def _candidates(self, unit: _Unit, position: int, left: set[int], before: int) -> list[int]:
         """Domains that have slots for a unit that was at a position, and could be closer to the other pods than before; the best first. Not those that it `left`."""
         level, tree = unit.level, self.tree
-        first, end = self._bounds(unit.around, position)
-        low, high = int(tree.domain_at[level][first]), int(tree.domain_at[level][end - 1]) + 1
-        wanted = self._wanted(unit)
-        enough = np.ones(high - low, dtype=np.bool_)
-        for shape, count in wanted.items():
-            enough &= self._left(shape, level)[low:high] >= count
-        enough[[domain - low for domain in left]] = False
-        domains = np.flatnonzero(enough) + low
+        domains = np.flatnonzero(self._with_room(unit, position, left))
         if not len(domains):
             return []
         # The most closeness that the pods can bring there.
@@ -416,6 +412,18 @@ class _State:
             value += pods * (2 * there + pods)
         order = np.argsort(-value, kind="stable")[:MOST_TRIES]
         return [int(domains[index]) for index in order if self.closeness + value[index] > before]
+
+    def _with_room(self, unit: _Unit, position: int, left: set[int]) -> NDArray[np.bool_]:
+        """The domains that have slots for a unit and that it may take, but for those that it `left`."""
+        tree, level = self.tree, unit.level
+        first, end = self._bounds(unit.around, position)
+        low, high = int(tree.domain_at[level][first]), int(tree.domain_at[level][end - 1]) + 1
+        enough = np.zeros(len(tree.starts[level]), dtype=np.bool_)
+        enough[low:high] = True
+        enough[list(left)] = False
+        for shape, count in self._wanted(unit).items():
+            enough &= self._left(shape, level) >= count
+        return enough
 
     def _wanted(self, unit: _Unit) -> dict[int, int]:
         wanted: dict[int, int] = {}

@@ -101,7 +101,7 @@ def place_by_table(
         largest = np.maximum.reduceat(slots, starts)[cells]
         cells = np.sort(cells[np.lexsort((room[cells], -largest))[:MOST_RACKS]])
     widths = () if whole else _widths(rooms, asked, lowest, top)
-    if _cells(tree, starts, cells, widths, by_nodes=by_nodes) > MOST_CELLS:
+    if _cells(tree, cells, widths, by_nodes=by_nodes) > MOST_CELLS:
         return None
     leftover = rooms[max(asked.target, 0)]
     if asked.layers:
@@ -121,11 +121,9 @@ def _widths(rooms: Sequence[Counts], asked: Asked, lowest: int, top: int) -> lis
     return [min(asked.pods, room) // unit + 1 for room in most]
 
 
-def _cells(
-    tree: Tree, starts: NDArray[np.intp], cells: NDArray[np.intp], widths: Sequence[int], *, by_nodes: bool
-) -> int:
+def _cells(tree: Tree, cells: NDArray[np.intp], widths: Sequence[int], *, by_nodes: bool) -> int:
     """How much the table compares: what the lowest level costs by node, and how pods are divided between domains of a level."""
-    nodes = 1 if by_nodes else int(np.diff(np.append(starts, tree.size))[cells].max())
+    nodes = 1 if by_nodes else tree.members[tree.node_level - 1].shape[1] if tree.node_level else tree.size
     if not widths:
         return len(cells) * nodes
     joined, domains = 0, len(cells)
@@ -312,22 +310,23 @@ class _Table:
 
     def _nodes_of(self, racks: NDArray[np.intp]) -> Counts:
         """The slots of each rack's nodes, the largest first; filled up with zeros."""
-        starts = self.starts[racks]
-        ends = np.append(self.starts[1:], self.tree.size)[racks]
-        at = starts[:, np.newaxis] + np.arange(int((ends - starts).max()))
-        nodes = np.where(at < ends[:, np.newaxis], self.slots[np.minimum(at, self.tree.size - 1)], 0)
-        return -np.sort(-nodes, axis=1)
+        slots = np.append(self.slots, 0)
+        nodes = slots[self.tree.members[self.lowest][racks]] if self.lowest > WHOLE_TREE else self.slots[np.newaxis]
+        return np.sort(nodes, axis=1)[:, ::-1]
 
     def _costs_of_nodes(self, nodes: Counts, pods: Counts) -> Counts:
         """By rack and number of pods, what their nodes cost; `NO_WAY` where a rack has too little room."""
-        before = np.cumsum(nodes, axis=1) - nodes
-        here = np.clip(pods[np.newaxis, :, np.newaxis] - before[:, np.newaxis, :], 0, nodes[:, np.newaxis, :])
-        used = here > 0
-        of_node = self.weights.nodes + self.weights.domains.get(self.tree.node_level, 0)
-        costs = of_node * used.sum(axis=2) - self.weights.squares * (here * here).sum(axis=2)
+        if len(pods) > 1:
+            nodes, pods = nodes[:, np.newaxis, :], pods[:, np.newaxis]
+        reached = nodes.cumsum(axis=-1)
+        here = np.minimum(nodes, np.maximum(pods - reached + nodes, 0))
+        weights = self.weights
+        of_node = weights.nodes + weights.domains.get(self.tree.node_level, 0)
+        costs = of_node * np.count_nonzero(here, axis=-1) - weights.squares * (here * here).sum(axis=-1)
         if self.asked.target == self.tree.node_level:
-            costs += self.weights.leftover * (nodes[:, np.newaxis, :] * used).sum(axis=2)
-        return np.where(here.sum(axis=2) == pods, costs, NO_WAY)
+            costs = costs + weights.leftover * (nodes * (here > 0)).sum(axis=-1)
+        costs = np.where(reached[..., -1] >= pods[..., 0], costs, NO_WAY)
+        return costs if costs.ndim > 1 else costs[:, np.newaxis]
 
     def _own(self, level: int, domains: NDArray[np.intp] | int, pods: Counts | int) -> Counts:
         """What domains of a level cost themselves, by their number of pods; where members stand, they are in use already, and others are closer to them."""
