@@ -146,8 +146,12 @@ class _Search:
             slots = np.zeros_like(slots)
             slots[first:end] = problem.slots[shape][first:end]
         required = gang.required if gang.required is not None else WHOLE_TREE
+        rooms = room_by_level(problem.tree, slots, ())
+        most = int(rooms[required].max(initial=0) if required != WHOLE_TREE else slots.sum())
+        if most < problem.totals[0][shape]:
+            return None, True
         asked = Asked(problem.totals[0][shape], required, None, CLOSEST_FIRST, gang.standing, least=self._least(bound))
-        by_table = place_by_table(problem.tree, slots, room_by_level(problem.tree, slots, ()), asked)
+        by_table = place_by_table(problem.tree, slots, rooms, asked)
         if by_table is not None:
             return by_table
         if bound:
@@ -173,8 +177,14 @@ class _Search:
     def _divide(self, counts: Counts, bound: Mapping[int, int]) -> Placed | None:
         """The pods of all parts at places that have just as many, if that is possible and found in a few steps."""
         shape = self.problem.shapes[0]
+        homes = dict(bound)
+        whole = self.problem.parts[0].required
+        if bound and whole is not None:
+            number, domain = next(iter(bound.items()))
+            position = self.problem.tree.starts[self.problem.parts[number].required or 0][domain]
+            homes[0] = int(self.problem.tree.domain_at[whole][position])
         parts = tuple(
-            replace(part, home=bound[number]) if number in bound else part
+            replace(part, home=homes[number]) if number in homes else part
             for number, part in enumerate(self.problem.parts)
         )
         slots = tuple(counts if each == shape else every for each, every in enumerate(self.problem.slots))

@@ -104,10 +104,18 @@ def gathered(problem: Problem, placed: Placed, budget: Budget) -> Placed:
 
 def _orders(units: Sequence[_Unit]) -> list[tuple[_Unit, ...]]:
     """Orders in which units are put down: the largest first, those of narrow domains first, as they are written. Of many there is one."""
+    distinct: list[_Unit] = []
+    taken: set[Key] = set()
+    for unit in units:
+        # Parts of a group that prefer a level inside it are units, too; they come with their group.
+        if taken.isdisjoint(unit.keys):
+            distinct.append(unit)
+            taken.update(unit.keys)
+    units = distinct
     by_size = sorted(units, key=lambda unit: -unit.pods)
     orders = (by_size, sorted(by_size, key=lambda unit: -unit.level), units)
-    distinct = list(dict.fromkeys(map(tuple, orders if len(units) <= FEW_UNITS else orders[:1])))
-    return distinct if len(units) > 1 else []
+    chosen = orders if len(units) <= FEW_UNITS else orders[:1]
+    return list(dict.fromkeys(map(tuple, chosen))) if len(units) > 1 else []
 
 
 def _descend(state: _State, closest: int, budget: Budget) -> None:
