@@ -128,8 +128,8 @@ def _divided_anew(problem: Problem, known: Solution, budget: Budget) -> Solution
 
 
 def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
-    """Groups closer to each other, without more domains of any level. Gangs that are to be spread stay as they are."""
-    if problem.spread or problem.roomiest:
+    """Groups closer to each other, without more domains of any level. Gangs that are to be spread stay as they are, and those of many shapes."""
+    if problem.spread or problem.roomiest or len(problem.shapes) > narrowed.MANY_SHAPES:
         return known
     work = max(WORK_FOR_GATHERING, SHARE_FOR_GATHERING * budget.spent)
     level = _spanned(problem, known)
