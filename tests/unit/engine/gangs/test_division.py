@@ -12,7 +12,6 @@ from bayplan.engine.gangs.division import divided
 from bayplan.engine.gangs.problem import Part, Placed, Problem
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, racks
 
-
 NOT_DIVIDED = ("b1/r1: 3", "b1/r2: 3", "b1/r3: 3", "b2/r1: 4", "b3/r1: 4")
 
 
