@@ -120,6 +120,17 @@ def test_what_was_promised_to_others_meanwhile_wakes_nobody() -> None:
     assert not scene.woken("default/four")
 
 
+def test_a_pod_that_is_gone_costs_nothing_when_a_node_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer for a pod that named 10,000 labels took two seconds, long after the pod was deleted."""
+    scene = Scene()
+    scene.park("gone", scene.room(simple_pod({"cpu": 4})))
+    scene.queue.remove("gone")
+    asked: list[object] = []
+    monkeypatch.setattr(scene.gangs.answers, "for_class", lambda *question: asked.append(question))
+    ends("large-n1")(scene)
+    assert (scene.waking.wake(scene.queue, scene.now), asked) == (0, [])
+
+
 def test_who_waits_for_itself_is_woken_by_no_event() -> None:
     scene = Scene()
     scene.park("default/odd", ForItself("default/odd"))
