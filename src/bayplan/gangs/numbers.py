@@ -20,8 +20,8 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, wished_domains
-from bayplan.engine.gangs.slices import Layer
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Slices
 from bayplan.gangs.numa_level import unit_problem, zone_units

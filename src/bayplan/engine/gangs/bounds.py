@@ -11,11 +11,11 @@ from math import gcd
 
 import numpy as np
 
-from bayplan.engine.gangs.choice import Wish
-from bayplan.engine.gangs.equal_pods import place_equal
-from bayplan.engine.gangs.groups import groups_of
+from bayplan.engine.gangs.capacity_rows import capacity_rows
+from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.equal_pods import place_equal
+from bayplan.engine.gangs.groups.groups import groups_of
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
-from bayplan.engine.gangs.rows import capacity_rows
 
 # Of more shapes it is not counted what their slots leave of a resource: some shape has a slot nearly everywhere.
 FEW_SHAPES = 64

@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from bayplan.engine.budget import Budget, OutOfWork
-from bayplan.engine.gangs import narrowed, program
-from bayplan.engine.gangs.best_fit import best_fit
 from bayplan.engine.gangs.bounds import fewest_wider, shortage
-from bayplan.engine.gangs.division import divided
-from bayplan.engine.gangs.gathering import closeness, closest_possible, gathered
-from bayplan.engine.gangs.packing import pack
+from bayplan.engine.gangs.exact import narrowed, program
+from bayplan.engine.gangs.groups.best_fit import best_fit
+from bayplan.engine.gangs.groups.division import divided
+from bayplan.engine.gangs.groups.gathering import closeness, closest_possible, gathered
+from bayplan.engine.gangs.groups.packing import pack
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, domain_counts, wished_domains
 
 # What may be spent on being closer together: inside narrower domains in all and in each, and on fewer domains of wider levels.

@@ -22,7 +22,6 @@ from dataclasses import replace
 import numpy as np
 
 from bayplan.engine.budget import LIMIT_REACHED, Budget, OutOfWork
-from bayplan.engine.gangs import narrowed
 from bayplan.engine.gangs.bounds import (
     crowd,
     fewest_domains,
@@ -32,11 +31,13 @@ from bayplan.engine.gangs.bounds import (
     slots_at_home,
     slots_text,
 )
-from bayplan.engine.gangs.choice import Wish
 from bayplan.engine.gangs.closeness import brought_together, close_place, cost_of, quickly, reading
-from bayplan.engine.gangs.equal_groups import slices_of
-from bayplan.engine.gangs.equal_pods import place_equal
-from bayplan.engine.gangs.exchange import in_order_of_ranks
+from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.equal_pods import place_equal
+from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.exact import narrowed
+from bayplan.engine.gangs.groups.equal_groups import slices_of
+from bayplan.engine.gangs.groups.exchange import in_order_of_ranks
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,
@@ -50,7 +51,6 @@ from bayplan.engine.gangs.problem import (
     infeasible,
     wished_domains,
 )
-from bayplan.engine.gangs.slices import Layer
 
 
 def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> Solution:

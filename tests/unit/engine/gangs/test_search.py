@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from bayplan.engine.budget import Budget, OutOfWork
-from bayplan.engine.gangs import closeness, program
+from bayplan.engine.gangs import closeness
 from bayplan.engine.gangs import search as module
+from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.exact import program
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, wished_domains
 from bayplan.engine.gangs.search import search
-from bayplan.engine.gangs.slices import Layer
 from tests.unit.engine.gangs.small_trees import BLOCK, NO_SUMS, NODE, RACK, equal_pods, gang, group, pods_of, racks
 
 LINES = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2")

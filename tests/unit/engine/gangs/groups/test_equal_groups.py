@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bayplan.engine.gangs.equal_groups import slices_of
+from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.groups.equal_groups import slices_of
 from bayplan.engine.gangs.problem import Part
-from bayplan.engine.gangs.slices import Layer
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, equal_pods, gang, group, racks
 
 LINES = ("b1/r1: 8 8", "b1/r2: 8 8", "b2/r1: 8 8")

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
-from bayplan.engine.gangs.choice import Choice, Wish, choose, distances_to
+from bayplan.engine.gangs.equal.choice import Choice, Wish, choose, distances_to
+from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.tree_table import Asked, largest_first, place_by_table
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
-from bayplan.engine.gangs.slices import Layer
-from bayplan.engine.gangs.tree_table import Asked, largest_first, place_by_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.packing import pack
+from bayplan.engine.gangs.groups.packing import pack
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, within
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, equal_pods, gang, group, racks
 

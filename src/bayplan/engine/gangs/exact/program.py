@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.groups import WHOLE_GANG, groups_of
-from bayplan.engine.gangs.nodes import Filling, Nodes, Packed
+from bayplan.engine.gangs.capacity_rows import capacity_rows
+from bayplan.engine.gangs.exact.solver import Answer, Outcome, Program
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, groups_of
+from bayplan.engine.gangs.groups.nodes import Filling, Nodes, Packed
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, wished_domains, within
-from bayplan.engine.gangs.rows import capacity_rows
-from bayplan.engine.gangs.solver import Answer, Outcome, Program
 
 MOST_ROUNDS = 60
 # Larger programs are not even built: HiGHS would need its whole work for the presolve.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.division import divided
+from bayplan.engine.gangs.groups.division import divided
 from bayplan.engine.gangs.problem import Part, Placed, Problem
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, racks
 
@@ -67,10 +67,7 @@ def test_without_work_only_the_first_table_is_made_and_nothing_is_proven() -> No
     assert divided(problem, 0, Budget(0.0)) is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"spread": True}, {"roomiest": True}],
-)
-def test_gangs_that_are_not_to_be_close_are_left_to_others(change: dict[str, bool]) -> None:
-    problem = replace(equal_pods(*racks("b1/r1: 4"), gang(), group("a", 2, RACK), group("b", 1, RACK)), **change)
-    assert divided(problem, 0, Budget()) is None
+@pytest.mark.parametrize("spread, roomiest", [(True, False), (False, True)])
+def test_gangs_that_are_not_to_be_close_are_left_to_others(spread: bool, roomiest: bool) -> None:
+    problem = equal_pods(*racks("b1/r1: 4"), gang(), group("a", 2, RACK), group("b", 1, RACK))
+    assert divided(replace(problem, spread=spread, roomiest=roomiest), 0, Budget()) is None

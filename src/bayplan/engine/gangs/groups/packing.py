@@ -9,8 +9,7 @@ that ran out of steps proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from hashlib import blake2b
 from math import gcd
 
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.choice import Wish, distances_to
-from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes, place_equal
+from bayplan.engine.gangs.equal.choice import Wish, distances_to
+from bayplan.engine.gangs.equal.equal_pods import fill_nearest, fill_nodes, place_equal
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, Group, groups_of
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,
     Counts,
@@ -34,24 +34,6 @@ from bayplan.engine.gangs.problem import (
 MOST_STEPS = 20_000
 # A step takes 55 us with 24 domains, more with more groups inside groups.
 WORK_OF_A_STEP = 70
-# Stands for the group around all groups, which may use the whole tree.
-WHOLE_GANG = -1
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A part that takes a domain: its number, the group around it, its level and how many pods it brings along.
-
-    `home` is the only domain it may take, `closed` are some that it may not; groups with the same number in `apart` take different ones.
-    """
-
-    part: int
-    around: int
-    level: int
-    pods: int
-    home: int | None = None
-    apart: int | None = None
-    closed: Sequence[int] = ()
 
 
 def pack(problem: Problem, budget: Budget, most_steps: int = MOST_STEPS) -> Solution:
@@ -75,6 +57,7 @@ class _Search:
         self.steps = 0
         tree = problem.tree
         self.left = [tree.sums(problem.slots[self.shape], level) for level in range(tree.node_level + 1)]
+        self.pods = [total.get(self.shape, 0) for total in problem.totals]
         self.groups = self._groups()
         self.level_of = {WHOLE_GANG: WHOLE_TREE} | {group.part: group.level for group in self.groups}
         self.finest = max((group.level for group in self.groups), default=WHOLE_TREE)
@@ -84,26 +67,15 @@ class _Search:
         # Domains that look alike can be told apart by groups that may take only one of them, or not the same.
         self.alike = all(group.home is None and group.apart is None for group in self.groups)
 
-    def _groups(self) -> list[_Group]:
-        """Parts that narrow the domain of what is around them: those with a home, then parents, wide levels, large ones first."""
-        problem = self.problem
-        narrowing: dict[int, _Group] = {}
-        for number, part in enumerate(problem.parts):
-            around = narrowing.get(part.parent) if part.parent >= 0 else None
-            level = part.required if part.required is not None else WHOLE_TREE
-            pods = problem.totals[number].get(self.shape, 0)
-            if pods and level > (around.level if around else WHOLE_TREE):
-                outer = around.part if around else WHOLE_GANG
-                narrowing[number] = _Group(number, outer, level, pods, part.home, part.apart, problem.closed(number))
-            elif around:
-                narrowing[number] = around
-        distinct = [group for number, group in narrowing.items() if group.part == number]
+    def _groups(self) -> list[Group]:
+        """Groups in the order in which they choose: those with a home, then parents, wide levels, large ones first."""
         depth = {WHOLE_GANG: 0}
-        for group in distinct:
+        groups = groups_of(self.problem).groups
+        for group in groups:
             depth[group.part] = depth[group.around] + 1
         return sorted(
-            distinct,
-            key=lambda group: (group.home is None, depth[group.part], group.level, -group.pods, group.part),
+            groups,
+            key=lambda group: (group.home is None, depth[group.part], group.level, -self.pods[group.part], group.part),
         )
 
     def choose(self) -> bool:
@@ -137,17 +109,17 @@ class _Search:
         """True if there are no more steps, or no time. Straight down to a place for the last group is always allowed."""
         return self.steps >= self.most_steps or (self.steps > len(self.groups) and self.budget.is_spent)
 
-    def _take(self, group: _Group, domain: int) -> None:
+    def _take(self, group: Group, domain: int) -> None:
         self.taken.append(domain)
         self.domain_of[group.part] = domain
-        self._charge(group, domain, group.pods)
+        self._charge(group, domain, self.pods[group.part])
 
     def _give_back(self) -> None:
         group = self.groups[len(self.taken) - 1]
         del self.domain_of[group.part]
-        self._charge(group, self.taken.pop(), -group.pods)
+        self._charge(group, self.taken.pop(), -self.pods[group.part])
 
-    def _charge(self, group: _Group, domain: int, pods: int) -> None:
+    def _charge(self, group: Group, domain: int, pods: int) -> None:
         """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
         tree = self.problem.tree
         first = tree.starts[group.level][domain]
@@ -174,7 +146,7 @@ class _Search:
                 decisive.append(self.left[level][low:high])
         return index, _digest(decisive)
 
-    def _is_finest(self, group: _Group) -> bool:
+    def _is_finest(self, group: Group) -> bool:
         """True if nothing is ever chosen below a group's domain, and all that it may take share what is around them."""
         return self.alike and group.level == self.finest and group.level - self.level_of[group.around] == 1
 
@@ -184,19 +156,19 @@ class _Search:
             return 0, self.problem.tree.size
         return self.problem.tree.bounds(self.level_of[part], self.domain_of[part])
 
-    def _span(self, group: _Group) -> tuple[int, int]:
+    def _span(self, group: Group) -> tuple[int, int]:
         """The domains of the group's level that lie inside the domain of the group around it."""
         low, high = np.searchsorted(self.problem.tree.starts[group.level], self._bounds(group.around))
         return int(low), int(high)
 
-    def _candidates(self, group: _Group) -> Iterator[int]:
+    def _candidates(self, group: Group) -> Iterator[int]:
         """Domains that hold a group, the tightest first."""
         low, high = self._span(group)
         left = self.left[group.level][low:high]
-        enough = left >= group.pods
+        enough = left >= self.pods[group.part]
         for level in range(self.level_of[group.around] + 1, group.level):
             around = self.problem.tree.domain_at[level][self.problem.tree.starts[group.level][low:high]]
-            enough &= self.left[level][around] >= group.pods
+            enough &= self.left[level][around] >= self.pods[group.part]
         enough &= self._holds_what_is_inside(group, low, high)
         if not self.alike:
             enough &= self._allows(group, low, high)
@@ -209,7 +181,7 @@ class _Search:
             candidates = candidates[np.argsort(left[candidates], kind="stable")]
         return (low + int(candidate) for candidate in candidates)
 
-    def _allows(self, group: _Group, low: int, high: int) -> NDArray[np.bool_]:
+    def _allows(self, group: Group, low: int, high: int) -> NDArray[np.bool_]:
         """The domains that a group may take because of its home and of the groups that it keeps apart from."""
         allowed = np.full(high - low, group.home is None)
         if group.home is not None:
@@ -219,14 +191,14 @@ class _Search:
             allowed[[domain - low for domain in (*group.closed, *taken) if low <= domain < high]] = False
         return allowed
 
-    def _holds_what_is_inside(self, group: _Group, low: int, high: int) -> NDArray[np.bool_]:
+    def _holds_what_is_inside(self, group: Group, low: int, high: int) -> NDArray[np.bool_]:
         """A bound: domains in which the groups inside find room if each takes whole multiples of what divides all of them."""
         tree = self.problem.tree
         holds = np.ones(high - low, dtype=np.bool_)
         first = tree.starts[group.level][low]
         end = tree.starts[group.level][high] if high < len(tree.starts[group.level]) else tree.size
         for level in {each.level for each in self.groups if each.around == group.part}:
-            sizes = [each.pods for each in self.groups if each.around == group.part and each.level == level]
+            sizes = [self.pods[each.part] for each in self.groups if each.around == group.part and each.level == level]
             unit = gcd(*sizes)
             inner = slice(*np.searchsorted(tree.starts[level], (first, end)))
             usable = self.left[level][inner] // unit * unit

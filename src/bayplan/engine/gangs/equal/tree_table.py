@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.objective import Goal, Objective
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
-from bayplan.engine.gangs.slices import Layer
 
 # Cells of all rows and of putting them together; a million of them take some 3 ms.
 MOST_CELLS = 400_000

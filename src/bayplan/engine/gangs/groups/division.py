@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.choice import Wish
-from bayplan.engine.gangs.equal_pods import place_equal, room_by_level
-from bayplan.engine.gangs.gathering import closeness_of
+from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.equal_pods import place_equal, room_by_level
+from bayplan.engine.gangs.equal.tree_table import Asked, place_by_table
+from bayplan.engine.gangs.groups.gathering import closeness_of
+from bayplan.engine.gangs.groups.packing import pack
 from bayplan.engine.gangs.objective import Goal, objective_of
-from bayplan.engine.gangs.packing import pack
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,
     Counts,
@@ -32,7 +33,6 @@ from bayplan.engine.gangs.problem import (
     domains_at,
     wished_domains,
 )
-from bayplan.engine.gangs.tree_table import Asked, place_by_table
 
 # In more nodes than that only the first table is made.
 SMALL_TREE = 256

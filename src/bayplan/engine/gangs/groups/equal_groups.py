@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.problem import WHOLE_TREE, Part, Problem
-from bayplan.engine.gangs.slices import Layer
 
 
 def slices_of(problem: Problem) -> tuple[Layer, ...] | None:

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.carrying_out import Domains, carried_out
-from bayplan.engine.gangs.groups import WHOLE_GANG, Group, groups_of
-from bayplan.engine.gangs.nodes import Fill, Filling, Nodes
+from bayplan.engine.gangs.capacity_rows import capacity_rows
+from bayplan.engine.gangs.groups.carrying_out import Domains, carried_out
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, Group, groups_of
+from bayplan.engine.gangs.groups.nodes import Fill, Filling, Nodes
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Status
-from bayplan.engine.gangs.rows import capacity_rows
 
 # Orders that are tried: the first ones as they are, then with groups that found no place in front.
 MOST_ORDERS = 160

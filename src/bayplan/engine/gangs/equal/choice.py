@@ -15,10 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.gangs.equal.slices import Layer, SlicedRoom, deal_slices
+from bayplan.engine.gangs.equal.tight_sets import (
+    TightSet,
+    roomiest_of_number,
+    tightest_of_any_number,
+    tightest_of_number,
+)
 from bayplan.engine.gangs.objective import USUAL, Goal, Objective
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
-from bayplan.engine.gangs.slices import Layer, SlicedRoom, deal_slices
-from bayplan.engine.gangs.tight_sets import TightSet, roomiest_of_number, tightest_of_any_number, tightest_of_number
 
 # Required domains that are looked into one by one; there is hardly ever more than one that needs as few domains as any.
 MOST_CANDIDATES = 4096

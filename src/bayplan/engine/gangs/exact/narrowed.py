@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs import program
+from bayplan.engine.gangs.exact import program
+from bayplan.engine.gangs.exact.solver import OUT_OF_WORK
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,
     Mix,
@@ -27,7 +28,6 @@ from bayplan.engine.gangs.problem import (
     Status,
     wished_domains,
 )
-from bayplan.engine.gangs.solver import OUT_OF_WORK
 
 # Required domains that are looked into one by one.
 MOST_DOMAINS = 12

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.choice import distances_to
-from bayplan.engine.gangs.equal_pods import fill_nearest, fill_nodes
-from bayplan.engine.gangs.packing import in_touched_domains_first
+from bayplan.engine.gangs.equal.choice import distances_to
+from bayplan.engine.gangs.equal.equal_pods import fill_nearest, fill_nodes
+from bayplan.engine.gangs.groups.packing import in_touched_domains_first
 from bayplan.engine.gangs.problem import Counts, Problem, Spots
 
 Amounts = NDArray[np.float64]

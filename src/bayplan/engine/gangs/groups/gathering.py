@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.groups import WHOLE_GANG, groups_of
+from bayplan.engine.gangs.equal.tree_table import largest_first
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, groups_of
 from bayplan.engine.gangs.problem import Counts, Placed, Problem, Solution, Spots, Status, domain_counts
-from bayplan.engine.gangs.tree_table import largest_first
 
 # Rounds over all pods; most placements need one or two.
 MOST_ROUNDS = 8

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.best_fit import best_fit
+from bayplan.engine.gangs.groups.best_fit import best_fit
 from bayplan.engine.gangs.problem import Counts, Mix, Part, Problem, Solution, Status
 from bayplan.engine.gangs.search import search
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, pods_of, racks

@@ -12,8 +12,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.gangs.groups import WHOLE_GANG, Groups
-from bayplan.engine.gangs.nodes import Fill, Filling, Nodes
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, Groups
+from bayplan.engine.gangs.groups.nodes import Fill, Filling, Nodes
 from bayplan.engine.gangs.problem import NOWHERE, Placed, Problem, Spots
 
 Domains = Mapping[int, int]

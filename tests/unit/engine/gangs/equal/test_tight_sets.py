@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bayplan.engine.gangs.tight_sets import tightest_of_any_number, tightest_of_number
+from bayplan.engine.gangs.equal.tight_sets import tightest_of_any_number, tightest_of_number
 
 
 def best(room: list[int], pods: int, numbers: range) -> tuple[int, int]:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs import program, solver
+from bayplan.engine.gangs.exact import program, solver
+from bayplan.engine.gangs.exact.solver import GUARD, OUT_OF_WORK, Outcome, Program
 from bayplan.engine.gangs.problem import Mix, Part, Problem, Solution, Status, domains_used, wished_domains
-from bayplan.engine.gangs.solver import GUARD, OUT_OF_WORK, Outcome, Program
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, pods_of, racks
 
 BYTES = 2**30

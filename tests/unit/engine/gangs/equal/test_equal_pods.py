@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.engine.gangs.choice import Wish
-from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.equal_pods import place_equal
+from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, objective_of
-from bayplan.engine.gangs.slices import Layer
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, by_rack, racks
 
 TWO_BLOCKS = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2", "b2/r2: 1 1")
