@@ -120,6 +120,11 @@ def test_a_field_of_a_newer_kubernetes_may_be_let_through_and_values_may_not(tmp
     assert told(pod(spec="newSetting: 5, restartPolicy: No, "), tmp_path, Strictness.IGNORE)
 
 
+def test_a_misspelt_spec_leaves_a_pod_without_containers(tmp_path: Path) -> None:
+    (empty,) = told(pod().replace("spec:", "specs:", 1), tmp_path, Strictness.WARN)
+    assert empty == "spec.containers: is empty: a pod needs at least one container"
+
+
 def test_a_cluster_may_have_fields_of_a_newer_kubernetes_and_a_dump_by_hand_may_not(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     by_hand = pod(spec="newSetting: 5, nodeName: n, ")
