@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.engine.gangs.kai.model import Cluster, Job, Status, Task
+from bayplan.compat.kai.scheduler.model import Cluster, Job, Status, Task
 from bayplan.gangs.consolidation import Movable, consolidate
 from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group

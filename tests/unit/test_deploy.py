@@ -14,16 +14,16 @@ import pytest
 import yaml
 
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
+from bayplan.compat.kai.grouping.table import GROUPERS
 from bayplan.config.configuration import configuration_of
 from bayplan.dialects import coscheduling, kai, kueue, volcano
 from bayplan.dialects.own_members import GROUP, POD_GROUP
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.objective import Goal
+from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
-from bayplan.gangs.styles.table import STYLES
 from bayplan.grouping.expecting import GROUPED
 from bayplan.grouping.group import GroupingSettings
-from bayplan.grouping.kai.table import GROUPERS
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube import resources
 from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, Resource
@@ -287,7 +287,7 @@ def test_a_pod_group_has_the_fields_that_the_code_reads() -> None:
 def test_a_pod_group_allows_the_words_that_the_code_knows() -> None:
     spec = schema_of("podgroups.bayplan.io", "v1alpha1")["spec"]["properties"]
     assert spec["placement"]["enum"] == list(PLACEMENTS)
-    assert spec["style"]["enum"] == list(STYLES)
+    assert sorted(spec["style"]["enum"]) == ["bayplan", *compat_names(PLACEMENT_STYLE)]
     assert spec["objective"]["items"]["enum"] == [goal.value for goal in Goal]
 
 

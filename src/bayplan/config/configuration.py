@@ -4,8 +4,7 @@ In comes the decoded document of `--config FILE`, out go profiles by `schedulerN
 (`config/service_settings.py`). Plugins are enabled and disabled as upstream does it: `multiPoint` first, then `filter` and `score`, with `*` to
 disable everything; weights come from `score` (or `multiPoint`). Where `numa-aware` is to answer as Volcano does, `NodeResourceTopologyMatch` is off
 unless it is switched on by name. Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
-are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile
-(`config/volcano_configuration.py`).
+are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile (`bayplan.compat`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from bayplan.config.service_settings import (
     check_percentage,
     service_settings,
 )
-from bayplan.config.volcano_configuration import is_volcanos, volcano_profile
+from bayplan.extensions import CONFIGURATION, compat, compat_names
 from bayplan.kube.errors import did_you_mean, field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
@@ -44,6 +43,7 @@ from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.scheduling.profile import Profile
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
 DEFAULT_NAME = "bayplan"
 # Weighted scores of all plugins must fit an int32 column.
 LARGEST_WEIGHT = 1_000_000
@@ -150,10 +150,11 @@ def profiles_of(raw: object) -> dict[str, Profile]:
 
 
 def configuration_of(raw: object) -> Configuration:
-    """Everything that a decoded configuration document says; Volcano's own is taken as well."""
-    if is_volcanos(raw):
+    """Everything that a decoded configuration document says; other systems' own are taken as well."""
+    reader = _foreign_reader(raw)
+    if reader is not None:
         try:
-            profile, remarks = volcano_profile(raw)
+            profile, remarks = reader.profile_of(raw)
         except ArgumentError as error:
             raise ConfigurationError(str(error)) from None
         return Configuration({profile.name: profile}, service_settings(ServiceFields()), remarks)
@@ -162,14 +163,22 @@ def configuration_of(raw: object) -> Configuration:
     except msgspec.ValidationError as error:
         where, problem = field_and_problem(error, SchedulerConfiguration)
         raise ConfigurationError(f"{where or 'document'}: {problem}") from None
-    if configuration.kind != "KubeSchedulerConfiguration" or configuration.api_version != API_VERSION:
+    if configuration.kind != KIND or configuration.api_version != API_VERSION:
         found = f"{configuration.api_version} {configuration.kind}"
-        raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} KubeSchedulerConfiguration")
+        raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} {KIND}")
     try:
         profiles = _profiles(configuration)
         return Configuration(profiles, service_settings(configuration), tuple(_remarks(configuration, profiles)))
     except ArgumentError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def _foreign_reader(raw: object) -> Any:
+    """The reader of another system's configuration that recognizes a document; None if it is kube-scheduler's, or nobody's."""
+    if isinstance(raw, dict) and raw.get("kind") == KIND:
+        return None
+    readers = (compat(CONFIGURATION, name) for name in compat_names(CONFIGURATION))
+    return next((reader for reader in readers if reader.recognizes(raw)), None)
 
 
 def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:

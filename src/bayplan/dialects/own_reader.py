@@ -10,9 +10,9 @@ import re
 from math import inf
 
 from bayplan.engine.gangs.objective import objective_of
-from bayplan.gangs.model import Gang, Group, Patience, Slices
+from bayplan.extensions import PLACEMENT_STYLE, compat_names
+from bayplan.gangs.model import BAYPLAN, Gang, Group, Patience, Slices
 from bayplan.gangs.ranks.parallelism import parallel_groups
-from bayplan.gangs.styles.table import STYLES
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
 from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
@@ -29,8 +29,9 @@ def gang_of(written: PodGroup) -> Gang:
     for field, value in (("placement", spec.placement), ("domainPlacement", spec.domain_placement)):
         if value not in PLACEMENTS:
             raise InvalidObject(at.child(field), f'"{value}" must be one of {", ".join(PLACEMENTS)}')
-    if spec.style not in STYLES:
-        raise InvalidObject(at.child("style"), f'"{spec.style}" must be one of {", ".join(STYLES)}')
+    if spec.style != BAYPLAN and spec.style not in compat_names(PLACEMENT_STYLE):
+        known = ", ".join((BAYPLAN, *compat_names(PLACEMENT_STYLE)))
+        raise InvalidObject(at.child("style"), f'"{spec.style}" must be one of {known}')
     try:
         objective = objective_of(spec.objective or ())
     except ValueError as wrong:

@@ -28,11 +28,12 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, 
 from bayplan.engine.gangs.search import search
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
+from bayplan.extensions import PLACEMENT_STYLE, compat
 from bayplan.gangs.assuming import SeatTaker
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.class_slots import ClassSlots
 from bayplan.gangs.fellows import MOST_LAYOUTS, Classes, FellowRules, Member, layouts
-from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group
 from bayplan.gangs.numa_level import NO_UNIT, in_zone_words, torn_unit
 from bayplan.gangs.numbers import NO_SUMS, Outline, Tried, node_sums, outline_of, resources_of
 from bayplan.gangs.patience import patience_left
@@ -49,7 +50,6 @@ from bayplan.gangs.relations import (
 )
 from bayplan.gangs.room import with_room
 from bayplan.gangs.seats import Seats
-from bayplan.gangs.styles.table import BAYPLAN, place_in_style
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.decision import Decision
@@ -295,7 +295,9 @@ def schedule_gang(
         if relations.fellows.rules:
             problem = f"its pods ask for {relations.fellows} among themselves, which style {gang.style} cannot judge"
             return GangDecision(gang.name, Status.INFEASIBLE, problem, problem=problem)
-        return place_in_style(gang.style, scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
+        place = compat(PLACEMENT_STYLE, gang.style)
+        decision: GangDecision = place(scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
+        return decision
 
     whole = scheduler.preferring_groups(gang, by_segments(gang), tree)
 

@@ -10,13 +10,13 @@ from bayplan.plugins.inter_pod_affinity import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
 from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
-from bayplan.plugins.volcano_numa_aware import NumaAware, PolicyGate
+from bayplan.plugins.volcano_numa_aware import PolicyGate, numa_aware
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
 
 FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
@@ -26,7 +26,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeAffinity": lambda arguments: _without_arguments(NodeAffinity(), arguments),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
     "NodeResourcesFit": lambda arguments: _resources_fit(arguments or {}),
-    "NodeResourceTopologyMatch": lambda arguments: NodeResourceTopologyMatch(
+    "NodeResourceTopologyMatch": lambda arguments: topology_match(
         read_arguments(arguments), names_strategy="scoringStrategy" in (arguments or {})
     ),
     "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
@@ -36,7 +36,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
 }
 # More of a plugin than its usual part, where a configuration names it.
 ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
-    NUMA_AWARE: lambda arguments: NumaAware(settings=read_numa_aware_arguments(arguments)),
+    NUMA_AWARE: lambda arguments: numa_aware(read_numa_aware_arguments(arguments)),
 }
 FILTER_ORDER = tuple(FACTORIES)
 # kube-scheduler's weights; NUMA fit, the reason to run bayplan, counts twice.

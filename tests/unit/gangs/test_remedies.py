@@ -23,7 +23,7 @@ from bayplan.gangs.remedies import (
 )
 from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import GPU, simple_pod
-from tests.unit.gangs.styles.test_table import BLOCK, RACK, scheduler
+from tests.unit.compat.test_styles import BLOCK, RACK, scheduler
 from tests.unit.gangs.test_consolidation import bound, movable
 from tests.unit.gangs.test_consolidation import scheduler as two_racks
 

@@ -43,7 +43,11 @@ class TestMembers:
             (pattern("n1"), "gpu-n10", True),  # found anywhere, as in Volcano
             (pattern("^(?i)N[[:digit:]]$"), "n1", True),
             (pattern(r"\An\Q1\E\z"), "n1", True),
-            (pattern("^([a-z0-9]+-?)+$"), "gke-cluster-pool-" * 8 + ".internal", False),  # one way after another is 2^60
+            (
+                pattern("^([a-z0-9]+-?)+$"),
+                "gke-cluster-pool-" * 8 + ".internal",
+                False,
+            ),  # one way after another is 2^60
             (with_labels(rack="r1"), "n1", True),
             (with_labels(rack="r2"), "n1", False),
             (with_labels(), "n1", False),  # an empty selector means nobody, as in Volcano
