@@ -2,7 +2,7 @@
 
 It looks at each pod that the kubelet lists in the API server first (`scan`) and gives up if one is missing, takes all CPUs of a pod for
 exclusive if one of its containers has any, and takes a device that is in several zones from the last of them only. As its neighbour
-(`services/agent/forms/compat_rte.py`) it takes the place of a zone in sysfs for its id. What is true is in `accounting.py`. Where the original ends itself (a resource that is
+(`rte.py`) it takes the place of a zone in sysfs for its id. What is true is in `accounting.py`. Where the original ends itself (a resource that is
 excluded and in use), this goes on without.
 """
 
@@ -16,8 +16,8 @@ from bayplan.cluster.reports.fingerprint import ATTRIBUTE, fingerprint_of
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.agent.accounting import ZoneAccount
 from bayplan.services.agent.evidence import Amounts
-from bayplan.services.agent.forms.compat_rte import ListedZone, MemoryCapacity
 from bayplan.services.agent.sources.pod_resources import Allocatable, ContainerResources, PodName, PodResources
+from tests.conformance.node_agents.rte import ListedZone, MemoryCapacity
 
 ALL_NAMESPACES = ("", "*")
 

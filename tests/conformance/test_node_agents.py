@@ -10,10 +10,10 @@ import pytest
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.agent.accounting import ZoneAccount, account
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.forms import compat_nfd, compat_rte
-from bayplan.services.agent.forms.compat_rte import ListedZone
 from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup, PodResources
 from bayplan.services.agent.sources.sysfs import Hardware
+from tests.conformance.node_agents import nfd, rte
+from tests.conformance.node_agents.rte import ListedZone
 from tests.unit.services.agent.nodes import GI, OFFERED, TWO_ZONES, container, machine, memory, pod
 
 GPU = "vendor.com/gpu"
@@ -38,11 +38,11 @@ def three_answers(
     listed = [ListedZone(zone.id, zone.cpus, tuple(zone.distances.values())) for zone in hardware.zones]
     capacity = {zone.id: zone.capacity for zone in hardware.zones}
     known = {each.key: guaranteed(each.name) for each in pods}
-    scan = compat_nfd.scan(pods, known)
+    scan = nfd.scan(pods, known)
     return (
         left(account(Evidence(hardware, allocatable=allocatable, pods=pods)).zones, resource),
-        left(compat_nfd.aggregate(listed, capacity, allocatable, scan.pods), resource),
-        left(compat_rte.scan(listed, capacity, allocatable, pods).zones, resource),
+        left(nfd.aggregate(listed, capacity, allocatable, scan.pods), resource),
+        left(rte.scan(listed, capacity, allocatable, pods).zones, resource),
     )
 
 
@@ -81,21 +81,21 @@ def test_a_sidecar_for_which_an_old_kubelet_lists_the_shared_pool() -> None:
 
 def test_one_pod_that_vanished_ends_the_scan_of_nfds_agent() -> None:
     with pytest.raises(
-        compat_nfd.PodMissing, match="pod default/ghost is listed by the kubelet and unknown to the API server"
+        nfd.PodMissing, match="pod default/ghost is listed by the kubelet and unknown to the API server"
     ):
-        compat_nfd.scan([pod("ghost", container(1))], {})
+        nfd.scan([pod("ghost", container(1))], {})
 
 
 def test_nfds_agent_goes_on_where_the_original_ends_itself() -> None:
     listed = [ListedZone(0, range(8), (10,))]
-    scan = compat_nfd.scan([pod("a", container(1, 2))], {("default", "a"): guaranteed("a")})
-    (zone,) = compat_nfd.aggregate(listed, {}, Allocatable(cpus=tuple(range(1, 8))), scan.pods, {"cpu"})
+    scan = nfd.scan([pod("a", container(1, 2))], {("default", "a"): guaranteed("a")})
+    (zone,) = nfd.aggregate(listed, {}, Allocatable(cpus=tuple(range(1, 8))), scan.pods, {"cpu"})
     assert zone.amounts == {}
 
 
 def test_a_reference_container_shows_rtes_agent_what_is_shared() -> None:
     listed = [ListedZone(0, range(8), (10, 21)), ListedZone(1, range(8, 16), (21, 10))]
     pods = [pod("a", container(1, 2)), pod("b", container(3, 4)), pod("rte", container(3, 4, name="shared"))]
-    found = compat_rte.scan(listed, {}, OFFERED, pods, method="all", reference=("default", "rte", "shared"))
+    found = rte.scan(listed, {}, OFFERED, pods, method="all", reference=("default", "rte", "shared"))
     assert left(found.zones, "cpu") == {0: 5, 1: 7}
     assert found.attributes["nodeTopologyPodsFingerprintMethod"] == "all"
