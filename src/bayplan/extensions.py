@@ -15,8 +15,10 @@ imports them.
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint  # takes 30 ms, and few commands need it
 
 PLUGINS = "bayplan.plugins"
 DIALECTS = "bayplan.dialects"
@@ -38,6 +40,8 @@ class BrokenExtension(Exception):
 @cache
 def registered(group: str) -> dict[str, EntryPoint]:
     """The entries of a group by name, not loaded yet. Raises `BrokenExtension` if two packages register one name."""
+    from importlib.metadata import entry_points
+
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=group):
         known = found.setdefault(entry.name, entry)

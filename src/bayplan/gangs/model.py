@@ -1,7 +1,7 @@
 """A gang: pods that start together or not at all, in groups inside groups, with the domains they must or would like to share.
 
 This is the scheduler's only representation of gangs, no matter which API they come from. Readers build it from what users write
-(`dialects/`, `dialects/own_reader.py`), `gangs/cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
+(`dialects/`, `dialects/own/reader.py`), `gangs/cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from typing import Literal
 import msgspec
 
 from bayplan.dialects.dialect import OWN
-from bayplan.dialects.own_members import GROUP, POD_GROUP
-from bayplan.dialects.table import DIALECTS
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
+from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.registry import dialects
 from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove, loose_pods
@@ -149,7 +149,7 @@ def named_by_others(pod: Pod | RawObject) -> bool:
     except msgspec.ValidationError as error:
         field, problem = field_and_problem(error)
         raise Refused(Problem(Reference.of(raw_pod(pod)), field, None, problem)) from None
-    return any(dialect.group_named(wire) for dialect in DIALECTS if dialect.name != OWN)
+    return any(dialect.group_named(wire) for dialect in dialects() if dialect.name != OWN)
 
 
 def _judged(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
 from bayplan.dispatch.actions import GANG
 from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
 from bayplan.gangs.patience import waited_for

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own_reader import gang_of
+from bayplan.dialects.own.reader import gang_of
 from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import Gang, Patience, Slices
 from bayplan.kube.errors import InvalidObject

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own_members import gang_of_members
+from bayplan.dialects.own.members import gang_of_members
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import GangScheduler, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision

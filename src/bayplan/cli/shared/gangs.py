@@ -21,9 +21,9 @@ from bayplan.cli.shared.output import warn
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology.tree import Distances, Tree, distances_among
-from bayplan.dialects.own_members import Incomplete
-from bayplan.dialects.own_reader import gang_of, has_shapes
-from bayplan.dialects.table import (
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.own.reader import gang_of, has_shapes
+from bayplan.dialects.registry import (
     AnyPodGroup,
     dialect_of,
     dialect_of_gang,
@@ -32,9 +32,9 @@ from bayplan.dialects.table import (
     lost_words,
     shown,
 )
-from bayplan.dialects.volcano import group_named as volcano_group
-from bayplan.dialects.volcano_job import in_group as in_volcano_group
-from bayplan.dialects.volcano_job import pod_group_of, pods_of
+from bayplan.dialects.volcano.job import in_group as in_volcano_group
+from bayplan.dialects.volcano.job import pod_group_of, pods_of
+from bayplan.dialects.volcano.pod_group import group_named as volcano_group
 from bayplan.dispatch.roster import GangRoster, naming_strangers
 from bayplan.engine.gangs.problem import Counts, Status
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, stages_in_tree

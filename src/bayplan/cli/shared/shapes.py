@@ -17,8 +17,8 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import CPU, MEMORY, is_memory
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES
 from bayplan.cluster.topology.tree import Tree
-from bayplan.dialects.own_members import GROUP
-from bayplan.dialects.table import gang_named
+from bayplan.dialects.own.members import GROUP
+from bayplan.dialects.registry import gang_named
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.demand import HOST_RESOURCES
 from bayplan.explain.amounts import count

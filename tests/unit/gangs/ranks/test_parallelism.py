@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.dialects.own_reader import gang_of
+from bayplan.dialects.own.reader import gang_of
 from bayplan.gangs.cycle import GangScheduler, schedule_gang
 from bayplan.gangs.model import GangDecision
 from bayplan.gangs.ranks.parallelism import parallel_groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayplan.compat.kai.grouping.metadata import NO_CONSTRAINT, KaiConstraint
-from bayplan.dialects.own_reader import MOST_PODS
+from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.raw import RawObject, WrongValue, annotations_of
 
 TOPOLOGY = "kai.scheduler/topology"

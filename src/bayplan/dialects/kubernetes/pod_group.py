@@ -3,7 +3,7 @@
 Policy `gang`: `minCount` pods at the same time. Policy `basic`: each pod when it can, but all of them in the one domain that the constraint asks for. The label
 is a level of a Topology where one has it, so that ranks follow the tree; where none does, nodes with the same value are a domain.
 
-The templates of a Workload ask in the same words (`GroupAsked`). A PodGroup counts as it is, whatever its template says: `dialects/upstream_workloads.py` compares them.
+The templates of a Workload ask in the same words (`GroupAsked`). A PodGroup counts as it is, whatever its template says: `dialects/kubernetes/workloads.py` compares them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 
 from bayplan.dialects.dialect import Dialect, asked_by_label, full_name, topology_for
 from bayplan.dialects.members import arrived, counted, group_of, has_begun
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import KUBERNETES_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.scheduling_v1alpha2 import SCHEDULED, GroupAsked, PodGroup
 
@@ -90,4 +92,21 @@ def was_complete(written: PodGroup) -> bool:
     return any(each.type == SCHEDULED and each.status == "True" for each in conditions)
 
 
-DIALECT = Dialect("kubernetes", PodGroup, group_named, gang_of, remarks, was_complete)
+def status_of(progress: Progress) -> Document:
+    """The condition PodGroupScheduled: once true it stays so, and its message tells the present."""
+    holds = progress.phase is not Phase.WAITING
+    reason = "Scheduled" if holds else progress.reason
+    return {"conditions": [{**progress.condition(SCHEDULED, holds=holds), "reason": reason}]}
+
+
+DIALECT = Dialect(
+    "kubernetes",
+    PodGroup,
+    group_named,
+    gang_of,
+    remarks,
+    was_complete,
+    status_of=status_of,
+    conditions=(SCHEDULED,),
+    resource=KUBERNETES_POD_GROUPS,
+)

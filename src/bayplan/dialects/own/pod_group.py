@@ -1,4 +1,4 @@
-"""bayplan's own PodGroup (`bayplan.io/v1alpha1`), with pods that name it by label: `dialects/own_members.py` as a dialect.
+"""bayplan's own PodGroup (`bayplan.io/v1alpha1`), with pods that name it by label: `dialects/own/members.py` as a dialect.
 
 It names its Topology itself. One that the pod grouper made from a Kubernetes Workload may name none: there a level is any node label, as everywhere in Kubernetes.
 """
@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bayplan.dialects.dialect import OWN, Dialect, asked_by_label, topology_for
-from bayplan.dialects.own_members import POD_GROUP, Incomplete, gang_of_members, was_complete
+from bayplan.dialects.own.members import POD_GROUP, Incomplete, gang_of_members, was_complete
+from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import ObjectPath
+from bayplan.kube.resources import POD_GROUPS
+from bayplan.kube.visible import visible
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import STARTED, PodGroup
+from bayplan.kube.wire.podgroup_v1alpha1 import DEGRADED, ENDED, SCHEDULED, STARTED, WAITING, PodGroup
 
 # On a PodGroup that the pod grouper made: the Kubernetes Workload that its minimum and its levels are from.
 KUBERNETES_WORKLOAD = "bayplan.io/workload"
@@ -52,4 +55,32 @@ def complete_since(written: object) -> str:
     return next(times, None) or ""
 
 
-DIALECT = Dialect(OWN, PodGroup, group_named, gang_of, remarks, was_complete)
+def status_of(progress: Progress) -> Document:
+    """The phase, counts, a message, the condition Scheduled (now) and Started (once set, permanent)."""
+    phase = WAITING
+    if progress.phase is Phase.COMPLETE:
+        phase = SCHEDULED
+    elif progress.phase is Phase.ENDED:
+        phase = ENDED
+    elif progress.is_partial:
+        phase = DEGRADED
+    conditions = [progress.condition(SCHEDULED, holds=progress.phase is Phase.COMPLETE)]
+    if progress.was_complete:
+        said = {"reason": "Complete", "message": "all pods that the gang needs had nodes"}
+        conditions.append({"type": STARTED, "status": "True", **said})
+    counted = progress.counts
+    counts = {"members": counted.members, "scheduled": counted.scheduled, "running": counted.running}
+    return {"phase": phase, "message": visible(progress.message), **counts, "conditions": conditions}
+
+
+DIALECT = Dialect(
+    OWN,
+    PodGroup,
+    group_named,
+    gang_of,
+    remarks,
+    was_complete,
+    status_of=status_of,
+    conditions=(SCHEDULED, STARTED),
+    resource=POD_GROUPS,
+)

@@ -2,7 +2,7 @@
 
     minMember, minTaskMember   a group for each task, or one for all where only the sum counts
     subGroupPolicy             pods by selector, divided by labels into sub-groups of one size, of which so many must start
-    networkTopology            levels of a tree (`dialects/network_topology.py`), for the whole and for each sub-group
+    networkTopology            levels of a tree (`dialects/volcano/network_topology.py`), for the whole and for each sub-group
 
 Pods name their PodGroup in an annotation and their task in a label or annotation, both written by Volcano's controllers.
 """
@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from bayplan.cluster.pods.label_selectors import EVERYTHING, selector_of
 from bayplan.dialects.dialect import Dialect, full_name
 from bayplan.dialects.members import arrived, counted, group_of, has_begun
-from bayplan.dialects.network_topology import Closeness, Tiers
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import UNSCHEDULABLE, Document, Phase, Progress
+from bayplan.dialects.volcano.network_topology import Closeness, Tiers
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import VOLCANO_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup, SubGroupPolicy
 
@@ -200,4 +202,28 @@ def was_complete(written: PodGroup) -> bool:
     return written.status is not None and written.status.phase in COMPLETE
 
 
-DIALECT = Dialect("volcano", PodGroup, group_named, gang_of, remarks, was_complete)
+def status_of(progress: Progress) -> Document:
+    """The phase, the count of running pods, the condition Unschedulable or Scheduled."""
+    if progress.phase is Phase.ENDED:
+        # Volcano's controllers may create pods again.
+        return {"phase": "Inqueue", "running": 0, "conditions": []}
+    if progress.phase is Phase.COMPLETE:
+        phase, kind, reason = "Running", "Scheduled", "tasks in gang are ready to be scheduled"
+    else:
+        phase = "Unknown" if progress.is_partial else "Inqueue"
+        kind, reason = UNSCHEDULABLE, "NotEnoughResources"
+    condition = {**progress.condition(kind, holds=True), "reason": reason, "transitionID": ""}
+    return {"phase": phase, "running": progress.counts.running, "conditions": [condition]}
+
+
+DIALECT = Dialect(
+    "volcano",
+    PodGroup,
+    group_named,
+    gang_of,
+    remarks,
+    was_complete,
+    status_of=status_of,
+    conditions=(UNSCHEDULABLE, "Scheduled"),
+    resource=VOLCANO_POD_GROUPS,
+)

@@ -13,10 +13,12 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, as_others_prefer, full_name
 from bayplan.dialects.members import arrived, counted, group_of, has_begun
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import Document, Progress
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies, single_label
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import KAI_POD_GROUPS
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.wire import podgroup_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
@@ -24,6 +26,7 @@ from bayplan.kube.wire.core_v1 import Pod
 POD_GROUP = "pod-group-name"
 SUB_GROUP = "kai.scheduler/subgroup-name"
 DEFAULT_QUEUE = "default-queue"
+UNSCHEDULABLE_ON_POOL = "UnschedulableOnNodePool"
 # Annotations of workloads and pod templates.
 TOPOLOGY = "kai.scheduler/topology"
 REQUIRED = "kai.scheduler/topology-required-placement"
@@ -182,4 +185,23 @@ def was_complete(written: kai.PodGroup) -> bool:
     return any(each.type == kai.SCHEDULED and each.status == "True" for each in conditions)
 
 
-DIALECT = Dialect("kai", kai.PodGroup, group_named, gang_of, remarks, was_complete)
+def status_of(progress: Progress) -> Document:
+    """KAI's own scheduler never wrote phases or counts, and newer versions of its PodGroup have no fields for them."""
+    written = {"conditions": [progress.condition(kai.SCHEDULED, holds=progress.was_complete)]}
+    if not progress.waits:
+        return {**written, "schedulingConditions": []}
+    condition = progress.condition(UNSCHEDULABLE_ON_POOL, holds=True)
+    return {**written, "schedulingConditions": [{**condition, "nodePool": "default", "transitionID": ""}]}
+
+
+DIALECT = Dialect(
+    "kai",
+    kai.PodGroup,
+    group_named,
+    gang_of,
+    remarks,
+    was_complete,
+    status_of=status_of,
+    conditions=(kai.SCHEDULED, UNSCHEDULABLE_ON_POOL),
+    resource=KAI_POD_GROUPS,
+)

@@ -1,6 +1,6 @@
 """Volcano's Job (`batch.volcano.sh/v1alpha1`): the PodGroup and pods that Volcano's controllers make of one, and what admission has against it.
 
-On a cluster Volcano's controllers create both, and `dialects/volcano.py` reads them. For planning, before there is anything, `pod_group_of` and `pods_of` make the same
+On a cluster Volcano's controllers create both, and `dialects/volcano/pod_group.py` reads them. For planning, before there is anything, `pod_group_of` and `pods_of` make the same
 from the manifest. `job_problem` says what Volcano's admission webhook says about CPUs, partitions and tiers, in its own words.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from bayplan.dialects.own_reader import MOST_PODS
-from bayplan.dialects.volcano import GROUP_NAMES, TASK
+from bayplan.dialects.own.reader import MOST_PODS
+from bayplan.dialects.volcano.pod_group import GROUP_NAMES, TASK
 from bayplan.gangs.ranks.ranks import TASK_INDEX
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse

@@ -1,6 +1,6 @@
 """A gang of existing pods: a PodGroup of ours and the pods in the cluster that name it.
 
-For planning, a PodGroup holds the shape of its pods (`dialects/own_reader.py`); in a cluster, controllers or users create them. Pods
+For planning, a PodGroup holds the shape of its pods (`dialects/own/reader.py`); in a cluster, controllers or users create them. Pods
 join by the label `bayplan.io/pod-group`, and inside it by `bayplan.io/group` if the gang has groups, in the order of their ranks
 (`gangs/ranks/ranks.py`). Members with a node count as running: late ones follow them into their domain.
 
@@ -19,7 +19,7 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import counted, group_of, has_begun, succeeded
-from bayplan.dialects.own_reader import MOST_PODS, gang_of
+from bayplan.dialects.own.reader import MOST_PODS, gang_of
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath

@@ -1,17 +1,24 @@
 """All dialects, in the order in which they are asked which gang a pod belongs to.
 
-bayplan's own label comes first, because it is always deliberate. Kueue comes last, because pods in its pod groups may also name a
-PodGroup.
+bayplan's own label comes first, because it is always deliberate. Kueue comes last, because pods in its pod groups may also name a PodGroup. Dialects that packages add
+(`bayplan.dialects`) come before it.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from bayplan.dialects import coscheduling, kai, kueue, own, upstream, volcano
+from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.dialect import Dialect, full_name
+from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kubernetes import pod_group as upstream
+from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import complaint_about, judged
+from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.pod_words import OWN_FAMILY
+from bayplan.dialects.volcano import pod_group as volcano
+from bayplan.extensions import DIALECTS, load, registered
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
@@ -22,14 +29,21 @@ from bayplan.kube.wire import (
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 
-DIALECTS: tuple[Dialect[Any], ...] = (
+_KNOWN: tuple[Dialect[Any], ...] = (
     own.DIALECT,
     upstream.DIALECT,
     kai.DIALECT,
     volcano.DIALECT,
     coscheduling.DIALECT,
-    kueue.DIALECT,
 )
+
+
+@cache
+def dialects() -> tuple[Dialect[Any], ...]:
+    """Those that bayplan knows, and those that packages add."""
+    added = [load(DIALECTS, name) for name in sorted(registered(DIALECTS))]
+    return (*_KNOWN, *added, kueue.DIALECT)
+
 
 # Whatever a cluster may hold that describes a gang.
 AnyPodGroup = (
@@ -40,18 +54,25 @@ AnyPodGroup = (
     | scheduling_v1alpha2.PodGroup
 )
 
-_BY_STRUCT = {dialect.written_as: dialect for dialect in DIALECTS}
-_BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
+
+@cache
+def _by_struct() -> dict[type[Any] | None, Dialect[Any]]:
+    return {dialect.written_as: dialect for dialect in dialects()}
+
+
+@cache
+def _by_name() -> dict[str, Dialect[Any]]:
+    return {dialect.name: dialect for dialect in dialects()}
 
 
 def dialect_written_as(struct: type[Any]) -> Dialect[Any]:
     """The dialect whose group objects decode into this wire struct."""
-    return _BY_STRUCT[struct]
+    return _by_struct()[struct]
 
 
 def dialect_of(written: AnyPodGroup) -> Dialect[Any]:
     """The dialect that a group object is written in."""
-    return _BY_STRUCT[type(written)]
+    return _by_struct()[type(written)]
 
 
 def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
@@ -70,12 +91,12 @@ def dialect_of_gang(key: str) -> Dialect[Any]:
     """The dialect of a gang, from its key in the roster."""
     name, _, rest = key.partition(" ")
     # A name of bayplan's own has no dialect before it, and a dump may have one with a space in it.
-    return _BY_NAME.get(name, own.DIALECT) if rest else own.DIALECT
+    return _by_name().get(name, own.DIALECT) if rest else own.DIALECT
 
 
 def gang_named(pod: Pod) -> str:
     """The key of the gang that a pod belongs to; empty if it stands alone."""
-    for dialect in DIALECTS:
+    for dialect in dialects():
         name = dialect.group_named(pod)
         if name:
             return dialect.key(f"{pod.metadata.namespace or 'default'}/{name}")

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 from bayplan.dialects.dialect import Dialect, full_name
 from bayplan.dialects.members import arrived, counted, group_of, has_begun
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import COSCHEDULING_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.coscheduling_v1alpha1 import PodGroup
 
@@ -44,4 +46,21 @@ def was_complete(written: PodGroup) -> bool:
     return written.status is not None and written.status.phase in COMPLETE
 
 
-DIALECT = Dialect("coscheduling", PodGroup, group_named, gang_of, was_complete=was_complete)
+def status_of(progress: Progress) -> Document:
+    """The phase and the count of running pods; it has no place for a reason."""
+    if progress.phase is Phase.WAITING:
+        return {}
+    phase = "Scheduled" if progress.phase is Phase.COMPLETE else "Unknown" if progress.is_partial else "Pending"
+    return {"phase": phase, "running": progress.counts.running}
+
+
+DIALECT = Dialect(
+    "coscheduling",
+    PodGroup,
+    group_named,
+    gang_of,
+    was_complete=was_complete,
+    status_of=status_of,
+    conditions=(),
+    resource=COSCHEDULING_POD_GROUPS,
+)
