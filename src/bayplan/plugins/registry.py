@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bayplan.extensions import PLUGINS, load, registered
 from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
@@ -52,8 +53,16 @@ SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
 WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1}
 
 
+def is_added(name: str) -> bool:
+    """Whether a package adds a plugin of this name."""
+    return name not in FACTORIES and name in registered(PLUGINS)
+
+
 def build_plugin(name: str, arguments: dict[str, Any] | None, *, on_request: bool = False) -> FilterPlugin:
     """A plugin with its arguments; raises `ArgumentError` naming the field if they cannot be used."""
+    if is_added(name):
+        plugin: FilterPlugin = load(PLUGINS, name)(arguments)
+        return plugin
     return (ON_REQUEST.get(name, FACTORIES[name]) if on_request else FACTORIES[name])(arguments)
 
 
