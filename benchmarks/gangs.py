@@ -21,8 +21,9 @@ import msgspec
 import numpy as np
 
 from bayplan.cluster.state import ClusterState
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
 from bayplan.scheduling.answers import ClassAnswers

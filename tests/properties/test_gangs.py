@@ -17,6 +17,7 @@ from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
+from bayplan.gangs.attempt import GangAttempt
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import GangDecision, Group, Slices
 from tests.exhaustive_gangs import (
@@ -55,7 +56,7 @@ def test_what_is_said_without_an_exact_search_is_true(make: Callable[[int], Case
         assert tree is not None
         if not tree.size:
             continue
-        tried = case.scheduler.place(case.gang, case.gang.whole, tree, Budget(0.0))
+        tried = GangAttempt(case.scheduler, case.gang, case.gang.whole, tree, Budget(0.0)).place(case.gang.whole)
         fewest = fewest_domains(case.cluster, case.gang.whole)
         name = f"{make.__name__}({seed}): {tried.solution}"
         if tried.status is Status.INFEASIBLE:

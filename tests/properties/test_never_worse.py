@@ -15,8 +15,9 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Path, distances_among
 from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, USUAL
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile

@@ -65,7 +65,9 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 
 def test_a_broken_extension_is_named(entries: list[EntryPoint]) -> None:
     entries.append(EntryPoint("Odd", "no_such_package:plugin", extensions.PLUGINS))
-    with pytest.raises(BrokenExtension, match=r'bayplan\.plugins: "Odd" of package .* cannot be loaded: No module named'):
+    with pytest.raises(
+        BrokenExtension, match=r'bayplan\.plugins: "Odd" of package .* cannot be loaded: No module named'
+    ):
         load(extensions.PLUGINS, "Odd")
 
 

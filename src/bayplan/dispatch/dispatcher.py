@@ -42,7 +42,7 @@ from bayplan.dispatch.waking import (
     Waking,
     namespaces_that_matter,
 )
-from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod

@@ -30,10 +30,11 @@ from bayplan.dispatch.waking import (
     namespaces_that_matter,
 )
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
 from bayplan.gangs.patience import waited_for
 from bayplan.gangs.relations import may_concern
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.standing import what_is_split
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject

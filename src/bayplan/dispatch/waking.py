@@ -29,8 +29,8 @@ from bayplan.dispatch.gang_watch import GangWatch
 from bayplan.dispatch.parked_classes import ParkedClasses
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.engine.numa.rows import Mask
-from bayplan.gangs.cycle import GangScheduler
 from bayplan.gangs.model import Gang
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.errors import InvalidObject
 from bayplan.plugins.base import Newcomer
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node

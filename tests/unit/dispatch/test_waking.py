@@ -10,8 +10,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.unit import Place
 from bayplan.dispatch.waking import ForGang, ForItself, ForNeighbours, ForRoom, Namespaces, Waits, Waking
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.scheduling.answers import ClassAnswers

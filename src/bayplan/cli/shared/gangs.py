@@ -41,12 +41,13 @@ from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.closeness import closeness_of, running_members, unbound
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.domains_with_room import rooms_of
 from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group
 from bayplan.gangs.patience import waited_for
 from bayplan.gangs.ranks.ranks import rank_key
 from bayplan.gangs.remedies import GangRemedy, Running, gang_remedies
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.standing import standing_seats, what_is_split
 from bayplan.gangs.trees import Topologies, single_label
 from bayplan.grouping.podgroup import name_of as name_of_group
