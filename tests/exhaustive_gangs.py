@@ -272,7 +272,7 @@ def with_members(whole: Group, extra: Mapping[str, int]) -> Group:
 
 
 def with_wishes(whole: Group, kept: Collection[tuple[str, Slices]] = ()) -> Group:
-    """The group with its required segments and, by the name of the group, some of those that are wished for."""
+    """The group with its required segments and, by the name of the group, some of those that are optional for."""
     return replace(
         whole,
         slices=tuple(each for each in whole.slices if each.required or (whole.name, each) in kept),

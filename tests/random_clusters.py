@@ -13,7 +13,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.scenario.machine_text import machine_of
-from bayplan.simulate.scenario.model import Kind, Member, Scenario, SimulatedNode, Workload
+from bayplan.simulate.scenario.model import Kind, Scenario, ScenarioPod, SimulatedNode, Workload
 from tests.helpers import GI, GPU, NIC, Json, container, pod
 
 MACHINES = (
@@ -93,7 +93,7 @@ def _reserved(random: Random, machine: Machine) -> frozenset[int]:
 def _workload(random: Random, number: int, pods: int) -> Workload:
     arrivals = sorted(random.uniform(0, LASTS - 60) for _ in range(pods))
     members = tuple(
-        Member(at, random.uniform(*random.choice(SPANS)) if random.random() < 0.97 else None) for at in arrivals
+        ScenarioPod(at, random.uniform(*random.choice(SPANS)) if random.random() < 0.97 else None) for at in arrivals
     )
     return Workload(f"w{number}", random.choice(list(Kind)), _pod(random), members)
 

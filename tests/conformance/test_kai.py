@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from bayplan.compat.kai.scheduler.model import Node, Topology
-from bayplan.compat.kai.scheduler.rounds import Action, Outcome, run_round
+from bayplan.compat.kai.scheduler.rounds import Action, RoundResult, run_round
 from bayplan.compat.kai.scheduler.subset_nodes import Asker, subset_nodes
 from bayplan.compat.kai.scheduler.tree import ROOT, Domain, TopologyTree
 from bayplan.kube.wire.podgroup_v2alpha2 import PodGroupSpec, SubGroup, SubGroupSet, sub_group_tree, sub_groups_problem
@@ -62,7 +62,7 @@ def run_problem(case: Case) -> str | None:
     return None
 
 
-def refusal_problem(run: RecordedRun, outcome: Outcome) -> str | None:
+def refusal_problem(run: RecordedRun, outcome: RoundResult) -> str | None:
     for name, recorded in run.jobs.items():
         message = recorded.get("errorMessage", "")
         if message and not any(why in message for why in outcome.refused.get(name, ())):

@@ -12,9 +12,9 @@ import pytest
 
 from bayplan.compat.kueue.tas import (
     Assignment,
+    AssignmentResult,
     Host,
     Leaf,
-    Outcome,
     PodSet,
     Profile,
     RunningWorkload,
@@ -132,7 +132,7 @@ def assignment_of(recorded: dict[str, Any] | None) -> Assignment | None:
 # -- what was found, as it would have been recorded ----------------------------------------------------------------
 
 
-def recorded_form(outcome: Outcome) -> dict[str, Any]:
+def recorded_form(outcome: AssignmentResult) -> dict[str, Any]:
     if outcome.assignment is None:
         return {"reason": outcome.reason}
     domains = [{"values": list(values), "count": count} for values, count in outcome.assignment.domains]

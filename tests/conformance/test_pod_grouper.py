@@ -19,7 +19,7 @@ from bayplan.compat.kai.grouping.metadata import (
     KaiSubGroup,
 )
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import Refused
+from bayplan.grouping.grouping import InvalidGrouping
 from bayplan.grouping.questions import Answers, Question, Unanswered
 from bayplan.grouping.raw import Reference, WrongValue, labels_of
 
@@ -63,7 +63,7 @@ def grouping_problem(case: Case) -> str | None:
     expected = case["expected"]
     try:
         group = recorded_group(case)
-    except (Refused, WrongValue) as refusal:
+    except (InvalidGrouping, WrongValue) as refusal:
         return None if "error" in expected else f"gives up: {refusal}"
     if "error" in expected:
         return f"KAI gives up: {expected['error']}"

@@ -23,7 +23,7 @@ from bayplan.compat.volcano.numa.books import (
 from bayplan.compat.volcano.numa.cpus import NodeCpus, allocate, cpu_hints, whole_cpus
 from bayplan.compat.volcano.numa.machine import CpuPlace, Machine
 from bayplan.compat.volcano.numa.policy import judge
-from bayplan.compat.volcano.numa.predicate import ContainerResult, NodePolicies, Outcome, evaluate, gate
+from bayplan.compat.volcano.numa.predicate import ContainerResult, GateResult, NodePolicies, evaluate, gate
 from bayplan.compat.volcano.numa.score import numa_nodes_needed, scores, weight_in
 from bayplan.engine.kubelet.masks import mask_of, zones_in
 from bayplan.engine.kubelet.merge import Hint
@@ -128,7 +128,7 @@ def gate_problem(case: Case) -> str | None:
     found = {
         "outcome": outcome.value,
         "reason": rejection and rejection.words(task_policy, node["TopologyManagerPolicy"]),
-        "policy_evaluated": policies.topology_manager if policies and outcome is Outcome.EVALUATE else None,
+        "policy_evaluated": policies.topology_manager if policies and outcome is GateResult.EVALUATE else None,
     }
     return differs(found, {key: case["expected"][key] for key in found})
 

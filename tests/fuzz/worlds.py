@@ -17,7 +17,7 @@ import numpy as np
 
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.state import MOST_PROBLEMS, ClusterState, pod_key
-from bayplan.dispatch.actions import Bind, Complete, Refusal, Release
+from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.decoding import Changes, Listed, WatchLines, decoder_of
@@ -146,23 +146,23 @@ class World:
         with self._findings.step("wake"):
             self.dispatcher.wake(self._now)
         for _ in range(MOST_DECISIONS):
-            todo = None
+            action = None
             with self._findings.step("decide"):
-                todo = self.dispatcher.decide(self._now)
-            if todo is None:
+                action = self.dispatcher.decide(self._now)
+            if action is None:
                 break
-            if isinstance(todo, Refusal):
-                if todo.traceback:
-                    self._findings.note(f"decide: {todo.traceback.strip().splitlines()[-1][:100]}", todo.traceback)
-                self._announcer.refused(todo, self._now)
-            elif isinstance(todo, Complete):
+            if isinstance(action, Unschedulable):
+                if action.traceback:
+                    self._findings.note(f"decide: {action.traceback.strip().splitlines()[-1][:100]}", action.traceback)
+                self._announcer.refused(action, self._now)
+            elif isinstance(action, Complete):
                 with self._findings.step("complete"):
-                    self._announcer.complete(todo)
-            elif isinstance(todo, Bind):
+                    self._announcer.complete(action)
+            elif isinstance(action, Bind):
                 with self._findings.step("bind"):
-                    self._take(random, todo, bound)
-            elif isinstance(todo, Release):
-                for pod in todo.pods:
+                    self._take(random, action, bound)
+            elif isinstance(action, Release):
+                for pod in action.pods:
                     with self._findings.step("release"):
                         self.dispatcher.remove_pod(pod_key(pod), self._now)
         with self._findings.step("announce"):
@@ -173,16 +173,16 @@ class World:
             self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
         return bound
 
-    def _take(self, random: Random, todo: Bind, bound: dict[str, Json]) -> None:
-        for assignment in todo.assignments:
+    def _take(self, random: Random, action: Bind, bound: dict[str, Json]) -> None:
+        for assignment in action.assignments:
             annotations_of(assignment, self.dispatcher.state)
-        self._announcer.placed(todo.unit, [each.pod for each in todo.assignments])
-        failed = [each for each in todo.assignments if random.random() < 0.1]
+        self._announcer.placed(action.unit, [each.pod for each in action.assignments])
+        failed = [each for each in action.assignments if random.random() < 0.1]
         if failed:
-            self.dispatcher.not_bound(todo, failed, self._now)
+            self.dispatcher.not_bound(action, failed, self._now)
         else:
-            self.dispatcher.bound(todo, self._now)
-        for each in todo.assignments:
+            self.dispatcher.bound(action, self._now)
+        for each in action.assignments:
             if each not in failed:
                 bound[pod_key(each.pod)] = (each.pod, each.node)
 
@@ -259,16 +259,16 @@ def honest_world(random: Random, findings: Findings) -> None:
         pods, broken, _ = decoder_of(PODS).page(json.dumps({"items": bodies}).encode())
         intake.take(PODS, Listed(pods, "2", broken), 1.0)
     for turn in range(40):
-        todo = None
+        action = None
         with findings.step("decide"):
-            todo = dispatcher.decide(2.0 + turn)
-        if todo is None:
+            action = dispatcher.decide(2.0 + turn)
+        if action is None:
             break
-        if isinstance(todo, Refusal) and todo.traceback:
-            findings.note(f"decide: {todo.traceback.strip().splitlines()[-1][:100]}", todo.traceback)
-        if isinstance(todo, Bind):
+        if isinstance(action, Unschedulable) and action.traceback:
+            findings.note(f"decide: {action.traceback.strip().splitlines()[-1][:100]}", action.traceback)
+        if isinstance(action, Bind):
             with findings.step("kubelet admits"):
-                _admit(dispatcher, agents, todo, 2.0 + turn)
+                _admit(dispatcher, agents, action, 2.0 + turn)
 
 
 def _spoiled_pod(random: Random, number: int) -> Json:
@@ -279,9 +279,9 @@ def _spoiled_pod(random: Random, number: int) -> Json:
     return {**body, "spec": {**body["spec"], "schedulerName": "bayplan"}, "apiVersion": "v1", "kind": "Pod"}
 
 
-def _admit(dispatcher: Dispatcher, agents: dict[str, NodeAgent], todo: Bind, now: float) -> None:
-    dispatcher.bound(todo, now)
-    for each in todo.assignments:
+def _admit(dispatcher: Dispatcher, agents: dict[str, NodeAgent], action: Bind, now: float) -> None:
+    dispatcher.bound(action, now)
+    for each in action.assignments:
         key, agent = pod_key(each.pod), agents[each.node]
         admission = agent.kubelet.admit(key, effective_request(each.pod))
         if not admission.admitted:

@@ -154,5 +154,5 @@ class TestTheDaemon:
             virtual.admit("default/a", guaranteed({"cpu": 2, "memory": "1Gi"}))
             with agent_program(virtual, plane.kubeconfig_with_token(token)):
                 wait_until(lambda: report_of(plane) is not None, "the report is there", timeout=60.0)
-                wait_until(lambda: shows(plane, virtual), "the report shows the kubelet's books", timeout=60.0)
+                wait_until(lambda: shows(plane, virtual), "the report shows the kubelet's cache", timeout=60.0)
         plane.delete(f"{REPORTS}/n1")

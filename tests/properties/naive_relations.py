@@ -25,7 +25,7 @@ class Everything:
     pods: dict[str, tuple[str, Json]] = field(default_factory=dict)
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def standing(self) -> Iterator[tuple[Json, Json]]:
+    def running_at(self) -> Iterator[tuple[Json, Json]]:
         """Every pod that stands on a known node, with that node."""
         for where, pod in self.pods.values():
             if where in self.nodes:
@@ -102,7 +102,7 @@ def _no_company(world: Everything, pod: Json, node: Json) -> str:
     def wants(other: Json) -> bool:
         return all(means(world, pod, term, other) for term in wanted)
 
-    company = [there for other, there in world.standing() if wants(other)]
+    company = [there for other, there in world.running_at() if wants(other)]
     if all(any(same_place(node, there, term["topologyKey"]) for there in company) for term in wanted):
         return ""
     countable = [there for there in company if any(term["topologyKey"] in labels(there) for term in wanted)]
@@ -113,10 +113,10 @@ def _no_company(world: Everything, pod: Json, node: Json) -> str:
 
 def _unwanted(world: Everything, pod: Json, node: Json) -> str:
     for term in terms(pod, "podAntiAffinity", REQUIRED):
-        for other, there in world.standing():
+        for other, there in world.running_at():
             if means(world, pod, term, other) and same_place(node, there, term["topologyKey"]):
                 return "node(s) didn't match pod anti-affinity rules"
-    for other, there in world.standing():
+    for other, there in world.running_at():
         for term in terms(other, "podAntiAffinity", REQUIRED):
             if means(world, other, term, pod) and same_place(node, there, term["topologyKey"]):
                 return "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -133,7 +133,7 @@ def affinity_scores(
         return raw
     for name in nodes:
         node = world.nodes[name]
-        for other, there in world.standing():
+        for other, there in world.running_at():
             for sign, wish in own:
                 term = wish["podAffinityTerm"]
                 if means(world, pod, term, other) and same_place(node, there, term["topologyKey"]):
@@ -203,7 +203,7 @@ def spread_refusals(world: Everything, pod: Json) -> dict[str, str]:
                 refused[name] = "node(s) didn't match pod topology spread constraints (missing required label)"
                 break
             counts = {labels(each)[key]: 0 for each in complete if included(pod, rule, each)}
-            for other, there in world.standing():
+            for other, there in world.running_at():
                 if there in complete and included(pod, rule, there) and counted(pod, rule, other):
                     counts[labels(there)[key]] += 1
             fewest = min(counts.values()) if counts and len(counts) >= (rule.get("minDomains") or 1) else 0
@@ -233,7 +233,7 @@ def spread_scores(world: Everything, pod: Json, nodes: list[str]) -> dict[str, i
             size = len(judged) if key == HOSTNAME else len(places)
             count = sum(
                 counted(pod, rule, other)
-                for other, there in world.standing()
+                for other, there in world.running_at()
                 if (there is here if key == HOSTNAME else _counts_there(pod, rule, there, here) and complete(there))
             )
             score += count * math.log(size + 2) + (rule["maxSkew"] - 1)

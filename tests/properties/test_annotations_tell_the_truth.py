@@ -76,9 +76,9 @@ def _live(random: Random, tally: Tally, *, names: bool) -> None:
         decision = decide(state, waiting)
         if decision.placed:
             _admit(state, agent, waiting, decision, tally, at=2.0 * number + 1 if names else None)
-        standing = list(kubelet.pods)
-        if standing and random.random() < 0.4:
-            gone = random.choice(standing)
+        running_at = list(kubelet.pods)
+        if running_at and random.random() < 0.4:
+            gone = random.choice(running_at)
             kubelet.remove(gone)
             state.remove_pod(gone)
 

@@ -33,7 +33,7 @@ class Case:
     state: ClusterState
     labels: Mapping[str, Mapping[str, str]]
     free: Mapping[str, int]
-    standing: Mapping[str, int]
+    running_at: Mapping[str, int]
     pods: tuple[Pod, ...]
     kind: str
     key: str
@@ -49,14 +49,14 @@ def case(seed: int) -> Case:
         if draw.random() < 0.1:
             del labels[name][POWER]
     state = ClusterState()
-    free, standing = {}, {}
+    free, running_at = {}, {}
     for name in names:
         cpus = draw.randint(0, 3)
         state.set_node(node(name, {"cpu": cpus + 8}, labels=labels[name]))
-        standing[name] = draw.choice([0, 0, 0, 1, 2])
-        for number in range(standing[name]):
+        running_at[name] = draw.choice([0, 0, 0, 1, 2])
+        for number in range(running_at[name]):
             state.set_pod(on(name, somebody(f"old-{name}-{number}", "train")))
-        state.set_pod(on(name, somebody(f"filler-{name}", "filler", cpu=8 - standing[name])))
+        state.set_pod(on(name, somebody(f"filler-{name}", "filler", cpu=8 - running_at[name])))
         free[name] = cpus
     kind = draw.choice(["together", "apart", "evenly"])
     key = draw.choice([HOSTNAME, RACK, POWER])
@@ -67,7 +67,7 @@ def case(seed: int) -> Case:
         "evenly": spread("train", key, skew=skew),
     }
     pods = tuple(somebody(f"train-{number}", "train", **rules[kind]) for number in range(draw.randint(2, 5)))
-    return Case(state, labels, free, standing, pods, kind, key, skew, draw.choice([None, None, RACK, HOSTNAME]))
+    return Case(state, labels, free, running_at, pods, kind, key, skew, draw.choice([None, None, RACK, HOSTNAME]))
 
 
 def allowed(case: Case, nodes: Sequence[str]) -> bool:
@@ -78,7 +78,7 @@ def allowed(case: Case, nodes: Sequence[str]) -> bool:
     if case.required is not None and len({case.labels[name][case.required] for name in nodes}) > 1:
         return False
     place = {name: labels.get(case.key) for name, labels in case.labels.items()}
-    before = Counter(place[name] for name, number in case.standing.items() for _ in range(number))
+    before = Counter(place[name] for name, number in case.running_at.items() for _ in range(number))
     members = Counter(place[name] for name in nodes)
     if case.kind == "apart":
         return all(value is None or before[value] + number <= 1 for value, number in members.items())

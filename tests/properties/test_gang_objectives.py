@@ -15,7 +15,7 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree, distance
-from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
 from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.objective import Goal, Objective, objective_of
@@ -37,7 +37,7 @@ Score = tuple[tuple[int, ...], ...]
 class Case:
     tree: Tree
     slots: Counts
-    wish: Wish
+    wish: EqualPods
 
     def domain(self, level: int, position: int) -> tuple[str, ...]:
         return () if level == WHOLE_TREE else self.tree.paths[NODE][position][: level + 1]
@@ -62,7 +62,7 @@ class Case:
                 yield counts
 
     def _is_allowed(self, counts: Counts) -> bool:
-        at = [*(position for position, count in enumerate(counts) if count), *self.wish.standing]
+        at = [*(position for position, count in enumerate(counts) if count), *self.wish.running_at]
         if len({self.domain(self.wish.required, position) for position in at}) > 1:
             return False
         for layer in self.wish.layers:
@@ -83,18 +83,18 @@ class Case:
         if goal is Goal.FEWEST_DOMAINS:
             # The preferred level, then wider ones.
             levels = range(-1 if wish.preferred is None else wish.preferred, -1, -1)
-            return tuple(len({self.domain(level, at) for at in (*new, *wish.standing)}) for level in levels)
+            return tuple(len({self.domain(level, at) for at in (*new, *wish.running_at)}) for level in levels)
         if goal is Goal.MEAN_DISTANCE:
             members = [at for at, count in enumerate(counts) for _ in range(count)]
-            return (sum(self._distance(*pair) for pair in combinations((*members, *wish.standing), 2)),)
+            return (sum(self._distance(*pair) for pair in combinations((*members, *wish.running_at), 2)),)
         if goal is Goal.FEWEST_NODES:
-            return (len({*new, *wish.standing}),)
+            return (len({*new, *wish.running_at}),)
         if goal is Goal.LEAST_LEFTOVER:
             level = max(wish.required, WHOLE_TREE if wish.preferred is None else wish.preferred)
-            everybody = (*new, *wish.standing) if level == wish.preferred else new
+            everybody = (*new, *wish.running_at) if level == wish.preferred else new
             touched = {self.domain(level, at) for at in everybody}
             return (sum(self.holds(level, domain) for domain in touched if level != WHOLE_TREE) - wish.pods,)
-        return (max((self._distance(*pair) for pair in combinations((*new, *wish.standing), 2)), default=0),)
+        return (max((self._distance(*pair) for pair in combinations((*new, *wish.running_at), 2)), default=0),)
 
     def _distance(self, one: int, other: int) -> int:
         return distance(self.tree.paths[NODE][one], self.tree.paths[NODE][other])
@@ -119,7 +119,7 @@ def random_case(seed: int, *, joins: bool = False) -> Case:
     tree = build_tree(state, "network", LEVELS)
     slots = tuple(random.choice((0, 1, 1, 2, 2, 3, 5)) for _ in range(tree.size))
     pods = 1 if joins else random.randint(1, 6)
-    standing: tuple[int, ...] = ()
+    running_at: tuple[int, ...] = ()
     required = random.choice((WHOLE_TREE, WHOLE_TREE, 0, 1))
     preferred = random.choice((None, 0, 1, 1, NODE))
     if joins or random.random() < 0.25:
@@ -129,9 +129,9 @@ def random_case(seed: int, *, joins: bool = False) -> Case:
             for position in range(tree.size)
             if required == WHOLE_TREE or tree.domain_at[required][position] == tree.domain_at[required][near]
         ]
-        standing = tuple(random.choice(beside) for _ in range(random.randint(1, 3)))
-    layers = () if standing else _layers(random, pods)
-    return Case(tree, slots, Wish(pods, required, preferred, layers, standing=standing))
+        running_at = tuple(random.choice(beside) for _ in range(random.randint(1, 3)))
+    layers = () if running_at else _layers(random, pods)
+    return Case(tree, slots, EqualPods(pods, required, preferred, layers, running_at=running_at))
 
 
 def _layers(random: Random, pods: int) -> tuple[Layer, ...]:
@@ -142,18 +142,18 @@ def _layers(random: Random, pods: int) -> tuple[Layer, ...]:
 
 
 def check(case: Case, order: Objective, name: str) -> None:
-    wish = Wish(
+    wish = EqualPods(
         case.wish.pods,
         case.wish.required,
         case.wish.preferred,
         case.wish.layers,
-        standing=case.wish.standing,
+        running_at=case.wish.running_at,
         objective=order,
     )
     slots = np.array(case.slots, dtype=np.int64)
-    if wish.required != WHOLE_TREE and wish.standing:
+    if wish.required != WHOLE_TREE and wish.running_at:
         at = case.tree.domain_at[wish.required]
-        slots = np.where(at == at[wish.standing[0]], slots, 0)
+        slots = np.where(at == at[wish.running_at[0]], slots, 0)
     found = place_equal(case.tree, slots, wish)
     best = min((case.score(counts, order) for counts in case.placements()), default=None)
     if found.counts is None:

@@ -116,7 +116,7 @@ def test_as_many_segments_are_made_whole_again_as_can_be(chunk: int) -> None:
 
 
 def wished_segments(group: Group) -> list[tuple[Slices, int]]:
-    """Segments that are only wished for and of which somebody waits, by layer and number."""
+    """Segments that are only optional for and of which somebody waits, by layer and number."""
     return [
         (each, number)
         for each in group.slices
@@ -174,7 +174,7 @@ def check(case: Case, name: str) -> None:
 
 
 def outcomes(cluster: Cluster, whole: Group) -> dict[frozenset[str], Group]:
-    """Every best part of a gang, by the pods in it: the most groups, then the most members, then the segments that are wished for."""
+    """Every best part of a gang, by the pods in it: the most groups, then the most members, then the segments that are optional for."""
     feasible: list[tuple[int, int, Group]] = []
     for choice in choices_of_groups(whole):
         least = fewest_domains(cluster, with_wishes(with_members(choice, {})))
@@ -199,7 +199,7 @@ def grown(cluster: Cluster, whole: Group) -> Group:
 
 
 def most_wishes(cluster: Cluster, part: Group) -> Group:
-    """With as many layers of segments that are wished for as have a place; the first of equally many."""
+    """With as many layers of segments that are optional for as have a place; the first of equally many."""
     wishes = [
         (group.name, each)
         for group in part.every_group()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bayplan.dispatch.queue import SchedulingQueue
-from bayplan.dispatch.unit import Place
+from bayplan.dispatch.unit import UnitState
 
 KINDS = st.sampled_from("abc")
 NUMBERS = st.integers(0, 7)
@@ -64,7 +64,9 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def begin_attempt(self) -> None:
-        active = [unit for unit in map(self.queue.get, self.sizes) if unit is not None and unit.place is Place.ACTIVE]
+        active = [
+            unit for unit in map(self.queue.get, self.sizes) if unit is not None and unit.place is UnitState.ACTIVE
+        ]
         key = self.queue.pop(self.now)
         if key is None:
             assert not active
@@ -107,14 +109,14 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def everybody_is_somewhere_once(self) -> None:
-        counts: Counter[Place] = Counter()
+        counts: Counter[UnitState] = Counter()
         for key, pods in self.sizes.items():
             unit = self.queue.get(key)
             assert unit is not None
             counts[unit.place] += pods
         assert len(self.queue) == len(self.sizes)
         assert {place: number for place, number in self.queue.counts().items() if number} == counts
-        in_flight = {key for key in self.sizes if (unit := self.queue.get(key)) and unit.place is Place.IN_FLIGHT}
+        in_flight = {key for key in self.sizes if (unit := self.queue.get(key)) and unit.place is UnitState.IN_FLIGHT}
         assert in_flight == self.attempts.keys()
 
     def teardown(self) -> None:

@@ -43,7 +43,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import (
 )
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
 from bayplan.kube.wire.volcano_annotations import DECISION
-from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH
 from bayplan.services.scheduler.intake import Intake
@@ -154,7 +154,7 @@ def test_owners_of_every_kind_with_a_rule_may_be_read() -> None:
 
 def test_what_the_jobs_of_a_job_set_have_done_may_be_asked_for_and_nothing_else_is_listed() -> None:
     listing = {right for right in rights("bayplan-pod-grouper") if right[2] not in ("get", "create", "patch", "delete")}
-    followed = [*Books(GroupingSettings(), ("bayplan",)).followed, KAI_POD_GROUPS]
+    followed = [*GrouperCache(GroupingSettings(), ("bayplan",)).followed, KAI_POD_GROUPS]
     assert listing == {
         ("batch", "jobs", "list"),
         *((group_of(each), each.plural, verb) for each in followed for verb in ("list", "watch")),

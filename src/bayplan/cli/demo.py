@@ -19,7 +19,7 @@ from bayplan.cli.shared.options import ExampleCommand
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-class Step(NamedTuple):
+class DemoStep(NamedTuple):
     """One question: what it shows, and the command. A word that begins with `examples/` is a file that comes with bayplan."""
 
     heading: str
@@ -27,15 +27,15 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step(
+    DemoStep(
         "A pod that waits in a recorded cluster. Why?",
         ("why", "telco/upf-large", "--cluster", "examples/cluster"),
     ),
-    Step(
+    DemoStep(
         "Where pods would stand: the NUMA zones of telco-1 after placing those of examples/pods",
         ("numa", "telco-1", "--cluster", "examples/cluster", "-f", "examples/pods"),
     ),
-    Step(
+    DemoStep(
         "A gang of 16 pods, together in one block and in few racks",
         ("place", "-f", "examples/gangs/pretrain.yaml", "--cluster", "examples/gangs/cluster.yaml"),
     ),

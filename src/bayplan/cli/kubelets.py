@@ -172,12 +172,12 @@ def _laid_out(
     labels: Sequence[str],
     taints: Sequence[str],
 ) -> tuple[SimulatedNode, ...]:
-    from bayplan.services.kubelets.layout import Group, lay_out
+    from bayplan.services.kubelets.layout import NodeGroup, lay_out
 
     machines = machines or (MACHINE,)
     number = len(machines)
     groups = [
-        Group(machine, count, kubelet)
+        NodeGroup(machine, count, kubelet)
         for machine, count, kubelet in zip(
             machines,
             _for_each("--nodes", counts or (1,), number),

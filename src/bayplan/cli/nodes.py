@@ -10,7 +10,7 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.shared.flags import cluster_scoped, output_option
-from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
 from bayplan.cli.shared.selecting import NODE_FIELDS, selected, selector_options
 from bayplan.cli.shared.watching import answered, watch_option
@@ -63,7 +63,7 @@ def nodes(
     Exit code: 0 shown, 2 the input cannot be used.
     """
 
-    def draw(session: Session) -> int:
+    def draw(session: ClusterSession) -> int:
         return _show(_listed(session, names, label_selector, field_selector, resources), output)
 
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output)
@@ -86,7 +86,7 @@ def _show(listed: NodeList, output: str) -> int:
 
 
 def _listed(
-    session: Session,
+    session: ClusterSession,
     names: tuple[str, ...],
     label_selector: str | None,
     field_selector: str | None,

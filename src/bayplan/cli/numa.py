@@ -10,12 +10,12 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.shared.flags import output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import print_document, print_styled, terminal_width, warn
 from bayplan.cli.shared.watching import answered, watch_option
 
 if TYPE_CHECKING:
-    from bayplan.cluster.reports.topology_report import Problem
+    from bayplan.cluster.reports.topology_report import ObjectRemark
     from bayplan.engine.numa.placement import ContainerZones
     from bayplan.explain.numa.map import NumaMap
 
@@ -56,7 +56,7 @@ def numa(
     """
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
 
-    def draw(session: Session) -> int:
+    def draw(session: ClusterSession) -> int:
         drawn = _drawn(session, node, files, namespace)
         if output == "svg":
             from bayplan.explain.numa.svg import numa_svg
@@ -75,14 +75,14 @@ def numa(
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files, owners=bool(files))
 
 
-def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:
+def _drawn(session: ClusterSession, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:
     from bayplan.explain.numa.map import numa_map
 
     state = session.state
     row = session.row_of(node)
     name = state.names[row]
     placed = _placed(session, files, namespace) if files else {}
-    problems: list[Problem] = []
+    problems: list[ObjectRemark] = []
     parents = _parents(session, name)
     drawn = numa_map(state, row, session.assumptions, parents=parents, placed=placed, problems=problems)
     warn([str(problem) for problem in problems])
@@ -95,7 +95,9 @@ def _drawn(session: Session, node: str, files: tuple[Path, ...], namespace: str 
     return drawn
 
 
-def _placed(session: Session, files: tuple[Path, ...], namespace: str | None) -> dict[str, tuple[ContainerZones, ...]]:
+def _placed(
+    session: ClusterSession, files: tuple[Path, ...], namespace: str | None
+) -> dict[str, tuple[ContainerZones, ...]]:
     """Place what `-f` holds, gangs as gangs; the zones of each pod that fits."""
     from bayplan.cli.shared.placing import place_gangs, place_in_turn, read_work
     from bayplan.scheduling.answers import ClassAnswers
@@ -108,7 +110,7 @@ def _placed(session: Session, files: tuple[Path, ...], namespace: str | None) ->
     return found
 
 
-def _parents(session: Session, node: str) -> dict[int, str]:
+def _parents(session: ClusterSession, node: str) -> dict[int, str]:
     """The package of each zone, where the node's report names one."""
     from bayplan.cluster.reports.topology_report import zone_id_of
     from bayplan.kube.wire.topology_v1alpha2 import zones_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.shared.flags import output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import print_answer, print_document, working
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def place(
     goals = _objective(objective)
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
     with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name, owners=True)
+        session = ClusterSession.open(cluster, config, scheduler_name, owners=True)
     read = read_work(session, files, namespace)
     work = read.objects
     if output == "svg":
@@ -111,7 +111,9 @@ def _objective(written: str | None) -> Objective | None:
         raise click.BadParameter(str(wrong), param_hint="--objective") from None
 
 
-def _draw(session: Session, work: ObjectSet, namespace: str | None, goals: Objective | None, colours: Theme) -> int:
+def _draw(
+    session: ClusterSession, work: ObjectSet, namespace: str | None, goals: Objective | None, colours: Theme
+) -> int:
     """One gang as a map of its topology."""
     from bayplan.cli.shared.placing import place_gangs
     from bayplan.cli.topology import map_of_gang

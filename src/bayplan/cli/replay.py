@@ -9,7 +9,7 @@ import click
 
 from bayplan.cli.shared.configuration_file import ConfigurationFile
 from bayplan.cli.shared.flags import file_size_option, output_option
-from bayplan.cli.shared.options import ExampleCommand, Session, profiles_in
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, profiles_in
 from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.kube.visible import visible_lines
 
@@ -33,7 +33,7 @@ def replay(*, snapshot: Path, output: str) -> int:
     Exit code: 0 all decisions are equal, 1 some differ, 2 the snapshot cannot be used.
     """
     from bayplan.cli.shared.deciding import decide_all
-    from bayplan.cli.shared.standing import now_or
+    from bayplan.cli.shared.pod_views import now_or
     from bayplan.explain.amounts import count
     from bayplan.explain.documents import API_VERSION
     from bayplan.explain.snapshot import differences
@@ -64,7 +64,7 @@ def replay(*, snapshot: Path, output: str) -> int:
     return 1 if differing else 0
 
 
-def _opened(snapshot: Path) -> tuple[Session, Recorded]:
+def _opened(snapshot: Path) -> tuple[ClusterSession, Recorded]:
     import msgspec
 
     from bayplan.explain.snapshot import recorded_in
@@ -90,10 +90,10 @@ def _opened(snapshot: Path) -> tuple[Session, Recorded]:
     objects = read_objects(snapshot)
     if recorded.grouping_rules:
         objects.rule_documents.append((snapshot, {"kinds": recorded.grouping_rules}))
-    return Session(objects, recorded.configuration, profiles, owners=True), recorded
+    return ClusterSession(objects, recorded.configuration, profiles, owners=True), recorded
 
 
-def _decided_about(session: Session, recorded: Recorded, snapshot: Path) -> Work:
+def _decided_about(session: ClusterSession, recorded: Recorded, snapshot: Path) -> Work:
     """The gangs and pods of the recorded decisions, in their order: gangs come first."""
     from bayplan.cli.shared.deciding import Work, work_of
     from bayplan.cli.shared.gangs import pod_groups

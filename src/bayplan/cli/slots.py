@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bayplan.cli.shared.flags import cluster_scoped, levels_option, output_option
-from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.watching import answered, watch_option
 
@@ -76,7 +76,7 @@ def slots(
     from bayplan.gangs.numa_level import NO_UNIT, is_numa
     from bayplan.scheduling.shortfall import shortfall_of
 
-    def draw(session: Session) -> int:
+    def draw(session: ClusterSession) -> int:
         tree = tree_named(session, name, levels)
         in_zone = is_numa(level, tree.levels)
         wanted = tree.node_level if in_zone else level_named(tree, level) if level is not None else None

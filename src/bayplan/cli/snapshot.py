@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import warn, working
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def snapshot(
     Exit code: 0 written, 2 the input cannot be used.
     """
     from bayplan.cli.shared.deciding import decide_all, has_patience, work_of
-    from bayplan.cli.shared.standing import now_or
+    from bayplan.cli.shared.pod_views import now_or
     from bayplan.cli.shared.workloads import used_objects, warn_of_owners
     from bayplan.explain.snapshot import record, snapshot_document
 
@@ -57,7 +57,7 @@ def snapshot(
     if sys.stdout.isatty():
         raise click.UsageError("the snapshot is compressed: redirect it into a file, such as '> s.json.gz'")
     with working("reading the cluster"):
-        session = Session.open(cluster, config, scheduler_name, owners=True)
+        session = ClusterSession.open(cluster, config, scheduler_name, owners=True)
     waiting = list(session.state.waiting.values())
     further, planned = _with_files(session, files, namespace) if files else ([], [])
     work = work_of([*waiting, *further], planned)
@@ -73,7 +73,7 @@ def snapshot(
     return 0
 
 
-def _with_files(session: Session, files: tuple[Path, ...], namespace: str | None) -> tuple[list[Pod], list[str]]:
+def _with_files(session: ClusterSession, files: tuple[Path, ...], namespace: str | None) -> tuple[list[Pod], list[str]]:
     """Put what `-f` holds among the objects: the pods that are new, and the gangs, by their keys. One that is there already counts as in `-f`."""
     import msgspec
 

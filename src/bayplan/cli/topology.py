@@ -10,7 +10,7 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.shared.flags import cluster_scoped, levels_option, output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options, pods_option
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.watching import answered, watch_option
 
@@ -94,7 +94,7 @@ def topology(
 
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
 
-    def draw(session: Session) -> int:
+    def draw(session: ClusterSession) -> int:
         tree = tree_named(session, name, levels)
         depth = level_named(tree, level, [NUMA]) + 1 if level is not None else max(len(tree.levels), 1)
         with_zones = depth > tree.node_level + 1
@@ -120,7 +120,7 @@ def topology(
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files)
 
 
-def _place_of(session: Session, tree: Tree, node: str) -> tuple[str, ...]:
+def _place_of(session: ClusterSession, tree: Tree, node: str) -> tuple[str, ...]:
     """The path of a node in a tree."""
     name = session.state.names[session.row_of(node)]
     if name in tree.outside:
@@ -128,7 +128,7 @@ def _place_of(session: Session, tree: Tree, node: str) -> tuple[str, ...]:
     return next(path for path in tree.paths[tree.node_level] if path[-1] == name)
 
 
-def map_of_gang(session: Session, outcome: GangOutcome) -> TopologyMap:
+def map_of_gang(session: ClusterSession, outcome: GangOutcome) -> TopologyMap:
     """The map of a gang's topology with its pods marked; counts are of pods of its most frequent shape, after it was placed."""
     from bayplan.explain.gangs.parties import parties_of
     from bayplan.explain.gangs.text import gang_text

@@ -11,7 +11,7 @@ import click
 
 from bayplan.cli.completion import namespace_names, node_names, pod_names
 from bayplan.cli.shared.flags import output_option
-from bayplan.cli.shared.options import ExampleCommand, Session, cluster_options
+from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
 from bayplan.cli.shared.selecting import POD_FIELDS, selected, selector_options
 from bayplan.cli.shared.watching import answered, watch_option
@@ -20,7 +20,7 @@ from bayplan.kube.visible import visible_lines
 if TYPE_CHECKING:
     from bayplan.explain.gangs.outcome import GangOutcome
     from bayplan.kube.wire.core_v1 import Node, Pod
-    from bayplan.workloads.plan import Plan
+    from bayplan.workloads.plan import WorkloadPlan
 
 
 @click.command(
@@ -92,13 +92,13 @@ def why(
     """
     from bayplan.cli.shared.asked_workload import find_workload
     from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
-    from bayplan.cli.shared.standing import find_pod, now_or, standing_of
-    from bayplan.explain.standing import standing_document, standing_text
+    from bayplan.cli.shared.pod_views import find_pod, now_or, standing_of
+    from bayplan.explain.pod_view import standing_document, standing_text
 
     pod = _named(words)
     _check(pod, namespace, label_selector or field_selector, node, output, everything=all_namespaces)
 
-    def draw(session: Session) -> int:
+    def draw(session: ClusterSession) -> int:
         moment = now_or(now)
         if pod is None:
             return _overview(
@@ -163,7 +163,7 @@ def _check(
 
 
 def _overview(
-    session: Session, namespace: str, is_meant: Callable[[Node | Pod], bool], moment: datetime, output: str
+    session: ClusterSession, namespace: str, is_meant: Callable[[Node | Pod], bool], moment: datetime, output: str
 ) -> int:
     """Everything that waits, in one namespace or in all of them."""
     from bayplan.cli.shared.waiting import findings
@@ -185,7 +185,7 @@ def _overview(
     return 0 if overview.good else 1
 
 
-def _about_workload(session: Session, plan: Plan, node: str | None, now: datetime, output: str) -> int:
+def _about_workload(session: ClusterSession, plan: WorkloadPlan, node: str | None, now: datetime, output: str) -> int:
     from bayplan.cli.shared.asked_workload import outcome_of_workload
     from bayplan.explain.workload_text import explanation, explanation_text
 
@@ -203,7 +203,7 @@ def _about_workload(session: Session, plan: Plan, node: str | None, now: datetim
 def _about_gang(outcome: GangOutcome, output: str) -> int:
     from bayplan.explain.gangs.document import gang_explanation
     from bayplan.explain.gangs.text import gang_text
-    from bayplan.explain.standing import pending_for
+    from bayplan.explain.pod_view import pending_for
 
     if output == "text":
         print_answer(gang_text(outcome, pending_for(outcome.waiting_seconds)), good=outcome.good)
@@ -212,7 +212,7 @@ def _about_gang(outcome: GangOutcome, output: str) -> int:
     return 0 if outcome.good else 1
 
 
-def _on_one_node(session: Session, pod: Pod, node: str, output: str) -> int:
+def _on_one_node(session: ClusterSession, pod: Pod, node: str, output: str) -> int:
     from bayplan.cluster.state import pod_key
     from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
     from bayplan.gangs.closeness import unbound

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from bayplan.cluster.reports.kubelet_settings import Assumptions
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet
@@ -78,7 +78,7 @@ class _Loading:
         for name in sorted(names - of_node):
             if hint := did_you_mean(name, of_node - names):
                 at = ObjectPath.of(topology).child("zones")
-                self._state.note(Problem(at, f'the node has no resource "{name}"{hint}'))
+                self._state.note(ObjectRemark(at, f'the node has no resource "{name}"{hint}'))
 
     def _set_new_node(self, node: Node) -> None:
         if node.metadata.name in self._state.rows:
@@ -88,7 +88,7 @@ class _Loading:
             if taint.effect not in TAINT_EFFECTS:
                 at = ObjectPath.of(node).child("spec.taints").item(index).child("effect")
                 text = f'"{taint.effect}" keeps no pod away; expected {", ".join(TAINT_EFFECTS)}'
-                self._state.note(Problem(at, text + did_you_mean(taint.effect, TAINT_EFFECTS)))
+                self._state.note(ObjectRemark(at, text + did_you_mean(taint.effect, TAINT_EFFECTS)))
 
     def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:
         """False if the object makes no sense and was left out."""
@@ -96,15 +96,15 @@ class _Loading:
             put(thing)
         except InvalidObject as error:
             named = self._objects.naming_the_file(error, thing)
-            self._state.note(Problem(named.at, f"{named.problem}: the object is left out"))
+            self._state.note(ObjectRemark(named.at, f"{named.problem}: the object is left out"))
             return False
         return True
 
 
-def _repeated(reports: Iterable[NodeResourceTopology | Numatopology]) -> Iterator[Problem]:
+def _repeated(reports: Iterable[NodeResourceTopology | Numatopology]) -> Iterator[ObjectRemark]:
     """A node has one report of a kind."""
     seen: set[str] = set()
     for report in reports:
         if report.metadata.name in seen:
-            yield Problem(ObjectPath.of(report), "appears twice: the last one counts")
+            yield ObjectRemark(ObjectPath.of(report), "appears twice: the last one counts")
         seen.add(report.metadata.name)

@@ -34,7 +34,7 @@ from bayplan.cluster.reports.numa_policy import policy_problems
 from bayplan.cluster.reports.orphans import LeftAside
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.cluster.reports.promises import Promises
-from bayplan.cluster.reports.topology_report import Problem, TopologyReport, differ_in_use_only
+from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, differ_in_use_only
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Node, Pod
@@ -75,7 +75,7 @@ class ClusterState:
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
         self.freshness = Freshness()
-        self.problems: list[Problem] = []
+        self.problems: list[ObjectRemark] = []
         self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
@@ -83,7 +83,7 @@ class ClusterState:
         self._aside = LeftAside()
         self._desk = ReportDesk(self, self._aside)
         self.promises = Promises(self)
-        self._noted: set[Problem] = set()
+        self._noted: set[ObjectRemark] = set()
         self._free_rows: list[int] = []
         self.columns.referred = self._columns_of_charges
 
@@ -100,7 +100,7 @@ class ClusterState:
         )
         return deepcopy(self, {id(each): each for each in shared})
 
-    def note(self, problem: Problem) -> None:
+    def note(self, problem: ObjectRemark) -> None:
         """Keep something that a user should know, once, and only the latest of very many."""
         if problem not in self._noted:
             self._noted.add(problem)
@@ -108,7 +108,7 @@ class ClusterState:
             if len(self.problems) > MOST_PROBLEMS:
                 self._noted.discard(self.problems.pop(0))
 
-    def withdraw(self, problem: Problem) -> None:
+    def withdraw(self, problem: ObjectRemark) -> None:
         """The object that a problem was about is gone; if another one has the same problem, that is news."""
         if problem in self._noted:
             self._noted.discard(problem)
@@ -143,13 +143,13 @@ class ClusterState:
         at = ObjectPath.of(node).child("status").child("allocatable")
         named, beyond = within_names(node.status.allocatable or {})
         if beyond:
-            self.note(Problem(at, left_out(beyond, OF_ONE_OBJECT)))
+            self.note(ObjectRemark(at, left_out(beyond, OF_ONE_OBJECT)))
         amounts = amounts_of(named, at)
         without_column = self.columns.without_room(amounts)
         for name in without_column:
             del amounts[name]
         if without_column:
-            self.note(Problem(at, left_out(without_column, IN_ALL)))
+            self.note(ObjectRemark(at, left_out(without_column, IN_ALL)))
         return amounts
 
     def _columns_of_charges(self) -> set[int]:
@@ -268,7 +268,7 @@ class ClusterState:
         row = self.rows.get(node)
         if row is None:
             where = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.note(Problem(where, f'"{node}" is not a known Node: the pod is left aside until it is'))
+            self.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is left aside until it is'))
             self.remove_pod(key)
             self._aside.add(key, pod, node)
             return
@@ -318,7 +318,7 @@ class ClusterState:
         try:
             terms = self.classes.terms_of(pod)
         except InvalidObject as error:
-            self.note(Problem(error.at, f"{error.problem}; the pod counts as one that says nothing about others"))
+            self.note(ObjectRemark(error.at, f"{error.problem}; the pod counts as one that says nothing about others"))
             terms = NO_TERMS
         self.neighbours.place(key, self.pods[key].row, pod, terms)
 
@@ -417,7 +417,7 @@ class ClusterState:
                 f"zones report neither `available` nor `allocatable`, and where pod {unknown[0]}{others} stands is unknown: the node's topology"
                 f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
             )
-            self.note(Problem(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
+            self.note(ObjectRemark(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
         if self.columns.topology[row] != standing:
             self.columns.put("topology", row, standing)
             self.usage_log.append(row)

@@ -6,7 +6,7 @@ turns waiting pods into problems, which the announcer publishes as events.
 
 from __future__ import annotations
 
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.own.members import GROUP
 from bayplan.gangs.ranks.ranks import RANK, given_rank
 from bayplan.kube.errors import ObjectPath
@@ -22,9 +22,9 @@ class GivenRanks:
     def __init__(self) -> None:
         self._holders: dict[_Rank, str] = {}
         self._ranks: dict[str, _Rank] = {}
-        self._problems: dict[str, Problem] = {}
+        self._problems: dict[str, ObjectRemark] = {}
 
-    def came(self, key: str, gang: str, pod: Pod) -> list[Problem]:
+    def came(self, key: str, gang: str, pod: Pod) -> list[ObjectRemark]:
         """A pod that names a gang waits; what is wrong with the rank that it is given."""
         labels = pod.metadata.labels or {}
         if not gang or RANK not in labels:
@@ -33,15 +33,15 @@ class GivenRanks:
         number = given_rank(pod)
         if number is None:
             text = f'"{labels[RANK]}" is no rank (expected a number such as 0): the pod follows those that have one'
-            return self._noted(key, Problem(at, text))
+            return self._noted(key, ObjectRemark(at, text))
         rank = gang, labels.get(GROUP, ""), number
         holder = self._holders.setdefault(rank, key)
         if holder == key:
             self._ranks[key] = rank
             return []
-        return self._noted(key, Problem(at, f'"{number}" is the rank of pod {holder}, too: their names decide'))
+        return self._noted(key, ObjectRemark(at, f'"{number}" is the rank of pod {holder}, too: their names decide'))
 
-    def went(self, key: str) -> list[Problem]:
+    def went(self, key: str) -> list[ObjectRemark]:
         """A pod is gone; what was wrong with its rank."""
         rank = self._ranks.pop(key, None)
         if rank is not None:
@@ -49,6 +49,6 @@ class GivenRanks:
         problem = self._problems.pop(key, None)
         return [] if problem is None else [problem]
 
-    def _noted(self, key: str, problem: Problem) -> list[Problem]:
+    def _noted(self, key: str, problem: ObjectRemark) -> list[ObjectRemark]:
         self._problems[key] = problem
         return [problem]

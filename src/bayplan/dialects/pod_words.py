@@ -1,7 +1,7 @@
 """Labels and annotations of pods that were meant to name a gang, and do not: misspelt keys, labels written as annotations and the reverse.
 
 A pod whose key is misspelt stands alone, and its gang waits for it. So every key with a prefix of these systems that resembles one that is read, and every key
-in the wrong map, becomes a `Problem` of the pod: an event on a cluster, a warning in commands. Keys that those systems know and bayplan does not read are
+in the wrong map, becomes a `ObjectRemark` of the pod: an event on a cluster, a warning in commands. Keys that those systems know and bayplan does not read are
 listed, so that they are never called misspelt.
 """
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from bayplan.cluster.pods.pod_class import MOST_ZONES
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kai import pod_group as kai
@@ -106,11 +106,11 @@ READ_FROM_ANNOTATIONS = (
 )
 
 
-def word_problems(pod: Pod) -> list[Problem]:
+def word_problems(pod: Pod) -> list[ObjectRemark]:
     """Keys of a pod's labels and annotations that have no effect though they were meant to have one."""
     metadata = pod.metadata
     labels, annotations = metadata.labels or {}, metadata.annotations or {}
-    found: list[Problem] = []
+    found: list[ObjectRemark] = []
     for field, here, there in (("labels", labels, annotations), ("annotations", annotations, labels)):
         keys = tuple(here)
         # What very many keys mean is not worth keeping.
@@ -118,7 +118,7 @@ def word_problems(pod: Pod) -> list[Problem]:
         for key, complaint in complaints(field, keys):
             if key not in there:
                 at = ObjectPath.of(pod).child("metadata").child(field).key(key)
-                found.append(Problem(at, f'"{here[key]}" {complaint}'))
+                found.append(ObjectRemark(at, f'"{here[key]}" {complaint}'))
     return found
 
 

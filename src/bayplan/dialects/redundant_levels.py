@@ -13,7 +13,7 @@ from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroupSpec
 
 
-def levels_in_vain(spec: PodGroupSpec, topologies: Mapping[str, tuple[str, ...]]) -> Iterator[Naming]:
+def redundant_levels(spec: PodGroupSpec, topologies: Mapping[str, tuple[str, ...]]) -> Iterator[Naming]:
     """What a PodGroup names in vain, where it names one of these Topologies or there is only one; the widest level of each is the first."""
     only = next(iter(topologies)) if len(topologies) == 1 else ""
     levels = topologies.get(spec.topology or only)

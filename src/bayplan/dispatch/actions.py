@@ -36,7 +36,7 @@ class Bind(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
 
 
-class Refusal(Struct, frozen=True):
+class Unschedulable(Struct, frozen=True):
     """A unit has no place now. `reason` where it is known in words; else `decision` or `gang` hold the data.
 
     `beyond_need` if a gang has all that it needs, and these pods would only join it. `traceback` is for the log: a bug of ours
@@ -72,4 +72,4 @@ class Release(Struct, frozen=True):
     reason: str
 
 
-Todo = Bind | Refusal | Complete | Release
+Action = Bind | Unschedulable | Complete | Release

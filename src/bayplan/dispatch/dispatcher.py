@@ -2,7 +2,7 @@
 
     news (`set_node`, `set_pod`, ...) -> columns, roster, queue
     decide(now) -> Bind      every pod of it has a place, and its amounts are assumed
-                -> Refusal   no place now; the unit waits until something happens that can help
+                -> Unschedulable   no place now; the unit waits until something happens that can help
                 -> Complete  a gang all of whose pods have nodes, for the caller to record
                 -> Release   a gang that began and cannot be completed: its pods are to make room
     bound / not_bound        what came of a Bind; of a Release `gangs.released`
@@ -24,12 +24,12 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.reports.intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_problems
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.dialects.given_ranks import GivenRanks
 from bayplan.dialects.pod_words import word_problems
 from bayplan.dialects.registry import AnyPodGroup
-from bayplan.dispatch.actions import GANG, Assignment, Bind, Refusal, Todo
+from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.gang_units import GangUnits
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.roster import GangRoster
@@ -76,9 +76,9 @@ class Dispatcher:
         self.profiles = profiles
         topology = next((profile.topology for profile in profiles.values() if profile.topology is not None), None)
         self.state = ClusterState(topology.arguments.assumptions if topology is not None else Assumptions())
-        books = topology.arguments.reports if topology is not None else ReportSettings()
-        self.state.freshness.waits_for_reports = books.books == LEDGER
-        self.reports = intake_for(self.state, books, set(profiles))
+        settings = topology.arguments.reports if topology is not None else ReportSettings()
+        self.state.freshness.waits_for_reports = settings.accounting == LEDGER
+        self.reports = intake_for(self.state, settings, set(profiles))
         self.trees = Trees(self.state)
         self.answers = ClassAnswers(self.state)
         self.roster = GangRoster(lambda: self.trees.topologies)
@@ -224,7 +224,7 @@ class Dispatcher:
         else:
             self._put_pod(key, pod, now)
 
-    def _problems_of(self, pod: Pod) -> list[Problem]:
+    def _problems_of(self, pod: Pod) -> list[ObjectRemark]:
         """What a pod asks for by labels and annotations, and does not get."""
         profile = self.profiles.get(pod.spec.scheduler_name or "")
         ignored = ignored_annotations(pod, profile.name, profile.filter_names) if profile is not None else []
@@ -269,7 +269,7 @@ class Dispatcher:
         pod = self.waiting.get(unit.key)
         return unit.key.startswith(GANG) or (pod is not None and is_large(pod))
 
-    def decide(self, now: float, at_limit: Collection[str] = ()) -> Todo | None:
+    def decide(self, now: float, at_limit: Collection[str] = ()) -> Action | None:
         """Decide about the next unit; None if no waiting unit has a chance. Namespaces that are `at_limit` are skipped."""
         self.gangs.queue_touched(now)
         to_tell = self.gangs.to_tell(now)
@@ -277,27 +277,27 @@ class Dispatcher:
             return to_tell
         unit = self.queue.pop(now, at_limit)
         while unit is not None:
-            todo = self._decide_about(unit, now)
-            if todo is not None:
-                return todo
+            action = self._decide_about(unit, now)
+            if action is not None:
+                return action
             unit = self.queue.pop(now, at_limit)
         return None
 
-    def _decide_about(self, unit: str, now: float) -> Todo | None:
+    def _decide_about(self, unit: str, now: float) -> Action | None:
         """A decision whose time is charged to the unit's namespace."""
         began = self._stopwatch()
         known = self.queue.get(unit)
         tenant = known.tenant if known is not None else ""
         try:
-            todo = self.gangs.decide(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
+            action = self.gangs.decide(unit, now) if unit.startswith(GANG) else self._decide_pod(unit, now)
         except Exception as error:  # noqa: BLE001 - a bug of ours that one unit brings to light must not stop all others
-            todo = self._give_up(unit, error, now)
+            action = self._give_up(unit, error, now)
         self.queue.tenants.charge(tenant, self._stopwatch() - began, now)
-        if isinstance(todo, Bind):
+        if isinstance(action, Bind):
             self.queue.tenants.placed(tenant)
-        return todo
+        return action
 
-    def _give_up(self, unit: str, error: Exception, now: float) -> Refusal:
+    def _give_up(self, unit: str, error: Exception, now: float) -> Unschedulable:
         """Nothing is taken for the unit, and it waits until it changes or is flushed."""
         pods = self.roster.waiting(unit.removeprefix(GANG)) if unit.startswith(GANG) else [self.waiting[unit]]
         for pod in pods:
@@ -308,9 +308,9 @@ class Dispatcher:
                 self.reports.unreserved(node, pod)
         self.queue.failed(unit, now, waits_for=ForItself(unit))
         reason = f"internal error: {type(error).__name__}: {error} (please report)"
-        return Refusal(unit, tuple(pods), reason, invalid=True, traceback="".join(format_exception(error)))
+        return Unschedulable(unit, tuple(pods), reason, invalid=True, traceback="".join(format_exception(error)))
 
-    def _decide_pod(self, key: str, now: float) -> Todo | None:
+    def _decide_pod(self, key: str, now: float) -> Action | None:
         pod = self.waiting.get(key)
         if pod is None or key in self.state.pods or pod.metadata.deletion_timestamp:
             self.queue.done(key)
@@ -321,7 +321,7 @@ class Dispatcher:
         except InvalidObject as error:
             # Nothing but a change of the pod itself can help.
             self.queue.failed(key, now, waits_for=ForItself(key))
-            return Refusal(key, (pod,), str(error), invalid=True)
+            return Unschedulable(key, (pod,), str(error), invalid=True)
         if self.reports.counts_refusals:
             for row in self.answers.rows_refused_for_zones(self.state.classes.of(pod), profile):
                 self.reports.refused(self.state.names[row])
@@ -329,7 +329,7 @@ class Dispatcher:
             waits_for = ForItself(key) if decision.held_back else self._waits_for(pod, profile)
             self.queue.failed(key, now, waits_for=waits_for)
             self._waking.parked(waits_for)
-            return Refusal(key, (pod,), decision.held_back, decision)
+            return Unschedulable(key, (pod,), decision.held_back, decision)
         assume(self.state, decision, pod)
         self.reports.reserved(decision.node or "", pod)
         return Bind(key, (Assignment(pod, decision),))
@@ -342,13 +342,13 @@ class Dispatcher:
             return ForRoom(profile.name, pod_class)
         metadata, spec = pod.metadata, pod.spec
         alike = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
-        lot = ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode())
+        wait_group = ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode())
         newcomer = newcomer_of(self.state, pod, pod_class)
         if newcomer is None:
-            return lot
+            return wait_group
         namespaces = namespaces_that_matter(self.state, newcomer.namespace, newcomer.labels, newcomer.terms)
         # If no pod is known to keep it away, any pod may.
-        return lot if namespaces == NO_NAMESPACES else replace(lot, namespaces=namespaces, pod=newcomer)
+        return wait_group if namespaces == NO_NAMESPACES else replace(wait_group, namespaces=namespaces, pod=newcomer)
 
     def wake(self, now: float) -> None:
         """After news: units that these can help are tried again. Where very many wait, that is not looked into after every piece of news."""
@@ -374,17 +374,17 @@ class Dispatcher:
 
     # -- what came of a Bind --------------------------------------------------------------------------------------
 
-    def bound(self, todo: Bind, now: float) -> None:
+    def bound(self, action: Bind, now: float) -> None:
         """Every bind of a unit is done. A gang is complete, and looked at once more: others may have arrived."""
-        for assignment in todo.assignments:
+        for assignment in action.assignments:
             self.reports.bound(assignment.node, assignment.pod)
-        if todo.unit.startswith(GANG):
-            self.queue.done(todo.unit)
-            self.gangs.bound(todo.unit.removeprefix(GANG), now)
-        elif self._still_waits(todo.assignments[0].pod):
-            self.queue.done(todo.unit)
+        if action.unit.startswith(GANG):
+            self.queue.done(action.unit)
+            self.gangs.bound(action.unit.removeprefix(GANG), now)
+        elif self._still_waits(action.assignments[0].pod):
+            self.queue.done(action.unit)
 
-    def not_bound(self, todo: Bind, failed: Collection[Assignment], now: float) -> None:
+    def not_bound(self, action: Bind, failed: Collection[Assignment], now: float) -> None:
         """Some binds of a unit definitely failed: release what was assumed for them, and retry pods that still exist."""
         for assignment in failed:
             self.reports.unreserved(assignment.node, assignment.pod)
@@ -392,15 +392,15 @@ class Dispatcher:
                 self.state.forget(pod_key(assignment.pod))
                 self._waking.pods_changed(namespace_of(assignment.pod))
         lost = {pod_key(assignment.pod) for assignment in failed}
-        for assignment in todo.assignments:
+        for assignment in action.assignments:
             if pod_key(assignment.pod) not in lost:
                 self.reports.bound(assignment.node, assignment.pod)
-        if todo.unit.startswith(GANG):
-            self.queue.retry(todo.unit, now)
-            self.gangs.touch(todo.unit.removeprefix(GANG), now)
-        elif self._still_waits(todo.assignments[0].pod):
+        if action.unit.startswith(GANG):
+            self.queue.retry(action.unit, now)
+            self.gangs.touch(action.unit.removeprefix(GANG), now)
+        elif self._still_waits(action.assignments[0].pod):
             # One that was deleted during its bind has no other: the queue forgets it when its turn comes.
-            self.queue.retry(todo.unit, now)
+            self.queue.retry(action.unit, now)
 
     def _still_waits(self, pod: Pod) -> bool:
         """True if this very pod waits. If not, what is assumed and queued under its name belongs to a successor, which has a bind of its own."""

@@ -16,8 +16,8 @@ from bayplan.dialects.members import has_begun
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.own.members import Incomplete, who_is_left
 from bayplan.dialects.registry import AnyPodGroup, dialect_of, dialect_of_gang, key_of
-from bayplan.dispatch.actions import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
-from bayplan.dispatch.partially_bound import HalfBound, all_are_here
+from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Unschedulable
+from bayplan.dispatch.partially_bound import PartiallyBound, all_are_here
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.waking import (
@@ -35,7 +35,7 @@ from bayplan.gangs.model import Gang
 from bayplan.gangs.patience import waited_for
 from bayplan.gangs.relations import may_concern
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.standing import what_is_split
+from bayplan.gangs.split_gangs import what_is_split
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
@@ -76,7 +76,7 @@ class GangUnits:
         self._why_gang_waits = why_gang_waits
         # The caller provides the stopwatch; this module reads no clock.
         self._stopwatch = stopwatch
-        self._half_bound = HalfBound(completes_in)
+        self._partially_bound = PartiallyBound(completes_in)
         # Gangs that something happened to since the last decision, and when.
         self._touched: dict[str, float] = {}
         self._all_touched = False
@@ -102,14 +102,14 @@ class GangUnits:
         known = self.roster.groups.get(key_of(written))
         name = self.roster.set_group(written)
         if dialect_of(written).was_complete(written):
-            self._half_bound.was_complete(name, written.metadata.uid, own.complete_since(written))
+            self._partially_bound.was_complete(name, written.metadata.uid, own.complete_since(written))
         if known is None or not _asks_for_the_same(known, written):
             self.touch(name, now)
 
     def remove_group(self, name: str, now: float, unreadable: str = "") -> None:
         """A PodGroup is gone, or is `unreadable` for a reason."""
         self.roster.remove_group(name, unreadable)
-        self._half_bound.has_no_group(name)
+        self._partially_bound.has_no_group(name)
         self.touch(name, now)
 
     def queue_touched(self, now: float) -> None:
@@ -123,16 +123,16 @@ class GangUnits:
             since = self._touched.pop(name)
             waiting, running = self.roster.waiting(name), self.roster.running(name)
             if not waiting and not running:
-                if self._half_bound.is_complete(name) and self._is_news(name, now):
+                if self._partially_bound.is_complete(name) and self._is_news(name, now):
                     self._ended_untold[name] = None
-                self._half_bound.forget(name)
+                self._partially_bound.forget(name)
                 self._first_queued.pop(name, None)
                 self._rest_until.pop(name, None)
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
             elif not waiting and self._is_of_another_scheduler(name, running):
                 self.queue.remove(GANG + name)
-            elif not waiting and self._half_bound.is_told(name, self._uid(name)):
+            elif not waiting and self._partially_bound.is_told(name, self._uid(name)):
                 self.queue.remove(GANG + name)
                 self._to_count[name] = None
             else:
@@ -145,7 +145,7 @@ class GangUnits:
 
     def _may_look_at(self, name: str, now: float) -> bool:
         """Whether a gang that changed may be looked at now."""
-        if self._half_bound.is_releasing(name):
+        if self._partially_bound.is_releasing(name):
             return False
         size = self.roster.size(name)
         if size > LARGE_GANG:
@@ -171,41 +171,45 @@ class GangUnits:
         if name is not None:
             del self._ended_untold[name]
             return Complete(name)
-        name = self._half_bound.to_tell_again(now)
+        name = self._partially_bound.to_tell_again(now)
         return None if name is None else Complete(name)
 
     def bound(self, name: str, now: float) -> None:
         """Every bind of a gang's plan is done, so it is complete, whatever of it has ended meanwhile."""
-        self._half_bound.all_bound(name)
+        self._partially_bound.all_bound(name)
         self.touch(name, now)
 
-    def released(self, todo: Release, deleted: Collection[Pod], now: float, *, refused: bool) -> None:
+    def released(self, action: Release, deleted: Collection[Pod], now: float, *, refused: bool) -> None:
         """What came of a Release: pods that were deleted, and whether deleting the others was refused."""
-        self._half_bound.released(todo.gang, deleted, now, refused=refused)
-        self.touch(todo.gang, now)
+        self._partially_bound.released(action.gang, deleted, now, refused=refused)
+        self.touch(action.gang, now)
 
-    def decide(self, unit: str, now: float) -> Todo | None:
+    def decide(self, unit: str, now: float) -> Action | None:
         """Decide about the gang whose turn it is."""
         name = unit.removeprefix(GANG)
         waiting, running = tuple(self.roster.waiting(name)), tuple(self.roster.running(name))
-        self._half_bound.look_at(name, (*waiting, *running))
+        self._partially_bound.look_at(name, (*waiting, *running))
         is_bound = any(pod_key(pod) in self.state.pods for pod in waiting)
-        if is_bound or self._half_bound.leaves_unseen(name, running):
+        if is_bound or self._partially_bound.leaves_unseen(name, running):
             # Some are bound or deleted, and the news has not come yet: it brings the gang back here.
             self.queue.done(unit)
             return None
-        if self._half_bound.is_complete(name) and has_begun(running, was_complete=True) and self._is_news(name, now):
+        if (
+            self._partially_bound.is_complete(name)
+            and has_begun(running, was_complete=True)
+            and self._is_news(name, now)
+        ):
             return self._complete(unit, now)
         written = self.roster.groups.get(name)
         why = self._why_gang_waits(written) if waiting and written is not None else ""
         if why:
-            return self._wait(unit, running, now, Refusal(unit, waiting, why))
+            return self._wait(unit, running, now, Unschedulable(unit, waiting, why))
         try:
             gang = self.roster.gang(name)
             if isinstance(gang, Incomplete):
-                return self._wait(unit, running, now, Refusal(unit, waiting, gang.reason))
+                return self._wait(unit, running, now, Unschedulable(unit, waiting, gang.reason))
             if not _lacks_somebody(gang):
-                split = "" if self._half_bound.is_told(name, self._uid(name)) else self._what_is_split(gang)
+                split = "" if self._partially_bound.is_told(name, self._uid(name)) else self._what_is_split(gang)
                 if split:
                     return self._leave_split(unit, waiting, now, split)
                 if self._is_news(name, now):
@@ -215,7 +219,7 @@ class GangUnits:
                 return None
             return self._place(unit, gang, running, now)
         except InvalidObject as error:
-            return self._wait(unit, running, now, Refusal(unit, waiting, str(error), invalid=True))
+            return self._wait(unit, running, now, Unschedulable(unit, waiting, str(error), invalid=True))
 
     def why_not_whole(self, name: str) -> str:
         """What keeps a gang none of whose members wait from being what it asks for: not all have come, or they are not in one domain. Empty if nothing does."""
@@ -224,7 +228,7 @@ class GangUnits:
         except InvalidObject as error:
             return str(error)
         if isinstance(gang, Incomplete):
-            return "" if self._half_bound.is_complete(name) else gang.reason
+            return "" if self._partially_bound.is_complete(name) else gang.reason
         return self._what_is_split(gang)
 
     def who_is_left(self, name: str) -> str:
@@ -236,18 +240,18 @@ class GangUnits:
         tree = self._trees.get(self._trees.name_for(gang)) if gang.names_levels else None
         return "" if tree is None else what_is_split(gang, tree, self.state)
 
-    def _leave_split(self, unit: str, waiting: tuple[Pod, ...], now: float, why: str) -> Refusal:
+    def _leave_split(self, unit: str, waiting: tuple[Pod, ...], now: float, why: str) -> Unschedulable:
         """Refuse a gang whose required pods all got their nodes from another component: no pod is released for that, and none joins."""
         waits_for = ForItself(unit)
         self.queue.failed(unit, now, waits_for=waits_for)
         self._waking.parked(waits_for)
-        return Refusal(unit, waiting, why)
+        return Unschedulable(unit, waiting, why)
 
     def _is_news(self, name: str, now: float) -> bool:
         """A gang is complete; True if its PodGroup has not been told yet."""
-        is_news = self._half_bound.completed(name, self._uid(name), now)
+        is_news = self._partially_bound.completed(name, self._uid(name), now)
         if is_news and not self._is_ours(name):
-            self._half_bound.need_not_show(name)
+            self._partially_bound.need_not_show(name)
         return is_news
 
     def _complete(self, unit: str, now: float) -> Complete:
@@ -257,14 +261,14 @@ class GangUnits:
         self.touch(name, now)
         return Complete(name)
 
-    def _place(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Todo:
+    def _place(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Action:
         pods = {pod_key(pod): pod for pod in gang.pods}
         waiting = tuple(pods.values())
         beyond_need = not _lacks_somebody(gang)
         held = next((pod for pod in waiting if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp), None)
         if held is not None:
             why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
-            refusal = Refusal(unit, waiting, f"pod {pod_key(held)} {why}", beyond_need=beyond_need)
+            refusal = Unschedulable(unit, waiting, f"pod {pod_key(held)} {why}", beyond_need=beyond_need)
             return self._wait(unit, running, now, refusal)
         began = self._stopwatch()
         scheduler = self.schedulers[gang.pods[0].spec.scheduler_name or ""]
@@ -280,7 +284,7 @@ class GangUnits:
             return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
         reason = REFUSED_AFTER_ALL if decision.placed else ""
         patience_ends = now + decision.patience_left if decision.waits else None
-        refusal = Refusal(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
+        refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         waits_for = ForGang(scheduler.profile.name, gang, self._namespaces(scheduler, gang))
         took = self._stopwatch() - began
         return self._wait(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
@@ -290,19 +294,19 @@ class GangUnits:
         unit: str,
         running: tuple[Pod, ...],
         now: float,
-        refusal: Refusal,
+        refusal: Unschedulable,
         waits_for: Waits | None = None,
         *,
         took: float = 0.0,
         again_at: float | None = None,
-    ) -> Todo:
+    ) -> Action:
         """A gang has no place. One that began long ago and was never whole gives up what it has, and is left alone until it has."""
         name = unit.removeprefix(GANG)
-        ours = self._half_bound.to_release(name, running, now, in_doubt=not self._was_never_whole(name))
+        ours = self._partially_bound.to_release(name, running, now, in_doubt=not self._was_never_whole(name))
         if ours:
             self.queue.done(unit)
             return Release(name, ours, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
-        looks = [moment for moment in (again_at, self._half_bound.next_look(name)) if moment is not None]
+        looks = [moment for moment in (again_at, self._partially_bound.next_look(name)) if moment is not None]
         waits_for = waits_for or ForItself(unit)
         # Late members of a gang that has started are tried as soon as there may be room; others do not pass them.
         hit_limit = refusal.gang is not None and refusal.gang.status is Status.LIMIT_REACHED

@@ -19,7 +19,7 @@ LEFTOVERS = 64
 _Member = TypeVar("_Member", bound=Hashable)
 
 
-class Line(Generic[_Member]):
+class LazyHeap(Generic[_Member]):
     """Members by the order that they were put with, lowest first; equal ones first come, first served."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ TOLD_AGAIN_AFTER = 30.0
 MAY_NOT_FOR = 600.0
 
 
-class HalfBound:
+class PartiallyBound:
     """Since when gangs have been half bound, which have been complete, and which are being released."""
 
     def __init__(self, completes_in: float) -> None:

@@ -8,8 +8,8 @@ A *unit* is what is decided at once: a pod, or a whole gang. It goes round like 
              +-----------------+
 
 The highest priority goes first, then the oldest; but one that has failed is in backoff, so that others pass it. Parked units that would
-all get the same answer share a *lot*. `wake` opens the lot: its first unit, the scout, tries for all of them; each one that is
-popped lets the next one follow, and the first that fails closes the lot. So a place that becomes free costs two attempts, however
+all get the same answer share a *wait_group*. `wake` opens the wait_group: its first unit, the scout, tries for all of them; each one that is
+popped lets the next one follow, and the first that fails closes the wait_group. So a place that becomes free costs two attempts, however
 many wait for it.
 
 A namespace whose units have cost much lately lets all others pass, and so does one that has as much under way as it may (`dispatch/tenants.py`). Their units are
@@ -24,9 +24,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable
 
-from bayplan.dispatch.lazy_heap import Line
+from bayplan.dispatch.lazy_heap import LazyHeap
 from bayplan.dispatch.tenants import Tenants
-from bayplan.dispatch.unit import Lot, Place, Unit
+from bayplan.dispatch.unit import Unit, UnitState, WaitGroup
 
 # A unit whose attempts take long may use a tenth of the time, so that the others have the rest.
 REST_PER_SECOND_OF_WORK = 9.0
@@ -50,15 +50,15 @@ class SchedulingQueue:
         self._now = now
         self._units: dict[str, Unit] = {}
         self.tenants = Tenants()
-        self._active: Line[str] = Line()
+        self._active: LazyHeap[str] = LazyHeap()
         # Active units of namespaces that had to let others pass when it was their turn.
-        self._passed: dict[str, Line[str]] = {}
-        self._backoff: Line[str] = Line()
-        self._resting: Line[str] = Line()
-        self._lots: dict[Hashable, Lot] = {}
-        # When the scout of each lot tries again though nothing woke it.
-        self._flushes: Line[Hashable] = Line()
-        self._pods: Counter[Place] = Counter()
+        self._passed: dict[str, LazyHeap[str]] = {}
+        self._backoff: LazyHeap[str] = LazyHeap()
+        self._resting: LazyHeap[str] = LazyHeap()
+        self._wait_groups: dict[Hashable, WaitGroup] = {}
+        # When the scout of each wait_group tries again though nothing woke it.
+        self._flushes: LazyHeap[Hashable] = LazyHeap()
+        self._pods: Counter[UnitState] = Counter()
 
     # -- units come and go ----------------------------------------------------------------------------------------
 
@@ -81,17 +81,17 @@ class SchedulingQueue:
         unit = self._units.get(key)
         if unit is None:
             unit = self._units[key] = Unit(key, priority, created, pods, first_seen=now, tenant=tenant)
-            self._stand(unit, Place.GATED if gated else Place.ACTIVE)
+            self._stand(unit, UnitState.GATED if gated else UnitState.ACTIVE)
             return
         was = self._leave(unit)
         unit.priority, unit.created, unit.pods = priority, created, pods
-        unit.changed |= was is Place.IN_FLIGHT
-        self._leave_lot(unit)
-        if gated or was is Place.IN_FLIGHT:
-            self._stand(unit, Place.GATED if gated else was)
-        elif was in (Place.GATED, Place.PARKED):
+        unit.changed |= was is UnitState.IN_FLIGHT
+        self._leave_wait_group(unit)
+        if gated or was is UnitState.IN_FLIGHT:
+            self._stand(unit, UnitState.GATED if gated else was)
+        elif was in (UnitState.GATED, UnitState.PARKED):
             # Time behind gates does not count as waiting for a place.
-            unit.first_seen = now if was is Place.GATED else unit.first_seen
+            unit.first_seen = now if was is UnitState.GATED else unit.first_seen
             self._activate(unit)
         else:
             self._stand(unit, was)
@@ -101,7 +101,7 @@ class SchedulingQueue:
         unit = self._units.pop(key, None)
         if unit is not None:
             self._leave(unit)
-            self._leave_lot(unit)
+            self._leave_wait_group(unit)
 
     def pop(self, now: float, at_limit: Collection[str] = ()) -> str | None:
         """The unit to decide about now, in flight from here on; None if no unit may be tried. Namespaces that are `at_limit` are skipped.
@@ -115,8 +115,8 @@ class SchedulingQueue:
         self._leave(unit)
         unit.attempts += 1
         unit.changed = False
-        self._stand(unit, Place.IN_FLIGHT)
-        self._leave_lot(unit, next_waits=False)
+        self._stand(unit, UnitState.IN_FLIGHT)
+        self._leave_wait_group(unit, next_waits=False)
         return unit.key
 
     def peek(self, now: float, at_limit: Collection[str] = ()) -> Unit | None:
@@ -136,7 +136,7 @@ class SchedulingQueue:
             if not self._lets_others_pass(unit.tenant, at_limit):
                 break
             self._active.remove(unit.key)
-            self._passed.setdefault(unit.tenant, Line()).put(unit.key, unit.order)
+            self._passed.setdefault(unit.tenant, LazyHeap()).put(unit.key, unit.order)
         if not self._passed:
             return None if first is None else first[1]
         firsts = {tenant: line.first() for tenant, line in self._passed.items() if tenant not in at_limit}
@@ -162,7 +162,7 @@ class SchedulingQueue:
         eager: bool = False,
         hit_limit: bool = False,
     ) -> None:
-        """No place for a unit in flight: parked in the lot of those that wait for the same, and the lot is closed.
+        """No place for a unit in flight: parked in the wait_group of those that wait for the same, and the wait_group is closed.
 
         `took` is how long the attempt took. `again_at` is a moment at which it is tried in any case, if that comes before the flush. One that
         changed during the attempt is not parked but tried again after its backoff. An `eager` unit has no backoff: others do not pass it.
@@ -180,10 +180,10 @@ class SchedulingQueue:
         if unit.changed:
             self._activate(unit)
             return
-        lot = self._lots.setdefault(waits_for, Lot(waits_for))
-        self._close(lot)
-        unit.lot = lot
-        self._stand(unit, Place.PARKED)
+        wait_group = self._wait_groups.setdefault(waits_for, WaitGroup(waits_for))
+        self._close(wait_group)
+        unit.wait_group = wait_group
+        self._stand(unit, UnitState.PARKED)
         flush = now + self._flush_after
         self._flushes.put(waits_for, (flush if again_at is None else min(flush, again_at),))
 
@@ -199,7 +199,7 @@ class SchedulingQueue:
     def done(self, key: str) -> Unit | None:
         """A unit has its place and is forgotten. If it was `changed` meanwhile (a gang got more members), the owner puts it again."""
         unit = self._units.get(key)
-        if unit is None or unit.place is not Place.IN_FLIGHT:
+        if unit is None or unit.place is not UnitState.IN_FLIGHT:
             return None
         self.remove(key)
         return unit
@@ -207,25 +207,25 @@ class SchedulingQueue:
     # -- waking ---------------------------------------------------------------------------------------------------
 
     def wake(self, waits_for: Hashable, now: float) -> None:
-        """Something happened that can help those who wait for this: their lot opens."""
+        """Something happened that can help those who wait for this: their wait_group opens."""
         self._pass_to(now)
         self._open(waits_for)
 
     def is_parked(self, waits_for: Hashable) -> bool:
         """True if units wait for this and have not been woken yet."""
-        lot = self._lots.get(waits_for)
-        return lot is not None and lot.scout is None
+        wait_group = self._wait_groups.get(waits_for)
+        return wait_group is not None and wait_group.scout is None
 
     # -- questions ------------------------------------------------------------------------------------------------
 
     def next_time(self) -> float | None:
-        """When a rest or backoff ends or a lot is flushed: after `pop` said None, nothing is to do before, unless news come."""
+        """When a rest or backoff ends or a wait_group is flushed: after `pop` said None, nothing is to do before, unless news come."""
         firsts = (self._resting.first(), self._backoff.first(), self._flushes.first())
         return min((first[0][0] for first in firsts if first is not None), default=None)
 
-    def counts(self) -> dict[Place, int]:
-        """How many pods are where. Those behind the scout of an open lot still count as parked."""
-        return {place: self._pods[place] for place in Place}
+    def counts(self) -> dict[UnitState, int]:
+        """How many pods are where. Those behind the scout of an open wait_group still count as parked."""
+        return {place: self._pods[place] for place in UnitState}
 
     def get(self, key: str) -> Unit | None:
         """A unit by its key, to be read only."""
@@ -240,7 +240,7 @@ class SchedulingQueue:
     # -- moving units ---------------------------------------------------------------------------------------------
 
     def _pass_to(self, now: float) -> None:
-        """Time passes: backoffs end, and lots that nothing has woken for long are opened."""
+        """Time passes: backoffs end, and wait_groups that nothing has woken for long are opened."""
         if now < self._now:
             raise ValueError(f"time goes back from {self._now} to {now}")
         self._now = now
@@ -261,7 +261,7 @@ class SchedulingQueue:
     def _in_flight(self, key: str) -> Unit | None:
         """A unit that comes back from an attempt; None if it was removed meanwhile."""
         unit = self._units.get(key)
-        if unit is None or unit.place is not Place.IN_FLIGHT:
+        if unit is None or unit.place is not UnitState.IN_FLIGHT:
             return None
         self._leave(unit)
         return unit
@@ -269,74 +269,74 @@ class SchedulingQueue:
     def _activate(self, unit: Unit) -> None:
         """May be tried, when its rest and its backoff have ended."""
         waits = max(unit.rest_until, unit.backoff_until) > self._now
-        self._stand(unit, Place.BACKOFF if waits else Place.ACTIVE)
+        self._stand(unit, UnitState.BACKOFF if waits else UnitState.ACTIVE)
 
-    def _stand(self, unit: Unit, place: Place) -> None:
+    def _stand(self, unit: Unit, place: UnitState) -> None:
         unit.place = place
         self._pods[place] += unit.pods
-        if place is Place.ACTIVE:
+        if place is UnitState.ACTIVE:
             self._active.put(unit.key, unit.order)
-        elif place is Place.BACKOFF and unit.rest_until > self._now:
+        elif place is UnitState.BACKOFF and unit.rest_until > self._now:
             self._resting.put(unit.key, (unit.rest_until,))
-        elif place is Place.BACKOFF:
+        elif place is UnitState.BACKOFF:
             self._backoff.put(unit.key, (unit.backoff_until, *unit.order))
-        elif place is Place.PARKED and unit.lot is not None:
-            unit.lot.parked.put(unit.key, unit.order)
+        elif place is UnitState.PARKED and unit.wait_group is not None:
+            unit.wait_group.parked.put(unit.key, unit.order)
 
-    def _leave(self, unit: Unit) -> Place:
+    def _leave(self, unit: Unit) -> UnitState:
         """Out of the line where it stands; says which it was."""
         self._pods[unit.place] -= unit.pods
-        if unit.place is Place.ACTIVE:
+        if unit.place is UnitState.ACTIVE:
             self._active.remove(unit.key)
             line = self._passed.get(unit.tenant)
             if line is not None:
                 line.remove(unit.key)
                 if not line:
                     del self._passed[unit.tenant]
-        elif unit.place is Place.BACKOFF:
+        elif unit.place is UnitState.BACKOFF:
             self._resting.remove(unit.key)
             self._backoff.remove(unit.key)
-        elif unit.place is Place.PARKED and unit.lot is not None:
-            unit.lot.parked.remove(unit.key)
+        elif unit.place is UnitState.PARKED and unit.wait_group is not None:
+            unit.wait_group.parked.remove(unit.key)
         return unit.place
 
-    # -- lots -----------------------------------------------------------------------------------------------------
+    # -- wait_groups -----------------------------------------------------------------------------------------------------
 
     def _open(self, waits_for: Hashable) -> None:
-        lot = self._lots.get(waits_for)
-        if lot is not None and lot.scout is None:
-            self._send_scout(lot)
+        wait_group = self._wait_groups.get(waits_for)
+        if wait_group is not None and wait_group.scout is None:
+            self._send_scout(wait_group)
 
-    def _send_scout(self, lot: Lot, *, next_waits: bool = True) -> None:
-        """The first of a lot tries for all; one that follows a scout need not wait for the end of its own backoff."""
-        first = lot.parked.first()
+    def _send_scout(self, wait_group: WaitGroup, *, next_waits: bool = True) -> None:
+        """The first of a wait_group tries for all; one that follows a scout need not wait for the end of its own backoff."""
+        first = wait_group.parked.first()
         if first is None:
-            del self._lots[lot.waits_for]
-            self._flushes.remove(lot.waits_for)
+            del self._wait_groups[wait_group.waits_for]
+            self._flushes.remove(wait_group.waits_for)
             return
         unit = self._units[first[1]]
         self._leave(unit)
-        lot.scout = unit.key
+        wait_group.scout = unit.key
         if next_waits:
             self._activate(unit)
         else:
-            self._stand(unit, Place.ACTIVE)
+            self._stand(unit, UnitState.ACTIVE)
 
-    def _close(self, lot: Lot) -> None:
-        """One of a lot has failed, so its scout would too."""
-        if lot.scout is not None:
-            unit = self._units[lot.scout]
-            lot.scout = None
+    def _close(self, wait_group: WaitGroup) -> None:
+        """One of a wait_group has failed, so its scout would too."""
+        if wait_group.scout is not None:
+            unit = self._units[wait_group.scout]
+            wait_group.scout = None
             self._leave(unit)
-            self._stand(unit, Place.PARKED)
+            self._stand(unit, UnitState.PARKED)
 
-    def _leave_lot(self, unit: Unit, *, next_waits: bool = True) -> None:
-        """A unit has nothing to do with its lot any more. If it was the scout, the next one is."""
-        lot, unit.lot = unit.lot, None
-        if lot is None:
+    def _leave_wait_group(self, unit: Unit, *, next_waits: bool = True) -> None:
+        """A unit has nothing to do with its wait_group any more. If it was the scout, the next one is."""
+        wait_group, unit.wait_group = unit.wait_group, None
+        if wait_group is None:
             return
-        if lot.scout == unit.key:
-            lot.scout = None
-            self._send_scout(lot, next_waits=next_waits)
-        elif lot.scout is None and not lot.parked:
-            self._send_scout(lot)
+        if wait_group.scout == unit.key:
+            wait_group.scout = None
+            self._send_scout(wait_group, next_waits=next_waits)
+        elif wait_group.scout is None and not wait_group.parked:
+            self._send_scout(wait_group)

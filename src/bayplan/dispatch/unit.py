@@ -6,10 +6,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bayplan.dispatch.lazy_heap import Line, Order
+from bayplan.dispatch.lazy_heap import LazyHeap, Order
 
 
-class Place(Enum):
+class UnitState(Enum):
     """Where a unit is; the values are those of kube-scheduler's metric `scheduler_pending_pods{queue}` where it has them."""
 
     ACTIVE = "active"
@@ -33,14 +33,14 @@ class Unit:
     pods: int
     first_seen: float
     tenant: str = ""
-    place: Place = Place.ACTIVE
+    place: UnitState = UnitState.ACTIVE
     attempts: int = 0
     failures: int = 0
     troubles: int = 0
     backoff_until: float = 0.0
     rest_until: float = 0.0
     changed: bool = False
-    lot: Lot | None = field(default=None, repr=False)
+    wait_group: WaitGroup | None = field(default=None, repr=False)
 
     @property
     def order(self) -> Order:
@@ -49,9 +49,9 @@ class Unit:
 
 
 @dataclass(slots=True, eq=False)
-class Lot:
-    """Parked units that wait for the same. The scout of an open lot has left it to try for all of them."""
+class WaitGroup:
+    """Parked units that wait for the same. The scout of an open wait_group has left it to try for all of them."""
 
     waits_for: Hashable
-    parked: Line[str] = field(default_factory=Line)
+    parked: LazyHeap[str] = field(default_factory=LazyHeap)
     scout: str | None = None

@@ -1,8 +1,8 @@
 """Whom do the news help? Parked units are woken by what can give them a place, and by nothing else.
 
 A unit that finds no place says what it waits for: `ForRoom` (a pod whom no node takes), `ForNeighbours` (a pod whom other pods keep from
-the nodes that would take it), `ForGang`, or `ForItself` (only a change of its own helps). All that wait for the same are one lot of the
-queue (`dispatch/queue.py`). After a batch of news, `wake` finds the lots that are helped:
+the nodes that would take it), `ForGang`, or `ForItself` (only a change of its own helps). All that wait for the same are one wait_group of the
+queue (`dispatch/queue.py`). After a batch of news, `wake` finds the wait_groups that are helped:
 
 * ForRoom: has one of the changed nodes as much free in sum as the class asks for (`dispatch/parked_classes.py`)? Then its answer is
   repaired from the change log, as for a decision: is there a node that would take it?
@@ -148,7 +148,7 @@ class Waking:
                 self._marks[waits_for] = self._mark(waits_for)
 
     def wake(self, queue: SchedulingQueue, now: float) -> int:
-        """Wake the units that events since the last call help, and return how many lots of the queue they were."""
+        """Wake the units that events since the last call help, and return how many wait_groups of the queue they were."""
         self._forget_the_gone(queue)
         helped = [*self._helped_pods(queue), *self._helped_by_mark()]
         for waits_for in helped:

@@ -13,7 +13,7 @@ from bayplan.cluster.pods.request import PodRequest
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import canonical
 from bayplan.explain.event import event_text
-from bayplan.explain.placement import Outcome
+from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import Ranking
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
@@ -26,7 +26,7 @@ API_VERSION = "bayplan.io/v1alpha1"
 Document = dict[str, Any]
 
 
-def placement_list(outcomes: Sequence[Outcome]) -> Document:
+def placement_list(outcomes: Sequence[PodOutcome]) -> Document:
     """What `bayplan place -o json` prints."""
     return {
         "apiVersion": API_VERSION,
@@ -36,7 +36,7 @@ def placement_list(outcomes: Sequence[Outcome]) -> Document:
     }
 
 
-def outcome_document(outcome: Outcome) -> Document:
+def outcome_document(outcome: PodOutcome) -> Document:
     """One pod's outcome. `node` is null for a pod that goes nowhere."""
     decision = outcome.decision
     return {
@@ -122,7 +122,7 @@ def causes_document(causes: Sequence[CauseCount]) -> list[Document]:
     ]
 
 
-def _answer(outcome: Outcome) -> str:
+def _answer(outcome: PodOutcome) -> str:
     if outcome.refusal is not None:
         return f"{outcome.decision.pod} {outcome.refusal.status}: {outcome.refusal.sentence}"
     return fitting_text(outcome.decision) if outcome.decision.placed else held_back_text(outcome.decision)

@@ -1,6 +1,6 @@
 """`bayplan place` as text: where each pod goes, what else was possible, and why not where it goes nowhere.
 
-One pod gets a sentence and a short ranking, many get a table. In come `Outcome`s (a decision with its ranking or its
+One pod gets a sentence and a short ranking, many get a table. In come `PodOutcome`s (a decision with its ranking or its
 refusal), out goes text; `documents.py` writes the same as JSON.
 """
 
@@ -23,7 +23,7 @@ _WORD = re.compile(r"NUMA|[A-Z][a-z]*(?: x[0-9]+)?|.")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PodOutcome:
     """One pod's decision. A placed pod has a ranking, a refused one a refusal, a held-back one neither."""
 
     decision: Decision
@@ -31,7 +31,7 @@ class Outcome:
     refusal: Refusal | None = None
 
 
-def outcomes_text(outcomes: Sequence[Outcome], *, wide: bool = False) -> str:
+def outcomes_text(outcomes: Sequence[PodOutcome], *, wide: bool = False) -> str:
     """The answer for one pod or for many."""
     if len(outcomes) == 1:
         return outcome_text(outcomes[0], wide=wide)
@@ -53,7 +53,7 @@ def outcomes_text(outcomes: Sequence[Outcome], *, wide: bool = False) -> str:
     return visible_lines(lines)
 
 
-def outcome_text(outcome: Outcome, *, wide: bool = False) -> str:
+def outcome_text(outcome: PodOutcome, *, wide: bool = False) -> str:
     """One pod: the answer first."""
     if outcome.refusal is not None:
         return refusal_text(outcome.refusal)

@@ -20,8 +20,8 @@ from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text, gangs_text, standing_lines
 from bayplan.explain.numa.zones import zone_column
-from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
-from bayplan.explain.standing import pending_for
+from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
+from bayplan.explain.pod_view import pending_for
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.visible import visible, visible_lines
@@ -40,7 +40,7 @@ class WorkloadOutcome:
     name: str
     counts: str
     running: Sequence[tuple[str, str]]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[PodOutcome]
     standing: GangOutcome | None = None
 
     @property
@@ -55,7 +55,11 @@ class WorkloadOutcome:
 
 
 def work_text(
-    gangs: Sequence[GangOutcome], workloads: Sequence[WorkloadOutcome], pods: Sequence[Outcome], *, wide: bool = False
+    gangs: Sequence[GangOutcome],
+    workloads: Sequence[WorkloadOutcome],
+    pods: Sequence[PodOutcome],
+    *,
+    wide: bool = False,
 ) -> str:
     """What `bayplan place` prints: gangs, workloads whose pods stand alone, and other pods; the first line counts them all."""
     if not workloads:
@@ -165,7 +169,7 @@ def _nodes(outcome: WorkloadOutcome) -> str:
     return hostlist(placed or [node for _, node in outcome.running], LONGEST_HOSTLIST)
 
 
-def _by_node(outcome: WorkloadOutcome, placed: Sequence[Outcome]) -> list[str]:
+def _by_node(outcome: WorkloadOutcome, placed: Sequence[PodOutcome]) -> list[str]:
     rows: dict[tuple[str, str], int] = {}
     for each in placed:
         key = (each.decision.node or "", zone_column(each.decision.containers))
@@ -174,9 +178,9 @@ def _by_node(outcome: WorkloadOutcome, placed: Sequence[Outcome]) -> list[str]:
     return table(("node", outcome.counts, "NUMA zones"), cells, indent="  ", numbers=(outcome.counts,))
 
 
-def _refused_alike(outcome: WorkloadOutcome) -> list[tuple[Outcome, int]]:
+def _refused_alike(outcome: WorkloadOutcome) -> list[tuple[PodOutcome, int]]:
     """Refusals with the same words, each once with its number."""
-    found: dict[str, list[Outcome]] = {}
+    found: dict[str, list[PodOutcome]] = {}
     for each in outcome.outcomes:
         if not each.decision.placed:
             text = outcome_text(each).partition("\n")

@@ -23,7 +23,7 @@ from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group
 from bayplan.gangs.numa_level import in_zone_words, torn_unit
 from bayplan.gangs.patience import patience_left
-from bayplan.gangs.plans import Outcome, best_part
+from bayplan.gangs.plans import PartOutcome, best_part
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.gangs.ranks.parallelism import preferring_groups
 from bayplan.gangs.room import with_room
@@ -60,7 +60,7 @@ def schedule_gang(
     if attempt.prefers_reported:
         # Nodes without a report only if some member has no place elsewhere.
         on_reported = replace(attempt, reported_only=True)
-        outcome = Outcome(whole, on_reported.place(whole))
+        outcome = PartOutcome(whole, on_reported.place(whole))
         if outcome.found:
             return _decision(gang, whole, with_room(on_reported, outcome), waited)
     outcome = best_part(attempt)
@@ -81,7 +81,7 @@ def _preferring_groups(scheduler: GangScheduler, gang: Gang, whole: Group, tree:
     return preferring_groups(whole, gang, tree, slots)
 
 
-def _decision(gang: Gang, whole: Group, outcome: Outcome, waited: float) -> GangDecision:
+def _decision(gang: Gang, whole: Group, outcome: PartOutcome, waited: float) -> GangDecision:
     tried = outcome.tried
     used = None if gang.whole.preferred is None else domains_used(tried.problem, tried.solution, 0)
     left = 0.0 if used is None else patience_left(gang, used, len(tried.problem.used(0)), waited)

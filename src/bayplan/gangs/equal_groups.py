@@ -37,7 +37,7 @@ class Kinds:
         return (
             tuple(id(self._class_of(pod)) for pod in group.pods),
             (group.required, group.preferred, group.minimum, group.minimum_groups, group.slices),
-            (group.apart, group.wished),
+            (group.apart, group.optional),
             tuple(pod.spec.node_name for pod in group.running),
             frozenset(Counter(self.of(inner) for inner in group.groups).items()),
         )

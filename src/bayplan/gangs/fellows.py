@@ -38,7 +38,7 @@ Slots = Mapping[PodClass, Counts]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberKind:
     """One sort of members: pods of a class with the same labels and terms. `example` is one of `number`."""
 
     pod_class: PodClass
@@ -136,7 +136,7 @@ class Layout:
         return slots
 
 
-def fellow_rules(state: ClusterState, members: Sequence[Member], by_terms: Sequence[Member]) -> FellowRules:
+def fellow_rules(state: ClusterState, members: Sequence[MemberKind], by_terms: Sequence[MemberKind]) -> FellowRules:
     """Read the rules among members; `by_terms` has one member for all that say the same."""
     rules: list[Rule] = []
     alone: set[PodClass] = set()
@@ -175,7 +175,7 @@ def fellow_rules(state: ClusterState, members: Sequence[Member], by_terms: Seque
     return FellowRules(different, frozenset(alone), exact)
 
 
-def about_others(state: ClusterState, member: Member, members: Sequence[Member]) -> PodTerms:
+def about_others(state: ClusterState, member: MemberKind, members: Sequence[MemberKind]) -> PodTerms:
     """The terms of a member without those that its fellows satisfy: these are rules of the gang."""
     terms = member.terms
     own = {
@@ -199,25 +199,25 @@ def _affinity_by_key(terms: PodTerms) -> list[tuple[str, tuple[PodSelector, ...]
     return [(key, everything) for key in dict.fromkeys(term.topology_key for term in terms.affinity)]
 
 
-def _means(state: ClusterState, holder: Member, pods: PodSelector, fellow: Member) -> bool:
+def _means(state: ClusterState, holder: MemberKind, pods: PodSelector, fellow: MemberKind) -> bool:
     """True if a member's selector means another pod of the gang."""
     is_another = holder.number > 1 or fellow.number > 1 or holder.example != fellow.example
     of_namespace = state.neighbours.labels_of_namespace(fellow.namespace)
     return is_another and pods.matches(fellow.namespace, of_namespace, fellow.labels)
 
 
-def _classes(members: Sequence[Member]) -> Classes:
+def _classes(members: Sequence[MemberKind]) -> Classes:
     return frozenset(member.pod_class for member in members)
 
 
-def _whole_classes(members: Sequence[Member], some: Sequence[Member]) -> bool:
+def _whole_classes(members: Sequence[MemberKind], some: Sequence[MemberKind]) -> bool:
     """True if no member outside of `some` has a class of theirs."""
     inside = {id(member) for member in some}
     classes = _classes(some)
     return all(id(member) in inside for member in members if member.pod_class in classes and member.number)
 
 
-def _alike(members: Sequence[Member], holder: Member) -> bool:
+def _alike(members: Sequence[MemberKind], holder: MemberKind) -> bool:
     """True if all members of a class say the same."""
     return all(member.terms is holder.terms for member in members if member.pod_class is holder.pod_class)
 

@@ -62,7 +62,7 @@ class Group:
     `minimum_groups` must start; None means all. `running` are members that already have a node.
 
     A group may itself be the `segment` of that number of the group called `segment_of`. Groups with the same `apart` take different domains
-    of `required`. The requirement of a `wished` group is given up if it cannot be met.
+    of `required`. The requirement of a `optional` group is given up if it cannot be met.
 
     `coming` are members that are not there yet, each as a pod like those that are. `absent` are inner groups with too few pods to start.
     The gang does not wait for either, but the others go where these will have room, if possible (`gangs/room.py`).
@@ -80,7 +80,7 @@ class Group:
     segment: int | None = None
     segment_of: str | None = None
     apart: str | None = None
-    wished: bool = False
+    optional: bool = False
     coming: tuple[Pod, ...] = ()
     absent: tuple[Group, ...] = ()
 

@@ -21,11 +21,11 @@ from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.equal.slices import Layer
-from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, wished_domains
+from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, preferred_domains
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Slices
 from bayplan.gangs.numa_level import unit_problem, zone_units
-from bayplan.gangs.standing import split_in_words
+from bayplan.gangs.split_gangs import split_in_words
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.cycle import why_not_yet
 
@@ -83,7 +83,7 @@ class Tried:
     @property
     def domains(self) -> int:
         """How many preferred domains the groups use in sum."""
-        return wished_domains(self.problem, self.solution)
+        return preferred_domains(self.problem, self.solution)
 
 
 def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
@@ -147,9 +147,9 @@ class _Reader:
 
     def read(self, group: Group, parent: int) -> None:
         number = len(self.parts)
-        standing = self._standing(group)
+        running_at = self._running_at(group)
         required = None if group.required is None else self.number(group.required)
-        if group.wished and required is not None and len({self._domain(required, at) for at in standing}) > 1:
+        if group.optional and required is not None and len({self._domain(required, at) for at in running_at}) > 1:
             required = None  # members run in several domains: that wish was given up before
         preferred = None if group.preferred is None else self.number(group.preferred)
         own = self._by_shape(group, () if group.slices else group.pods)
@@ -160,8 +160,8 @@ class _Reader:
             required,
             preferred,
             None if group.apart is None or required is None else self._set_of(group.apart),
-            home=self._home(group, required, standing),
-            standing=tuple(standing),
+            home=self._home(group, required, running_at),
+            running_at=tuple(running_at),
         )
         self._add(part, PartPods(group.name if group.segment_of is None else group.segment_of, own, group.segment))
         if group.slices:
@@ -224,7 +224,7 @@ class _Reader:
     def _position_of(self) -> dict[str, int]:
         return {self.state.names[row]: position for position, row in enumerate(self.tree.rows)}
 
-    def _standing(self, group: Group) -> list[int]:
+    def _running_at(self, group: Group) -> list[int]:
         """The positions where members of a group, or of groups inside it, run."""
         nodes = [pod.spec.node_name for each in group.every_group() for pod in each.running]
         return [self._position_of[node] for node in nodes if node in self._position_of] if nodes else []
@@ -232,11 +232,11 @@ class _Reader:
     def _domain(self, level: int, position: int) -> int:
         return int(self.tree.domain_at[level][position])
 
-    def _home(self, group: Group, required: int | None, standing: Sequence[int]) -> int | None:
+    def _home(self, group: Group, required: int | None, running_at: Sequence[int]) -> int | None:
         """The domain that running members bind a group to."""
-        if required is None or not standing:
+        if required is None or not running_at:
             return None
-        first, *others = sorted({self._domain(required, at) for at in standing})
+        first, *others = sorted({self._domain(required, at) for at in running_at})
         if others:
             one, other = ("/".join(self.tree.paths[required][domain]) for domain in (first, others[0]))
             self.problem = split_in_words(group, one, other)

@@ -23,9 +23,9 @@ def waited_for(gang: Gang, now: float, otherwise: float | None) -> float | None:
     return None if since is None else max(0.0, now - since)
 
 
-def patience_left(gang: Gang, domains: int, standing: int, waited: float) -> float:
-    """For how many seconds a gang goes on waiting that could have a place in so many preferred domains, `standing` of them with members that run."""
+def patience_left(gang: Gang, domains: int, running_at: int, waited: float) -> float:
+    """For how many seconds a gang goes on waiting that could have a place in so many preferred domains, `running_at` of them with members that run."""
     patience = gang.patience
-    if patience is None or not standing <= patience.domains < domains:
+    if patience is None or not running_at <= patience.domains < domains:
         return 0.0
     return max(0.0, patience.seconds - waited)

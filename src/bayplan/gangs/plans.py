@@ -1,6 +1,6 @@
 """Plans: which part of a gang starts, if not all of it can. In comes a gang and a way to try, out goes the best part that has a place.
 
-Three things may be given up, in this order: segments that are only wished for (`gangs/preferences.py`), members beyond a group's minimum, groups beyond the
+Three things may be given up, in this order: segments that are only optional for (`gangs/preferences.py`), members beyond a group's minimum, groups beyond the
 minimum of groups. So as many groups as possible start (of equally many those in the fewest preferred domains); then they grow
 beyond their minimum, group after group, lowest ranks first, each as far as it can; then as many wishes are kept as is still possible.
 
@@ -20,7 +20,7 @@ from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.equal_groups import ClassOf, Kinds
 from bayplan.gangs.model import Group
 from bayplan.gangs.numbers import Tried
-from bayplan.gangs.preferences import PartTrial, most_wishes, wishes_of, without_wishes
+from bayplan.gangs.preferences import PartTrial, most_preferences, preferences_of, without_preferences
 from bayplan.kube.wire.core_v1 import Pod
 
 # Ways to leave groups out that are tried; beyond that only the largest groups are left out, one after another.
@@ -28,7 +28,7 @@ MOST_CHOICES = 100
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PartOutcome:
     """The part of a gang that was tried and what came of it; not `complete` if a larger part may have a place, for all that is known."""
 
     whole: Group
@@ -58,7 +58,7 @@ class Outcome:
         if self.whole is whole:
             return ()
         kept = {group.name: group for group in self.whole.every_group()}
-        wishes = (wish for wish in wishes_of(whole) if wish.group in kept)
+        wishes = (wish for wish in preferences_of(whole) if wish.group in kept)
         return tuple(wish.text for wish in wishes if not wish.is_kept_by(kept[wish.group]))
 
 
@@ -66,27 +66,27 @@ def _names(whole: Group) -> set[str]:
     return {pod_key(pod) for group in whole.every_group() for pod in group.pods}
 
 
-def best_part(attempt: GangAttempt) -> Outcome:
+def best_part(attempt: GangAttempt) -> PartOutcome:
     """The largest part of a gang that has a place; if there is none, what was said of the smallest part."""
     whole = attempt.whole
-    everything = Outcome(whole, attempt.place(whole))
+    everything = PartOutcome(whole, attempt.place(whole))
     if everything.found or not _is_optional(whole):
         return everything
     trial = PartTrial(attempt, undecided=everything.tried.status is Status.LIMIT_REACHED)
-    outcome = _most_groups(_least(without_wishes(whole)), trial)
+    outcome = _most_groups(_least(without_preferences(whole)), trial)
     if not outcome.found:
         return outcome
     outcome = _grown(outcome, whole, trial)
     if not _number_of_pods(outcome.whole):
         return _why_nobody(everything, trial.refused, complete=outcome.complete and not trial.undecided)
-    kept = most_wishes(trial, outcome.whole, outcome.tried, whole)
-    return Outcome(kept.whole, kept.tried, outcome.complete and kept.proven and not trial.undecided)
+    kept = most_preferences(trial, outcome.whole, outcome.tried, whole)
+    return PartOutcome(kept.whole, kept.tried, outcome.complete and kept.proven and not trial.undecided)
 
 
-def _why_nobody(everything: Outcome, refused: Sequence[tuple[Group, Tried]], *, complete: bool) -> Outcome:
+def _why_nobody(everything: PartOutcome, refused: Sequence[tuple[Group, Tried]], *, complete: bool) -> PartOutcome:
     """No pod must start and none can: the outcome of the smallest part that has any pods."""
     tried = min(refused, key=lambda each: _number_of_pods(each[0]), default=(everything.whole, everything.tried))
-    return Outcome(*tried, complete)
+    return PartOutcome(*tried, complete)
 
 
 def _is_optional(whole: Group) -> bool:
@@ -94,7 +94,7 @@ def _is_optional(whole: Group) -> bool:
     return any(
         group.least < len(group.pods) or (group.minimum_groups is not None and group.minimum_groups < len(group.groups))
         for group in whole.every_group()
-    ) or any(True for _ in wishes_of(whole))
+    ) or any(True for _ in preferences_of(whole))
 
 
 def _least(group: Group) -> Group:
@@ -110,16 +110,16 @@ def _least(group: Group) -> Group:
 # -- groups ------------------------------------------------------------------------------------------------------------------
 
 
-def _most_groups(least: Group, trial: PartTrial) -> Outcome:
+def _most_groups(least: Group, trial: PartTrial) -> PartOutcome:
     """Of the choices with the most groups that have a place, the one in the fewest preferred domains."""
-    tried: list[Outcome] = []
+    tried: list[PartOutcome] = []
     choices = _choices(least, trial.attempt.class_of)
     for _, equally_many in groupby(choices, key=_number_of_groups):
-        found: list[Outcome] = []
+        found: list[PartOutcome] = []
         for choice in equally_many:
             if len(tried) == MOST_CHOICES or (tried and trial.budget.is_spent):
                 return _without_the_largest(least, trial)
-            tried.append(Outcome(choice, trial.place(choice)))
+            tried.append(PartOutcome(choice, trial.place(choice)))
             found += tried[-1:] if tried[-1].found else []
         if found:
             return min(found, key=lambda outcome: outcome.tried.domains)
@@ -154,16 +154,16 @@ def _one_group_less(group: Group) -> Iterator[Group]:
             yield replace(group, groups=(*before, smaller, *behind))
 
 
-def _without_the_largest(least: Group, trial: PartTrial) -> Outcome:
+def _without_the_largest(least: Group, trial: PartTrial) -> PartOutcome:
     """There are too many choices to try them all: leave out the largest groups, as few of them as will do, found by halving."""
     choices = [least]
     while (smaller := min(_one_group_less(choices[-1]), key=_number_of_pods, default=None)) is not None:
         choices.append(smaller)
-    outcome = Outcome(choices[-1], trial.place(choices[-1]), complete=False)
+    outcome = PartOutcome(choices[-1], trial.place(choices[-1]), complete=False)
     low, high = 0, len(choices) - 1
     while outcome.found and low < high:
         middle = (low + high) // 2
-        larger = Outcome(choices[middle], trial.place(choices[middle]), complete=False)
+        larger = PartOutcome(choices[middle], trial.place(choices[middle]), complete=False)
         if larger.found:
             outcome, high = larger, middle
         else:
@@ -182,7 +182,7 @@ def _number_of_pods(group: Group) -> int:
 # -- members -----------------------------------------------------------------------------------------------------------------
 
 
-def _grown(outcome: Outcome, whole: Group, trial: PartTrial) -> Outcome:
+def _grown(outcome: PartOutcome, whole: Group, trial: PartTrial) -> PartOutcome:
     """Groups take members beyond their minimum, in whole segments, one group after another, as many as have a place."""
     originals = {group.name: group for group in whole.every_group()}
     for name in [group.name for group in outcome.whole.every_group()]:

@@ -50,7 +50,7 @@ class PartTrial:
 
 
 @dataclass(frozen=True)
-class Wish:
+class Preference:
     """What a group would like: segments, or, without any, to be in one domain itself."""
 
     group: str
@@ -64,7 +64,7 @@ class Wish:
         return f"segments of {self.slices.size}{f' in group {self.group}' if self.group else ''}"
 
     def is_kept_by(self, group: Group) -> bool:
-        """True if the group, as it was placed, has what it wished for."""
+        """True if the group, as it was placed, has what it optional for."""
         return group.required is not None if self.slices is None else self.slices in group.slices
 
 
@@ -77,23 +77,23 @@ class Kept:
     proven: bool = True
 
 
-def wishes_of(whole: Group) -> Iterator[Wish]:
+def preferences_of(whole: Group) -> Iterator[Preference]:
     """All wishes of a gang: group after group, wide segments before narrow ones."""
     for group in whole.every_group():
         if _is_wish(group):
-            yield Wish(group.name)
-        yield from (Wish(group.name, each) for each in group.slices if not each.required)
+            yield Preference(group.name)
+        yield from (Preference(group.name, each) for each in group.slices if not each.required)
 
 
-def without_wishes(whole: Group) -> Group:
-    """The same groups, with nothing that is only wished for."""
+def without_preferences(whole: Group) -> Group:
+    """The same groups, with nothing that is only optional for."""
     return _granted(whole, {group.name: group for group in whole.every_group()}, frozenset())
 
 
-def most_wishes(parts: PartTrial, part: Group, tried: Tried, whole: Group) -> Kept:
+def most_preferences(parts: PartTrial, part: Group, tried: Tried, whole: Group) -> Kept:
     """A part of a gang, which has a place without any wish, with as many wishes of the whole as have a place together."""
     pods = {group.name: len(group.pods) for group in part.every_group()}
-    wishes = [wish for wish in wishes_of(whole) if wish.group in pods and _divides(wish, pods[wish.group])]
+    wishes = [wish for wish in preferences_of(whole) if wish.group in pods and _divides(wish, pods[wish.group])]
     trial = _Trial(Kept(part, tried), whole, parts)
     alike = _alike(part, whole, wishes, parts.attempt.class_of)
     if trial.kept(wishes) is not None:
@@ -109,10 +109,12 @@ def most_wishes(parts: PartTrial, part: Group, tried: Tried, whole: Group) -> Ke
     return replace(best, proven=is_most and not trial.gave_up)
 
 
-def _one_by_one(trial: _Trial, alike: Sequence[Sequence[Wish]], order: Callable[[Wish], int]) -> list[Wish]:
+def _one_by_one(
+    trial: _Trial, alike: Sequence[Sequence[Preference]], order: Callable[[Preference], int]
+) -> list[Preference]:
     """Wishes that are kept if each of them, in their order, is kept with those before it; asked about by halves."""
     class_of = {wish: number for number, same in enumerate(alike) for wish in same}
-    kept: list[Wish] = []
+    kept: list[Preference] = []
     # Where one has no place, no other that is like it has.
     hopeless: set[int] = set()
     runs = [sorted(class_of, key=order)]
@@ -129,18 +131,18 @@ def _one_by_one(trial: _Trial, alike: Sequence[Sequence[Wish]], order: Callable[
 
 
 def _larger_choices(
-    alike: Sequence[Sequence[Wish]], number: int, order: Callable[[Wish], int]
-) -> Iterator[Sequence[Wish]]:
+    alike: Sequence[Sequence[Preference]], number: int, order: Callable[[Preference], int]
+) -> Iterator[Sequence[Preference]]:
     """Choices of more than so many wishes, the largest first; of wishes that are alike always the first."""
     for many in range(sum(map(len, alike)) - 1, number, -1):
         choices = [sorted(choice, key=order) for choice in islice(_choices(alike, many), MOST_CHOICES + 1)]
         yield from sorted(choices, key=lambda choice: [order(wish) for wish in choice])
 
 
-def _choices(alike: Sequence[Sequence[Wish]], number: int) -> Iterator[list[Wish]]:
+def _choices(alike: Sequence[Sequence[Preference]], number: int) -> Iterator[list[Preference]]:
     """Every way to choose so many wishes. Not by recursion: a gang may have thousands of groups."""
     behind = [0, *accumulate(map(len, reversed(alike)))][::-1]
-    unfinished: list[tuple[int, list[Wish]]] = [(0, [])]
+    unfinished: list[tuple[int, list[Preference]]] = [(0, [])]
     while unfinished:
         index, chosen = unfinished.pop()
         if index == len(alike):
@@ -151,12 +153,12 @@ def _choices(alike: Sequence[Sequence[Wish]], number: int) -> Iterator[list[Wish
         unfinished += [(index + 1, [*chosen, *same[:share]]) for share in shares]
 
 
-def _alike(part: Group, whole: Group, wishes: Sequence[Wish], class_of: ClassOf) -> list[list[Wish]]:
+def _alike(part: Group, whole: Group, wishes: Sequence[Preference], class_of: ClassOf) -> list[list[Preference]]:
     """Wishes that it makes no difference which of them are kept: the only ones of groups side by side that differ in names alone."""
     originals = {group.name: group for group in whole.every_group()}
     beside = {group.name: (around.name, group) for around in part.every_group() for group in around.groups}
     numbers = Counter(wish.group for wish in wishes)
-    classes: dict[Hashable, list[Wish]] = {}
+    classes: dict[Hashable, list[Preference]] = {}
     kinds = Kinds(class_of)
     for wish in wishes:
         key: Hashable = wish
@@ -171,10 +173,10 @@ def _alike(part: Group, whole: Group, wishes: Sequence[Wish], class_of: ClassOf)
 
 def _is_wish(group: Group) -> bool:
     """True if a group's requirement is only a preference, and a pod in it waits for a place."""
-    return group.wished and group.required is not None and any(each.pods for each in group.every_group())
+    return group.optional and group.required is not None and any(each.pods for each in group.every_group())
 
 
-def _divides(wish: Wish, pods: int) -> bool:
+def _divides(wish: Preference, pods: int) -> bool:
     return wish.slices is None or pods % wish.slices.size == 0
 
 
@@ -186,10 +188,10 @@ class _Trial:
         self._without = without
         self._originals = {group.name: group for group in whole.every_group()}
         self._parts = parts
-        self._found: dict[frozenset[Wish], Kept] = {frozenset(): without}
-        self._refused: list[frozenset[Wish]] = []
+        self._found: dict[frozenset[Preference], Kept] = {frozenset(): without}
+        self._refused: list[frozenset[Preference]] = []
 
-    def kept(self, wishes: Sequence[Wish]) -> Kept | None:
+    def kept(self, wishes: Sequence[Preference]) -> Kept | None:
         """The part with these wishes, if it has a place."""
         choice = frozenset(wishes)
         if choice in self._found or any(refused <= choice for refused in self._refused):
@@ -206,13 +208,13 @@ class _Trial:
         return self._found.get(choice)
 
 
-def _granted(group: Group, originals: Mapping[str, Group], wishes: frozenset[Wish]) -> Group:
+def _granted(group: Group, originals: Mapping[str, Group], wishes: frozenset[Preference]) -> Group:
     """A group, and those inside it, with these wishes out of all that they have originally."""
     original = originals[group.name]
-    is_bound = not _is_wish(original) or Wish(group.name) in wishes
+    is_bound = not _is_wish(original) or Preference(group.name) in wishes
     return replace(
         group,
-        slices=tuple(each for each in original.slices if each.required or Wish(group.name, each) in wishes),
+        slices=tuple(each for each in original.slices if each.required or Preference(group.name, each) in wishes),
         required=original.required if is_bound else None,
         apart=original.apart if is_bound else None,
         groups=tuple(_granted(each, originals, wishes) for each in group.groups),

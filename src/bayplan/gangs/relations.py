@@ -17,7 +17,7 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.rows import Mask
-from bayplan.gangs.fellows import FellowRules, Member, about_others, fellow_rules
+from bayplan.gangs.fellows import FellowRules, MemberKind, about_others, fellow_rules
 from bayplan.gangs.model import Gang
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import Profile
@@ -51,9 +51,9 @@ def may_concern(state: ClusterState, gang: Gang, profile: Profile) -> bool:
     return bool(profile.relation_filters) and (state.neighbours.hold_terms or gang.speaks_of_neighbours)
 
 
-def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[Member, ...]:
+def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[MemberKind, ...]:
     """The sorts of members. It does not depend on what stands anywhere, so it can be kept as long as the gang."""
-    found: dict[tuple[PodClass, str, frozenset[tuple[str, str]], int], Member] = {}
+    found: dict[tuple[PodClass, str, frozenset[tuple[str, str]], int], MemberKind] = {}
     numbers: dict[object, int] = {}
     for pod in pods:
         pod_class, terms = state.classes.of(pod), state.classes.terms_of(pod)
@@ -61,14 +61,14 @@ def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[Member, ...]:
         key = (pod_class, namespace, frozenset(labels.items()), id(terms))
         numbers[key] = numbers.get(key, 0) + 1
         if key not in found:
-            found[key] = Member(pod_class, namespace, labels, terms, 0, pod_key(pod))
+            found[key] = MemberKind(pod_class, namespace, labels, terms, 0, pod_key(pod))
     return tuple(
-        Member(each.pod_class, each.namespace, each.labels, each.terms, numbers[key], each.example)
+        MemberKind(each.pod_class, each.namespace, each.labels, each.terms, numbers[key], each.example)
         for key, each in found.items()
     )
 
 
-def gang_relations(state: ClusterState, members: Sequence[Member], profile: Profile) -> GangRelations:
+def gang_relations(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> GangRelations:
     """What pods on the nodes and members themselves mean for a gang."""
     by_terms = _with_equal_terms(members)
     if len(by_terms) * len(members) > MOST_PAIRS:
@@ -77,9 +77,9 @@ def gang_relations(state: ClusterState, members: Sequence[Member], profile: Prof
     return GangRelations(fellows.problem, _open_rows(state, members, profile), fellows)
 
 
-def _with_equal_terms(members: Sequence[Member]) -> list[Member]:
+def _with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
     """Members that say something, one for all that say the same."""
-    found: dict[tuple[PodClass, int], Member] = {}
+    found: dict[tuple[PodClass, int], MemberKind] = {}
     numbers: dict[object, int] = {}
     for each in members:
         if each.terms.affinity or each.terms.anti_affinity or each.terms.spread:
@@ -87,12 +87,12 @@ def _with_equal_terms(members: Sequence[Member]) -> list[Member]:
             found.setdefault(key, each)
             numbers[key] = numbers.get(key, 0) + each.number
     return [
-        Member(each.pod_class, each.namespace, each.labels, each.terms, numbers[key], each.example)
+        MemberKind(each.pod_class, each.namespace, each.labels, each.terms, numbers[key], each.example)
         for key, each in found.items()
     ]
 
 
-def _open_rows(state: ClusterState, members: Sequence[Member], profile: Profile) -> dict[PodClass, Mask]:
+def _open_rows(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> dict[PodClass, Mask]:
     """For each class, the rows that pods outside the gang leave open to all its members.
 
     Members that look the same to those pods are checked once: ten thousand ranks differ only in a label that no term selects.

@@ -21,11 +21,11 @@ from bayplan.engine.gangs.problem import Solution, Spots, Status, around
 from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.model import Group
 from bayplan.gangs.numbers import Tried
-from bayplan.gangs.plans import Outcome
+from bayplan.gangs.plans import PartOutcome
 from bayplan.kube.wire.core_v1 import Pod
 
 
-def with_room(attempt: GangAttempt, outcome: Outcome) -> Outcome:
+def with_room(attempt: GangAttempt, outcome: PartOutcome) -> PartOutcome:
     """The same pods where as many as possible of those that are still to come will have room; the bound says how many."""
     everybody = list(_everybody(outcome.whole))
     coming = sum(len(group.coming) for group in everybody)

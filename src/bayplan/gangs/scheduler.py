@@ -14,7 +14,7 @@ from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import UNLIMITED, Budget
 from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.class_slots import ClassSlots
-from bayplan.gangs.fellows import Member
+from bayplan.gangs.fellows import MemberKind
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_UNIT
 from bayplan.gangs.numbers import Outline, Tried, outline_of
@@ -41,7 +41,7 @@ class GangScheduler:
         self._outlines: WeakKeyDictionary[Gang, Outline] = WeakKeyDictionary()
         self.settled: WeakKeyDictionary[Gang, Tried] = WeakKeyDictionary()
         """Proven answers about gangs of equal pods, good as long as no slot changes."""
-        self._members: WeakKeyDictionary[Gang, tuple[Member, ...]] = WeakKeyDictionary()
+        self._members: WeakKeyDictionary[Gang, tuple[MemberKind, ...]] = WeakKeyDictionary()
 
     def outline(self, gang: Gang, whole: Group, tree: Tree) -> Outline:
         """A gang's parts and shapes; cached for gangs that retry and have no running members."""
@@ -58,7 +58,7 @@ class GangScheduler:
             return NO_RELATIONS
         return gang_relations(self.state, self.members(gang), self.profile)
 
-    def members(self, gang: Gang) -> tuple[Member, ...]:
+    def members(self, gang: Gang) -> tuple[MemberKind, ...]:
         """The sorts of a gang's members."""
         if gang not in self._members:
             self._members[gang] = members_of(self.state, gang.pods)

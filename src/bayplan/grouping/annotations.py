@@ -18,7 +18,7 @@
     bayplan.io/placement: spread                                    over nodes, or binpack
     bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
 
-Out come `Wishes`, and a `Problem` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
+Out come `Wishes`, and a `InvalidValue` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
 a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`dialects/kueue/pod_set.py`); whether a level exists is for the scheduler to say, who knows the tree.
 """
 
@@ -42,7 +42,7 @@ from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
 from bayplan.dialects.pod_words import OWN_FAMILY
 from bayplan.engine.gangs.objective import objective_of
-from bayplan.grouping.grouping import NOT_SUPPORTED, Problem
+from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidValue
 from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import is_node_label, same_level
@@ -180,7 +180,7 @@ class WishReader:
     """Reads the annotations of all places that speak about one gang, and gathers what is wrong with them."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[InvalidValue] = []
         self._trees: list[_Tree] = []
 
     def read(
@@ -219,14 +219,14 @@ class WishReader:
                 source = tree.source
                 there = before.source.seen_from(source.about)
                 allowed = f'is another tree than "{before.name}" in {there}; a gang is placed in one'
-                self.problems.append(Problem(source.about, source.field, tree.name, allowed))
+                self.problems.append(InvalidValue(source.about, source.field, tree.name, allowed))
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """The annotations of one object, and where to say what is wrong with them."""
 
-    problems: list[Problem]
+    problems: list[InvalidValue]
     about: Reference
     annotations: Mapping[str, str]
     field: str
@@ -246,18 +246,18 @@ class _Place:
         return found
 
     def wrong(self, key: str, allowed: str) -> None:
-        self.problems.append(Problem(self.about, self.source(key).field, self.annotations.get(key), allowed))
+        self.problems.append(InvalidValue(self.about, self.source(key).field, self.annotations.get(key), allowed))
 
     def check_keys(self) -> None:
         meant = set(judged(self.annotations, *_FAMILIES))
         for key in self.annotations:
             complaint = misspelt(key) if key in meant else ""
             if complaint:
-                self.problems.append(Problem(self.about, self.source(key).field, None, complaint))
+                self.problems.append(InvalidValue(self.about, self.source(key).field, None, complaint))
             elif key in VOLCANO_NETWORK:
                 field, why = self.source(key).field, f"has no effect on this gang; write {REQUIRED} or {PREFERRED}"
                 self.problems.append(
-                    Problem(self.about, field, self.annotations[key], why, holds=False, reason=NOT_SUPPORTED)
+                    InvalidValue(self.about, field, self.annotations[key], why, holds=False, reason=NOT_SUPPORTED)
                 )
 
     def check_agreement(self, kai: Wishes, in_kueues_words: Wishes) -> None:
@@ -378,7 +378,7 @@ class _Place:
         try:
             request = kueue.request_of(annotations, ObjectPath(str(self.about), self.field))
         except InvalidObject as wrong:
-            self.problems.append(Problem(self.about, wrong.at.field, None, wrong.problem))
+            self.problems.append(InvalidValue(self.about, wrong.at.field, None, wrong.problem))
             return Wishes()
         segments = tuple(Segment(size=each.size, level=each.level) for each in request.slices)
         return Wishes(None, "", request.required, request.preferred, segments, request.shares_with)

@@ -24,7 +24,7 @@ from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove, loose_pods
 from bayplan.grouping.annotations import WishReader, asks
-from bayplan.grouping.grouping import Grouping, Problem, Refused
+from bayplan.grouping.grouping import Grouping, InvalidGrouping, InvalidValue
 from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
@@ -119,7 +119,7 @@ def group_for(
         return _judged(member, owners, settings, answers, workloads)
     except Unanswered as unanswered:
         return unanswered.question
-    except Refused as refused:
+    except InvalidGrouping as refused:
         return Grouping(problems=(refused.problem,))
 
 
@@ -148,7 +148,7 @@ def named_by_others(pod: Pod | RawObject) -> bool:
         wire = pod if isinstance(pod, Pod) else msgspec.convert(pod, Pod)
     except msgspec.ValidationError as error:
         field, problem = field_and_problem(error)
-        raise Refused(Problem(Reference.of(raw_pod(pod)), field, None, problem)) from None
+        raise InvalidGrouping(InvalidValue(Reference.of(raw_pod(pod)), field, None, problem)) from None
     return any(dialect.group_named(wire) for dialect in dialects() if dialect.name != OWN)
 
 
@@ -174,7 +174,7 @@ def _judged(
     return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads, names)
 
 
-def _remarks(pod: RawObject) -> tuple[Problem, ...]:
+def _remarks(pod: RawObject) -> tuple[InvalidValue, ...]:
     """Errors in the annotations of a pod without owners. A single pod is in one domain of any level, so nothing holds it."""
     reader = WishReader()
     reader.read(Reference.of(pod), annotations_of(pod))
@@ -239,7 +239,7 @@ def _which(workload: Workload, pod: RawObject) -> str:
     value = labels_of(pod).get(key, "")
     if not value:
         allowed = f"{key} is missing: which gang is a pod in?"
-        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
+        raise InvalidGrouping(InvalidValue(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
     return _as_name(value)
 
 

@@ -1,7 +1,7 @@
 """What comes of grouping: the PodGroup to apply, the pod's place in it, and what is wrong.
 
 `Grouping` is the same for both modes, so that the service need not know which one it serves: it applies `manifest` (server-side), puts `labels` and
-`annotations` on the pod, and tells each `Problem` as an event on the object that it is about.
+`annotations` on the pod, and tells each `InvalidValue` as an event on the object that it is about.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOT_SUPPORTED = "NotSupported"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class InvalidValue:
     """An invalid value in an object: where, what, and what is allowed.
 
     One that `holds` keeps the pods waiting until it is fixed; the others are remarks. `reason` is that of the event.
@@ -40,10 +40,10 @@ class Problem:
         return InvalidObject(ObjectPath(str(self.about)).child(self.field), f"{value}{self.allowed}")
 
 
-class Refused(Exception):
+class InvalidGrouping(Exception):
     """Grouping ends here because of one problem; never leaves the room."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: InvalidValue) -> None:
         super().__init__(str(problem))
         self.problem = problem
 
@@ -63,7 +63,7 @@ class Grouping:
     rank: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[InvalidValue, ...] = ()
     asked_in: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property

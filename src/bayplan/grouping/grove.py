@@ -13,7 +13,7 @@ from typing import TypeVar
 from bayplan.dialects.kai.pod_group import TOPOLOGY
 from bayplan.dialects.own.members import GROUP, POD_GROUP
 from bayplan.grouping.annotations import Wishes, WishReader
-from bayplan.grouping.grouping import Grouping, Problem, Refused
+from bayplan.grouping.grouping import Grouping, InvalidGrouping, InvalidValue
 from bayplan.grouping.podgroup import manifest_of, name_of
 from bayplan.grouping.questions import Answers, Question, one
 from bayplan.grouping.raw import (
@@ -134,15 +134,15 @@ def grouping_of(pod: RawObject, owners: Sequence[RawObject], answers: Answers) -
     member = Reference.of(pod)
     gang = find_pod_gang(pod, answers)
     if gang is None:
-        problem = Problem(
+        problem = InvalidValue(
             member, f'metadata.labels["{POD_GANG}"]', gang_name(pod), "does not exist in the pod's namespace"
         )
-        raise Refused(problem)
+        raise InvalidGrouping(problem)
     about = Reference.of(gang)
     try:
         read = read_pod_gang(gang, member.namespace)
     except WrongValue as wrong:
-        raise Refused(Problem(about, wrong.field, wrong.value, wrong.allowed)) from None
+        raise InvalidGrouping(InvalidValue(about, wrong.field, wrong.value, wrong.allowed)) from None
     reader = WishReader()
     wishes = Wishes()
     for thing in (*reversed(owners), gang):
@@ -165,8 +165,10 @@ def _place(pod: RawObject, gang: PodGang) -> str:
     found = next(iter(listed + named), None)
     if found is None:
         known = ", ".join(group.name for group in gang.pod_groups) or "none"
-        raise Refused(
-            Problem(about, "metadata.name", about.name, f"is listed by no pod group of its PodGang; there are {known}")
+        raise InvalidGrouping(
+            InvalidValue(
+                about, "metadata.name", about.name, f"is listed by no pod group of its PodGang; there are {known}"
+            )
         )
     return group_name(found)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from bayplan.grouping.questions import Answers, Question, every
 from bayplan.grouping.raw import RawObject, Reference, labels_of, list_at, metadata_of
 from bayplan.grouping.rules import Rules, rule_for
-from bayplan.grouping.workload import Part, Workload, described
+from bayplan.grouping.workload import RoleSpec, Workload, described
 
 KIND = ("jobset.x-k8s.io", "JobSet")
 JOB = Reference("batch/v1", "Job")
@@ -44,6 +44,6 @@ def _ended(job: RawObject, rules: Rules) -> int:
     return sum(part.size if finished else part.size - part.coming for part in parts)
 
 
-def _left(part: Part, ended: int) -> Part:
+def _left(part: RoleSpec, ended: int) -> RoleSpec:
     coming = max(part.coming - ended, 0)
     return replace(part, least=min(part.least, coming), coming=coming)

@@ -22,10 +22,10 @@ from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kubernetes.pod_group import label_of, least_of, without_effect
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.annotations import Wishes
-from bayplan.grouping.grouping import NOT_SUPPORTED, Problem, Refused
-from bayplan.grouping.podgroup import Asked
+from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidGrouping, InvalidValue
+from bayplan.grouping.podgroup import WorkloadRequest
 from bayplan.grouping.raw import RawObject, Reference
-from bayplan.grouping.workload import UNKNOWN, Part, Workload
+from bayplan.grouping.workload import UNKNOWN, RoleSpec, Workload
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import same_level
 from bayplan.kube.wire.scheduling_v1alpha2 import API_VERSION, WORKLOAD
@@ -52,11 +52,15 @@ def is_asked_for(owners: Sequence[RawObject], namespace: str, workloads: Kuberne
 
 
 def with_templates(
-    workload: Workload, asked: Asked, owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads
-) -> tuple[Workload, Asked]:
+    workload: Workload,
+    asked: WorkloadRequest,
+    owners: Sequence[RawObject],
+    namespace: str,
+    workloads: KubernetesWorkloads,
+) -> tuple[Workload, WorkloadRequest]:
     """A workload and its wishes with what a Kubernetes Workload adds; as they are where there is none, or where it is said that there is no gang.
 
-    Raises `Refused` if it is not clear which Workload is meant, or which group a template is for.
+    Raises `InvalidGrouping` if it is not clear which Workload is meant, or which group a template is for.
     """
     written = None if asked.gang is False else _written_for(workload, owners, namespace, workloads)
     if written is None or not written.spec.pod_group_templates:
@@ -92,7 +96,9 @@ def _written_for(
         below = None if any(owner is each for each in counting) else _about(owner, namespace, workloads)
         if below is not None:
             allowed = f"is a part of {workload.about}, whose pods are one gang; the Workload must name that"
-            raise Refused(Problem(_reference(below), "spec.controllerRef.name", Reference.of(owner).name, allowed))
+            raise InvalidGrouping(
+                InvalidValue(_reference(below), "spec.controllerRef.name", Reference.of(owner).name, allowed)
+            )
     return None
 
 
@@ -105,11 +111,11 @@ def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> 
             found.append(each)
         elif not group:
             allowed = f'is missing; {owner} is of the group "{owner.group}"'
-            raise Refused(Problem(_reference(each), "spec.controllerRef.apiGroup", None, allowed))
+            raise InvalidGrouping(InvalidValue(_reference(each), "spec.controllerRef.apiGroup", None, allowed))
     if len(found) > 1:
         first, second = (_reference(each) for each in found[:2])
         allowed = f"has a Workload already, {first.name}; there can be only one"
-        raise Refused(Problem(second, "spec.controllerRef.name", owner.name, allowed))
+        raise InvalidGrouping(InvalidValue(second, "spec.controllerRef.name", owner.name, allowed))
     return found[0] if found else None
 
 
@@ -126,7 +132,7 @@ def _read(written: KubernetesWorkload, about: Reference) -> list[_Template]:
         try:
             least, level = least_of(each, at), label_of(each, at)
         except InvalidObject as wrong:
-            raise Refused(Problem(about, wrong.at.field, None, wrong.problem)) from None
+            raise InvalidGrouping(InvalidValue(about, wrong.at.field, None, wrong.problem)) from None
         found.append(_Template(each.name, where, each.scheduling_policy.gang is not None, least, level))
     return found
 
@@ -138,11 +144,11 @@ def _by_group(workload: Workload, templates: list[_Template], about: Reference) 
         return None
     if workload.is_flat:
         allowed = f"has {len(templates)} entries; the pods of {workload.about} are of one sort: there can be only one"
-        raise Refused(Problem(about, TEMPLATES, None, allowed))
+        raise InvalidGrouping(InvalidValue(about, TEMPLATES, None, allowed))
     for each in templates:
         if each.name not in groups:
             allowed = f"is no group of {workload.about}; there are {', '.join(groups)}"
-            raise Refused(Problem(about, f"{each.where}.name", each.name, allowed))
+            raise InvalidGrouping(InvalidValue(about, f"{each.where}.name", each.name, allowed))
     return {each.name: each for each in templates}
 
 
@@ -150,8 +156,8 @@ def _by_group(workload: Workload, templates: list[_Template], about: Reference) 
 
 
 def _about_whole(
-    workload: Workload, asked: Asked, template: _Template, about: Reference, problems: list[Problem]
-) -> tuple[Workload, Asked]:
+    workload: Workload, asked: WorkloadRequest, template: _Template, about: Reference, problems: list[InvalidValue]
+) -> tuple[Workload, WorkloadRequest]:
     """The only template: minimum and level of the whole gang."""
     parts = workload.parts
     if not template.is_gang:
@@ -170,8 +176,12 @@ def _about_whole(
 
 
 def _about_groups(
-    workload: Workload, asked: Asked, templates: Mapping[str, _Template], about: Reference, problems: list[Problem]
-) -> tuple[Workload, Asked]:
+    workload: Workload,
+    asked: WorkloadRequest,
+    templates: Mapping[str, _Template],
+    about: Reference,
+    problems: list[InvalidValue],
+) -> tuple[Workload, WorkloadRequest]:
     """Templates for groups: minimum and level of each. Groups without one stay as their kind means them."""
     parts, wishes = list(workload.parts), list(asked.parts)
     for number, part in enumerate(parts):
@@ -187,41 +197,41 @@ def _about_groups(
     return replace(workload, parts=tuple(parts), staged=True), replace(asked, parts=tuple(wishes))
 
 
-def _one_by_one(part: Part) -> Part:
+def _one_by_one(part: RoleSpec) -> RoleSpec:
     """With policy `basic`, no pod waits for others."""
     return replace(part, least=min(part.least, 1), coming=min(part.coming, 1))
 
 
-def _too_many(template: _Template, pods: int, whose: str, about: Reference) -> Iterator[Problem]:
+def _too_many(template: _Template, pods: int, whose: str, about: Reference) -> Iterator[InvalidValue]:
     if template.least > pods:
         field = f"{template.where}.schedulingPolicy.gang.minCount"
-        yield Problem(about, field, template.least, f"is more than the pods of {whose}; there are {pods}")
+        yield InvalidValue(about, field, template.least, f"is more than the pods of {whose}; there are {pods}")
 
 
 def _with_level(
-    wishes: Wishes, template: _Template, workload: Workload, about: Reference, problems: list[Problem]
+    wishes: Wishes, template: _Template, workload: Workload, about: Reference, problems: list[InvalidValue]
 ) -> Wishes:
     if template.level and wishes.required and not same_level(wishes.required, template.level):
         field = f"{template.where}.schedulingConstraints.topology[0].key"
         allowed = f'is another level than "{wishes.required}" in annotations of {workload.about}; only one can be meant'
-        problems.append(Problem(about, field, template.level, allowed))
+        problems.append(InvalidValue(about, field, template.level, allowed))
     return replace(wishes, required=template.level or wishes.required)
 
 
-def _in_tree(whole: Wishes, written: KubernetesWorkload, about: Reference, problems: list[Problem]) -> Wishes:
+def _in_tree(whole: Wishes, written: KubernetesWorkload, about: Reference, problems: list[InvalidValue]) -> Wishes:
     """The Topology that the Workload's own annotation names."""
     named = (written.metadata.annotations or {}).get(TOPOLOGY, "")
     if named and whole.topology and named != whole.topology:
         allowed = f'is another tree than "{whole.topology}", which annotations name; a gang is placed in one'
-        problems.append(Problem(about, f'metadata.annotations["{TOPOLOGY}"]', named, allowed))
+        problems.append(InvalidValue(about, f'metadata.annotations["{TOPOLOGY}"]', named, allowed))
     return replace(whole, topology=whole.topology or named)
 
 
-def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[Problem]:
+def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[InvalidValue]:
     """What templates ask for and do not get."""
     for number, each in enumerate(written.spec.pod_group_templates or ()):
         for field, value, why in without_effect(each):
-            yield Problem(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
+            yield InvalidValue(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
     for remark in written.unread or ():
         field, _, why = remark.partition(": ")
-        yield Problem(about, field, None, why, holds=False, reason=NOT_SUPPORTED)
+        yield InvalidValue(about, field, None, why, holds=False, reason=NOT_SUPPORTED)

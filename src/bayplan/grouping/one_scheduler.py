@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from bayplan.grouping.expressions import path_of
-from bayplan.grouping.grouping import Problem, Refused
+from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, WrongValue, look_up, text_at
-from bayplan.grouping.workload import Part, Workload
+from bayplan.grouping.workload import RoleSpec, Workload
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def of_other_schedulers(
-    workload: Workload, own: Part, pod: RawObject, scheduler_names: Collection[str]
-) -> Iterator[Problem]:
+    workload: Workload, own: RoleSpec, pod: RawObject, scheduler_names: Collection[str]
+) -> Iterator[InvalidValue]:
     """A problem for each part whose pods another scheduler places; `own` is the part of the pod at hand, which is placed by one of `scheduler_names`."""
     named = look_up(pod, ("spec", "schedulerName"))
     if not named or _scheduler_of(workload, own) != named:
@@ -35,22 +35,22 @@ def of_other_schedulers(
         value, missing = (says, "") if says else (None, f"is missing, which means {other}; ")
         allowed = f"{missing}{must_be} as in {example.where}.spec.schedulerName: one scheduler places a gang"
         # A part without required pods does not hold the others back.
-        yield Problem(workload.about, f"{part.where}.spec.schedulerName", value, allowed, holds=part.least > 0)
+        yield InvalidValue(workload.about, f"{part.where}.spec.schedulerName", value, allowed, holds=part.least > 0)
 
 
-def _scheduler_of(workload: Workload, part: Part) -> str | None:
+def _scheduler_of(workload: Workload, part: RoleSpec) -> str | None:
     """The scheduler that a part's template means; None if there is no template to look at."""
     if not part.role.template or look_up(part.source, path_of(part.role.template)) is None:
         return None
     return _said_by(workload, part) or DEFAULT_SCHEDULER
 
 
-def _said_by(workload: Workload, part: Part) -> str:
-    """The scheduler's name in a part's template, else that which the workload has for all of them; empty if there is none. Raises `Refused` if it is no text."""
+def _said_by(workload: Workload, part: RoleSpec) -> str:
+    """The scheduler's name in a part's template, else that which the workload has for all of them; empty if there is none. Raises `InvalidGrouping` if it is no text."""
     template = path_of(part.role.template)
     try:
         said = text_at(part.source, (*template, "spec", "schedulerName"))
         return said or text_at(workload.thing, ("spec", "schedulerName")) or ""
     except WrongValue as wrong:
         field = part.where.removesuffix(part.role.template) + wrong.field
-        raise Refused(Problem(workload.about, field, wrong.value, wrong.allowed)) from None
+        raise InvalidGrouping(InvalidValue(workload.about, field, wrong.value, wrong.allowed)) from None

@@ -18,11 +18,11 @@ from msgspec.structs import replace as replaced
 from bayplan.dialects.own.pod_group import KUBERNETES_WORKLOAD
 from bayplan.engine.gangs.objective import Goal
 from bayplan.grouping.annotations import PARALLELISM, SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
-from bayplan.grouping.grouping import NOT_SUPPORTED, Problem, Refused
+from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.grouping.rules import first
 from bayplan.grouping.segments import Cut, cut_of_part, cut_of_whole
-from bayplan.grouping.workload import ITS_PODS, Part, Workload, group_name
+from bayplan.grouping.workload import ITS_PODS, RoleSpec, Workload, group_name
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
 from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 
@@ -33,7 +33,7 @@ UID_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WorkloadRequest:
     """What the annotations of a workload say: about the whole gang, and about each of its parts.
 
     `kubernetes_workload` is the name of the Kubernetes Workload that says some of it.
@@ -41,7 +41,7 @@ class Asked:
 
     whole: Wishes
     parts: tuple[Wishes, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[InvalidValue, ...]
     kubernetes_workload: str = ""
 
     @property
@@ -57,7 +57,7 @@ class Asked:
         """Where each wish stands."""
         return {key: source for wishes in (*self.parts, self.whole) for key, source in wishes.sources.items()}
 
-    def segments_of(self, part: Part, workload: Workload) -> tuple[Segment, ...]:
+    def segments_of(self, part: RoleSpec, workload: Workload) -> tuple[Segment, ...]:
         """The segments that are asked for in a part; in a gang with one sort of pods those of the whole."""
         return self.whole.segments if workload.is_flat else self.parts[workload.parts.index(part)].segments
 
@@ -67,7 +67,7 @@ class Asked:
         return SEGMENTS if source is None else source.seen_from(workload.about)
 
 
-def asked_of(workload: Workload, pod: RawObject) -> Asked:
+def asked_of(workload: Workload, pod: RawObject) -> WorkloadRequest:
     """All wishes about a workload. Those of the only part are wishes about the whole, and segments asked for on the whole are the last part's."""
     reader = WishReader()
     last = workload.parts[-1] if workload.parts else None
@@ -81,14 +81,14 @@ def asked_of(workload: Workload, pod: RawObject) -> Asked:
         template = parts[0]
         # The workload decides whether there is a gang; for everything else, the source nearest to the pods wins.
         gang = template.gang if whole.gang is None else whole.gang
-        return Asked(replace(template.over(whole), gang=gang), (Wishes(),), problems)
+        return WorkloadRequest(replace(template.over(whole), gang=gang), (Wishes(),), problems)
     if parts and whole.segments:
         parts[-1] = parts[-1].over(Wishes(segments=whole.segments))
     topology = next((wishes.topology for wishes in (whole, *parts) if wishes.topology), "")
-    return Asked(replace(whole, topology=topology), tuple(parts), problems)
+    return WorkloadRequest(replace(whole, topology=topology), tuple(parts), problems)
 
 
-def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawObject) -> Wishes:
+def _asked_of_part(reader: WishReader, workload: Workload, part: RoleSpec, pod: RawObject) -> Wishes:
     if not part.role.template:
         return reader.read(Reference.of(pod), annotations_of(pod))
     return reader.read(
@@ -96,13 +96,13 @@ def _asked_of_part(reader: WishReader, workload: Workload, part: Part, pod: RawO
     )
 
 
-def in_vain(workload: Workload, asked: Asked) -> Iterator[Problem]:
+def in_vain(workload: Workload, asked: WorkloadRequest) -> Iterator[InvalidValue]:
     """A remark for segments that are larger than all pods together, and for parallel groups of a workload with several sorts of pods."""
     of_parts = next((part.parallelism for part in asked.parts if part.parallelism), ())
     if not workload.is_flat and (asked.whole.parallelism or of_parts):
         where = f'metadata.annotations["{PARALLELISM}"]'
         allowed = "has no effect: it is for workloads whose pods are all of one sort"
-        yield Problem(workload.about, where, None, allowed, holds=False, reason=NOT_SUPPORTED)
+        yield InvalidValue(workload.about, where, None, allowed, holds=False, reason=NOT_SUPPORTED)
     everybody = sum(part.size for part in workload.parts)
     for part in workload.parts:
         segments = asked.segments_of(part, workload)
@@ -111,11 +111,11 @@ def in_vain(workload: Workload, asked: Asked) -> Iterator[Problem]:
         source = asked.sources.get((SEGMENT_SIZES, str(size)))
         if source is not None and 0 < pods < size:
             allowed = f"is more than the {pods} pods that there are: all of them are one segment"
-            yield Problem(source.about, source.field, size, allowed, holds=False, reason=NOT_SUPPORTED)
+            yield InvalidValue(source.about, source.field, size, allowed, holds=False, reason=NOT_SUPPORTED)
 
 
-def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
-    """The gang that a workload means; raises `Refused` if its numbers cannot be had."""
+def spec_of(workload: Workload, asked: WorkloadRequest) -> PodGroupSpec:
+    """The gang that a workload means; raises `InvalidGrouping` if its numbers cannot be had."""
     whole = asked.whole
     # A preferred level comes in Kueue's or KAI's words here, where it means the lowest common domain first.
     objective = list(whole.objective) or ([Goal.CLOSEST.value] if whole.preferred else None)
@@ -141,7 +141,7 @@ def spec_of(workload: Workload, asked: Asked) -> PodGroupSpec:
     return replaced(frame, groups=_together(groups, asked.parts), minimum_groups=staged)
 
 
-def _group(workload: Workload, asked: Asked, part: Part, wishes: Wishes) -> GroupSpec:
+def _group(workload: Workload, asked: WorkloadRequest, part: RoleSpec, wishes: Wishes) -> GroupSpec:
     frame = GroupSpec(name=part.name, required=wishes.required, preferred=wishes.preferred)
     segments = asked.segments_of(part, workload)
     cut = cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
@@ -152,14 +152,14 @@ def _group(workload: Workload, asked: Asked, part: Part, wishes: Wishes) -> Grou
     return replaced(frame, size=part.size, minimum=minimum, segments=list(segments) or None)
 
 
-def _whole_segments(part: Part, unit: int) -> int:
+def _whole_segments(part: RoleSpec, unit: int) -> int:
     """The minimum in whole segments: rounded up, but down where so many do not come any more or not at once."""
     up = -(-part.least // unit) * unit
     return up if up <= part.coming else part.coming - part.coming % unit
 
 
-def place_of(workload: Workload, asked: Asked, part: Part, index: int | None) -> str:
-    """The group that a pod is in: its part, or the segment of it where segments are groups; raises `Refused` if it has no index for that."""
+def place_of(workload: Workload, asked: WorkloadRequest, part: RoleSpec, index: int | None) -> str:
+    """The group that a pod is in: its part, or the segment of it where segments are groups; raises `InvalidGrouping` if it has no index for that."""
     segments = asked.segments_of(part, workload)
     through_all = _cut_of_whole(workload, asked)
     cut = through_all or cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
@@ -168,12 +168,12 @@ def place_of(workload: Workload, asked: Asked, part: Part, index: int | None) ->
     if index is None:
         labels = " and ".join(rank.label for rank in part.role.rank) or "an index label"
         allowed = f"{labels} is missing: which segment is a pod in?"
-        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
+        raise InvalidGrouping(InvalidValue(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
     first_of_part = part.first_rank if workload.rule.ranks_of_whole and through_all is None else 0
     return cut.place(index - first_of_part)
 
 
-def _cut_of_whole(workload: Workload, asked: Asked) -> Cut | None:
+def _cut_of_whole(workload: Workload, asked: WorkloadRequest) -> Cut | None:
     """How all pods are cut, if segments run through leaders and workers."""
     segments = asked.segments_of(workload.parts[-1], workload)
     return cut_of_whole(workload, segments, asked.where_segments(workload, segments))
@@ -193,8 +193,8 @@ def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSp
     return list(found.values())
 
 
-def pod_group(workload: Workload, asked: Asked, namespace: str, suffix: str = "") -> PodGroup:
-    """The PodGroup itself, owned by the workload; raises `Refused` if its numbers cannot be had."""
+def pod_group(workload: Workload, asked: WorkloadRequest, namespace: str, suffix: str = "") -> PodGroup:
+    """The PodGroup itself, owned by the workload; raises `InvalidGrouping` if its numbers cannot be had."""
     about = workload.about
     labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}
     owner = OwnerReference(api_version=about.api_version, kind=about.kind, name=about.name, uid=about.uid)

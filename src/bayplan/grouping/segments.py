@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bayplan.grouping.grouping import Problem, Refused
+from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import Reference
-from bayplan.grouping.workload import Part, Workload
+from bayplan.grouping.workload import RoleSpec, Workload
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, Segment
 
 UNNAMED = "segment"
@@ -51,12 +51,12 @@ class Cut:
         return f"{self.prefix}-{next(number for number, end in enumerate(ends) if index % ends[-1] < end)}"
 
 
-def cut_of_part(about: Reference, part: Part, segments: Sequence[Segment], where: str) -> Cut | None:
+def cut_of_part(about: Reference, part: RoleSpec, segments: Sequence[Segment], where: str) -> Cut | None:
     """How a part is cut; None if it has no segments, or equal ones. `where` is the annotation that asks for them."""
     if not segments or part.size % segments[0].size == 0:
         return None
     allowed = f"size {segments[0].size} of layer 1 must divide the {part.size} pods that there are"
-    required, preferred = _levels(segments, Problem(about, where, None, allowed))
+    required, preferred = _levels(segments, InvalidValue(about, where, None, allowed))
     return Cut(part.name or UNNAMED, _sizes(part.size, segments[0].size), part.least, required, preferred)
 
 
@@ -67,7 +67,7 @@ def cut_of_whole(workload: Workload, segments: Sequence[Segment], where: str) ->
     unit = segments[0].size
     pods, leaders = sum(part.size for part in workload.parts), workload.parts[0].size
     allowed = "has several layers: must be one where leaders and workers share segments"
-    required, preferred = _levels(segments, Problem(workload.about, where, None, allowed))
+    required, preferred = _levels(segments, InvalidValue(workload.about, where, None, allowed))
     sizes = _sizes(pods, unit)
     if pods > leaders and (pods - leaders) % unit == 0:
         sizes = (unit + leaders, *_sizes(pods - leaders - unit, unit))
@@ -79,11 +79,11 @@ def _sizes(pods: int, unit: int) -> tuple[int, ...]:
     return tuple(min(unit, pods - start) for start in range(0, pods, unit))
 
 
-def _levels(segments: Sequence[Segment], several_layers: Problem) -> tuple[str | None, str | None]:
-    """The levels that all pods of a segment must and would like to share; raises `Refused` if there are several layers of segments."""
+def _levels(segments: Sequence[Segment], several_layers: InvalidValue) -> tuple[str | None, str | None]:
+    """The levels that all pods of a segment must and would like to share; raises `InvalidGrouping` if there are several layers of segments."""
     sizes = {each.size for each in segments}
     required = [each.level for each in segments if not each.preferred]
     preferred = [each.level for each in segments if each.preferred]
     if len(sizes) > 1 or len(required) > 1:
-        raise Refused(several_layers)
+        raise InvalidGrouping(several_layers)
     return next(iter(required), None), next(iter(preferred), None)

@@ -14,7 +14,7 @@ from bayplan.dialects.kueue.pod_set import INDEX_OFFSET
 from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.dialects.volcano.job import said_by_admission
 from bayplan.grouping.expressions import amount_of, path_of
-from bayplan.grouping.grouping import Problem, Refused
+from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -49,7 +49,7 @@ ITS_PODS = "its pods: "
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RoleSpec:
     """The pods of one role: `size` in all, of which `least` start together and at most `coming` can be waited for.
 
     `source` is what the role's paths are meant from, `where` the field of its pod template; empty if it has none.
@@ -78,7 +78,7 @@ class Workload:
     rule: Rule
     thing: RawObject
     above: tuple[RawObject, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[RoleSpec, ...]
     staged: bool = False
     cut_through: bool = False
 
@@ -89,7 +89,7 @@ class Workload:
 
 
 def workload_of(owners: Sequence[RawObject], rules: Rules) -> Workload:
-    """The workload of a pod with these owners, the top one last; raises `Refused` if it says what cannot be."""
+    """The workload of a pod with these owners, the top one last; raises `InvalidGrouping` if it says what cannot be."""
     number, rule = _described_by(owners, rules)
     thing = owners[number]
     return described(thing, rule, tuple(owners[number + 1 :]))
@@ -101,10 +101,10 @@ def gang_rule(owners: Sequence[RawObject], rules: Rules) -> Rule:
 
 
 def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> Workload:
-    """What a rule makes of an object; raises `Refused` if the object says what cannot be."""
+    """What a rule makes of an object; raises `InvalidGrouping` if the object says what cannot be."""
     about = Reference.of(thing)
     if about.api_version == VOLCANO_JOBS and (said := said_by_admission(thing)):
-        raise Refused(Problem(about, "spec", None, said))
+        raise InvalidGrouping(InvalidValue(about, "spec", None, said))
     try:
         parts = _parts(thing, rule)
         if _holds(rule.one_by_one, thing):
@@ -112,18 +112,18 @@ def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -
         staged = _holds(rule.staged, thing)
         cut_through = rule.ranks_of_whole and not _holds(rule.leader_apart, thing)
     except WrongValue as wrong:
-        raise Refused(Problem(about, wrong.field, wrong.value, wrong.allowed)) from None
+        raise InvalidGrouping(InvalidValue(about, wrong.field, wrong.value, wrong.allowed)) from None
     names = [part.name for part in parts]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Refused(Problem(about, "spec", twice, "is the name of two groups; each must have its own"))
+        raise InvalidGrouping(InvalidValue(about, "spec", twice, "is the name of two groups; each must have its own"))
     if not parts:
-        raise Refused(Problem(about, "spec", None, "describes no pods"))
+        raise InvalidGrouping(InvalidValue(about, "spec", None, "describes no pods"))
     return Workload(about, rule, thing, above, tuple(parts), staged, cut_through)
 
 
-def part_of(workload: Workload, pod: RawObject) -> Part:
-    """The part that a pod belongs to, by the role label; raises `Refused` if it tells none that exists."""
+def part_of(workload: Workload, pod: RawObject) -> RoleSpec:
+    """The part that a pod belongs to, by the role label; raises `InvalidGrouping` if it tells none that exists."""
     if workload.is_flat:
         return workload.parts[0]
     labels = labels_of(pod)
@@ -131,16 +131,18 @@ def part_of(workload: Workload, pod: RawObject) -> Part:
     if key is None:
         expected = " or ".join(workload.rule.role_label)
         allowed = f"{expected} is missing: which group is a pod in?"
-        raise Refused(Problem(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
+        raise InvalidGrouping(InvalidValue(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
     for part in workload.parts:
         if part.value in (labels[key].lower(), EVERYBODY_ELSE):
             return part
     known = ", ".join(part.value for part in workload.parts) or "none"
     field = f'{ITS_PODS}metadata.labels["{key}"]'
-    raise Refused(Problem(workload.about, field, labels[key], f"is no part of {workload.about}; there are {known}"))
+    raise InvalidGrouping(
+        InvalidValue(workload.about, field, labels[key], f"is no part of {workload.about}; there are {known}")
+    )
 
 
-def index_of(workload: Workload, part: Part, pod: RawObject) -> int | None:
+def index_of(workload: Workload, part: RoleSpec, pod: RawObject) -> int | None:
     """A pod's own number, in its part or where ranks are those of the whole in all of it; None if no label tells it, or one before that of the first pod."""
     total = 0 if workload.rule.ranks_of_whole else -_first_index(workload, part, pod)
     labels = labels_of(pod)
@@ -154,8 +156,8 @@ def index_of(workload: Workload, part: Part, pod: RawObject) -> int | None:
     return total if total >= 0 else None
 
 
-def _first_index(workload: Workload, part: Part, pod: RawObject) -> int:
-    """The index of a part's first pod: as Kueue's annotation on the pod or its template says, else as the rule; raises `Refused` if the annotation says none."""
+def _first_index(workload: Workload, part: RoleSpec, pod: RawObject) -> int:
+    """The index of a part's first pod: as Kueue's annotation on the pod or its template says, else as the rule; raises `InvalidGrouping` if the annotation says none."""
     in_template = part.annotations.get(INDEX_OFFSET)
     text = annotations_of(pod).get(INDEX_OFFSET) or in_template
     if text is None:
@@ -164,7 +166,7 @@ def _first_index(workload: Workload, part: Part, pod: RawObject) -> int:
     if index is None:
         about, where = (workload.about, f"{part.where}.") if text == in_template else (Reference.of(pod), "")
         field = f'{where}metadata.annotations["{INDEX_OFFSET}"]'
-        raise Refused(Problem(about, field, text, "must be a whole number, 0 or more"))
+        raise InvalidGrouping(InvalidValue(about, field, text, "must be a whole number, 0 or more"))
     return index
 
 
@@ -177,8 +179,8 @@ def _described_by(owners: Sequence[RawObject], rules: Rules) -> tuple[int, Rule]
     return len(owners) - 1, UNKNOWN
 
 
-def _parts(thing: RawObject, rule: Rule) -> list[Part]:
-    parts: list[Part] = []
+def _parts(thing: RawObject, rule: Rule) -> list[RoleSpec]:
+    parts: list[RoleSpec] = []
     rank = 0
     for role in rule.every_role():
         for source, where, name in _sources(thing, role):
@@ -213,7 +215,7 @@ def _exists(role: Role, source: RawObject) -> bool:
     return not (role.unless and look_up(source, path_of(role.unless)) is True)
 
 
-def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Part:
+def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> RoleSpec:
     try:
         size = smallest(role.replicas, source) or 0
         wanted = _capped(role.minimum, first(role.minimum, source) or size, size)
@@ -231,7 +233,7 @@ def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Pa
         )
     coming = size if remaining is None else min(size, remaining)
     annotations = annotations_of(template)
-    return Part(
+    return RoleSpec(
         role,
         group_name(name),
         (role.means or name).lower(),
@@ -250,7 +252,7 @@ def _capped(minimum: Amounts | None, wanted: int, pods: int) -> int:
     return min(wanted, pods) if isinstance(minimum, int) else wanted
 
 
-def _with_minimum(parts: list[Part], whole: int, rule: Rule) -> list[Part]:
+def _with_minimum(parts: list[RoleSpec], whole: int, rule: Rule) -> list[RoleSpec]:
     """The last part gives way, so that all parts together need no more and no fewer than the minimum of the whole."""
     pods = sum(part.size for part in parts)
     whole = _capped(rule.minimum, whole, pods)

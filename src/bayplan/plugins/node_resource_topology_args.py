@@ -148,7 +148,7 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
             return ReportSettings()
         period = self.cache_resync_period_seconds
         return ReportSettings(
-            books=self.cache_implementation,
+            accounting=self.cache_implementation,
             resync_period=float(period) if period is not UNSET and period > 0 else LEDGER_PERIOD,
             resync_method=self.cache.resync_method,
             informer_mode=self.cache.informer_mode,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.simulate.numbers import clock, counted, number, percent
-from bayplan.simulate.run import GangOutcome, Moment, Run, WorkloadOutcome
+from bayplan.simulate.run import GangOutcome, Moment, Run, WorkloadResult
 from bayplan.simulate.scenario.model import Scenario
 
 # All refusals are counted, but only this many are worth reading.
@@ -150,7 +150,7 @@ def reasons(runs: Sequence[Run]) -> list[str]:
     return sorted((reason for reason in total if total[reason]), key=lambda reason: (-total[reason], reason))
 
 
-def troubled(workload: WorkloadOutcome) -> bool:
+def troubled(workload: WorkloadResult) -> bool:
     """Whether a workload lost pods to a kubelet, or has pods that do not run."""
     return bool(workload.refused or workload.waiting or workload.given_up)
 
@@ -245,7 +245,7 @@ def _gang_document(gang: GangOutcome) -> Document:
     }
 
 
-def _workload_document(workload: WorkloadOutcome) -> Document:
+def _workload_document(workload: WorkloadResult) -> Document:
     return {
         "name": workload.name,
         "kind": workload.kind,

@@ -22,7 +22,7 @@ from bayplan.explain.why import WIDTH
 from bayplan.kube.visible import visible_lines
 from bayplan.simulate.comparison import Comparison, answer, figures, troubled
 from bayplan.simulate.numbers import clock, counted, number
-from bayplan.simulate.run import GangOutcome, Run, Waiting, WorkloadOutcome
+from bayplan.simulate.run import GangOutcome, Run, Waiting, WorkloadResult
 
 INDENT = "  "
 # What a screen holds; the document and the page have them all.
@@ -98,7 +98,7 @@ def _trouble(run: Run) -> list[str]:
     return lines + _more(len(run.waiting_pods) - MOST_REASONS, "workload that waits", "workloads that wait")
 
 
-def _workload_row(workload: WorkloadOutcome) -> tuple[str, ...]:
+def _workload_row(workload: WorkloadResult) -> tuple[str, ...]:
     ran = workload.running + workload.finished
     amounts = (workload.wanted, ran, workload.refused, workload.waiting, workload.given_up)
     return shortened(workload.name, LONGEST_NAME), workload.kind, *(number(amount) for amount in amounts)

@@ -27,7 +27,7 @@ from bayplan.simulate.waiting import WaitingUnit
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class GangTurn:
     """What came of a turn: decisions by pod, none if the gang waits on; then perhaps the moment at which its patience ends."""
 
     decisions: Mapping[str, Decision] = field(default_factory=dict)
@@ -51,23 +51,23 @@ class GangTurns:
         waiting = self._without_node.get(gang.name)
         return WaitingUnit(GANG + gang.name, tuple(waiting.values()), gang.name, gang) if waiting else None
 
-    def decide(self, simulated: SimulatedGang, now: Seconds) -> Turn:
+    def decide(self, simulated: SimulatedGang, now: Seconds) -> GangTurn:
         """All pods that a gang needs get their nodes at once, or none does."""
         gang = simulated.as_gang()
         if isinstance(gang, Incomplete) or not gang.pods:
             # Without pods: those that wait belong to a group of which others have not arrived.
-            return Turn()
+            return GangTurn()
         # Only gangs with patience need this; timestamps of thousands of pods take milliseconds to read.
         waited = waited_for(gang, now, None) if gang.patience else None
         decision = schedule_gang(self._scheduler, gang, waited or 0.0)
         taken = assume_gang(self._scheduler, gang, decision) if decision.placed else None
         if taken is None:
-            return Turn(patience_ends=now + decision.patience_left if decision.waits else None)
+            return GangTurn(patience_ends=now + decision.patience_left if decision.waits else None)
         simulated.seat(decision)
         waiting = self._without_node[simulated.name]
         for each in taken:
             del waiting[each.pod]
-        return Turn({each.pod: each for each in taken})
+        return GangTurn({each.pod: each for each in taken})
 
     def not_complete(self) -> Iterator[WaitingUnit]:
         """Those whose gangs are not complete, and which are in no queue therefore."""

@@ -20,7 +20,7 @@ from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodStatus
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.simulate.run import GangOutcome
-from bayplan.simulate.scenario.model import Seconds, SimulatedNode, Together, Workload
+from bayplan.simulate.scenario.model import GangPattern, Seconds, SimulatedNode, Workload
 
 
 @dataclass
@@ -184,6 +184,6 @@ class Gangs:
         return tuple(labels.get(label, "") for label in self._levels[:depth])
 
 
-def _pod_group(workload: Workload, together: Together, number: int) -> PodGroup:
+def _pod_group(workload: Workload, together: GangPattern, number: int) -> PodGroup:
     metadata = Metadata(name=f"{workload.name}-{number}", namespace=workload.namespace)
     return PodGroup(metadata=metadata, spec=together.spec)

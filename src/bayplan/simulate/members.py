@@ -19,8 +19,8 @@ from bayplan.scheduling.decision import Decision
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from bayplan.simulate.run import WorkloadOutcome
-from bayplan.simulate.scenario.model import Member, Seconds, SimulatedNode, Workload
+from bayplan.simulate.run import WorkloadResult
+from bayplan.simulate.scenario.model import ScenarioPod, Seconds, SimulatedNode, Workload
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class LiveMember:
     """
 
     workload: Workload
-    wanted: Member
+    wanted: ScenarioPod
     name: str
     gang: SimulatedGang | None = None
     attempts: int = 0
@@ -88,9 +88,9 @@ def zones_decided(decision: Decision, state: ClusterState) -> dict[str, set[int]
     return found
 
 
-def outcome_of(workload: Workload, members: Sequence[LiveMember], refused: int) -> WorkloadOutcome:
+def outcome_of(workload: Workload, members: Sequence[LiveMember], refused: int) -> WorkloadResult:
     """How a workload with these members fared."""
-    return WorkloadOutcome(
+    return WorkloadResult(
         name=workload.name,
         kind=workload.kind.value,
         wanted=len(members),

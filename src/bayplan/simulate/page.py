@@ -26,7 +26,7 @@ from bayplan.simulate.markup import Markup, element, joined
 from bayplan.simulate.numbers import clock, number
 from bayplan.simulate.page_nodes import numa_maps, overview
 from bayplan.simulate.page_style import PAGE_STYLE
-from bayplan.simulate.run import Run, WorkloadOutcome
+from bayplan.simulate.run import Run, WorkloadResult
 
 # Charts are drawn for the room they have beside each other, so that their words are as large as those around them.
 CHART_WIDTHS, CHART_HEIGHT = {1: 720, 2: 560, 3: 380}, 250
@@ -211,7 +211,7 @@ def _workloads(runs: Sequence[Run]) -> Markup:
     return joined(_table(header, rows, numbers={2}), more)
 
 
-def _fared(workload: WorkloadOutcome | None) -> Markup:
+def _fared(workload: WorkloadResult | None) -> Markup:
     """`120 ran, 3,100 refused, 180 waiting` in the colours of what it means."""
     if workload is None:
         return element("td", "-")

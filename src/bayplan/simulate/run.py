@@ -68,7 +68,7 @@ class GangOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadOutcome:
+class WorkloadResult:
     """How one workload fared: pods wanted, running at the end, finished, waiting, given up; refusals on the way."""
 
     name: str
@@ -115,7 +115,7 @@ class Run:
     timeline: tuple[Moment, ...]
     refusals: tuple[KubeletRefusal, ...]
     waiting_pods: tuple[Waiting, ...]
-    workloads: tuple[WorkloadOutcome, ...]
+    workloads: tuple[WorkloadResult, ...]
     state: ClusterState
     remarks: tuple[str, ...] = ()
     refused_by_node: Mapping[str, int] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.simulate.clock import Clock
-from bayplan.simulate.gang_turns import GangTurns, Turn
+from bayplan.simulate.gang_turns import GangTurn, GangTurns
 from bayplan.simulate.gangs import Gangs
 from bayplan.simulate.members import (
     LiveMember,
@@ -207,20 +207,20 @@ class Simulation:
         if moment is not None:
             self._patience[unit.key] = self._clock.at(moment, self._go_on_deciding)
 
-    def _decide_about_pod(self, unit: WaitingUnit) -> Turn:
+    def _decide_about_pod(self, unit: WaitingUnit) -> GangTurn:
         ((_, pod),) = unit.pods
         decision = schedule_one(
             self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
         )
         self._reports.refused(self._answers, pod)
         if not decision.placed:
-            return Turn()
+            return GangTurn()
         if not self._scheduler.keeps_ledger:
             # It looks at zones to choose a node, but promises none to the pod.
             decision = msgspec.structs.replace(decision, charges=(), containers=())
         assume(self._state, decision, pod)
         self._reports.reserved(decision.node or "", pod)
-        return Turn({decision.pod: decision})
+        return GangTurn({decision.pod: decision})
 
     def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
         """Send a pod to its node: in the order of decisions, or together with all that is decided in the same session."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bayplan.grouping.expressions import amount_of, path_of
-from bayplan.grouping.grouping import Problem, Refused
+from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, look_up
 from bayplan.grouping.rules import rule_for
-from bayplan.grouping.workload import EVERYBODY_ELSE, Part, Workload, described
+from bayplan.grouping.workload import EVERYBODY_ELSE, RoleSpec, Workload, described
 from bayplan.workloads.planned import Around, PlannedPod, Template, name_of, pod_from, template_at
 
 ONLY_GANG = "0"
@@ -20,7 +20,7 @@ def by_rule(thing: RawObject, around: Around) -> Iterator[PlannedPod]:
         yield from numbered_pods(thing, around, part, template)
 
 
-def templates_by_rule(thing: RawObject, around: Around) -> Iterator[tuple[Part, Template]]:
+def templates_by_rule(thing: RawObject, around: Around) -> Iterator[tuple[RoleSpec, Template]]:
     """Each part of a workload with its pod template; raises `WrongValue` where there is none."""
     for part in workload_by_rule(thing, around).parts:
         if not part.role.template:
@@ -35,12 +35,12 @@ def workload_by_rule(thing: RawObject, around: Around) -> Workload:
         raise WrongValue("kind", thing.get("kind"), "has no rule")
     try:
         return described(thing, rule)
-    except Refused as refused:
+    except InvalidGrouping as refused:
         raise _as_wrong(refused.problem) from None
 
 
 def numbered_pods(
-    thing: RawObject, around: Around, part: Part, template: Template, labels: Mapping[str, str] | None = None
+    thing: RawObject, around: Around, part: RoleSpec, template: Template, labels: Mapping[str, str] | None = None
 ) -> Iterator[PlannedPod]:
     """The pods of one part, numbered; `labels` are further ones that all of them have."""
     workload = workload_by_rule(thing, around)
@@ -55,13 +55,13 @@ def numbered_pods(
         yield pod_from(template, f"{prefix}-{index}", [thing], {**own, **_ranks(part, index + first)})
 
 
-def _first_index(workload: Workload, part: Part) -> int:
+def _first_index(workload: Workload, part: RoleSpec) -> int:
     if workload.rule.ranks_of_whole:
         return part.first_rank
     return int(bool(part.role.from_one) and look_up(part.source, path_of(part.role.from_one)) is True)
 
 
-def _ranks(part: Part, index: int) -> dict[str, str]:
+def _ranks(part: RoleSpec, index: int) -> dict[str, str]:
     """An index in the labels that the rule adds up: all but the last count by their `times`."""
     found: dict[str, str] = {}
     for rank in part.role.rank[:-1]:
@@ -73,9 +73,9 @@ def _ranks(part: Part, index: int) -> dict[str, str]:
     return found
 
 
-def _of(part: Part) -> str:
+def _of(part: RoleSpec) -> str:
     return f" for {part.name}" if part.name else ""
 
 
-def _as_wrong(problem: Problem) -> WrongValue:
+def _as_wrong(problem: InvalidValue) -> WrongValue:
     return WrongValue(problem.field, problem.value, problem.allowed)

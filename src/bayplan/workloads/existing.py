@@ -46,7 +46,7 @@ Identity = tuple[str, ...]
 _Known = tuple[str, str, str]
 
 
-class Owners:
+class OwnerIndex:
     """Objects by group, kind, namespace and name, to follow owner references through."""
 
     def __init__(self, things: Iterable[RawObject] = ()) -> None:
@@ -90,7 +90,7 @@ def owner_of(thing: RawObject) -> Reference | None:
     return Reference(api_version, kind, Reference.of(thing).namespace, name, uid)
 
 
-def pods_of(about: Reference, planned: Sequence[PlannedPod], pods: Iterable[Pod], owners: Owners) -> list[Pod]:
+def pods_of(about: Reference, planned: Sequence[PlannedPod], pods: Iterable[Pod], owners: OwnerIndex) -> list[Pod]:
     """The pods of a workload that exist and have not ended."""
     references = (Reference.of(owner) for pod in planned for owner in pod.owners)
     between = {(each.group, each.kind, each.name) for each in references}
@@ -119,7 +119,7 @@ def is_active(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is None and (pod.status is None or pod.status.phase not in TERMINAL)
 
 
-def _belongs(pod: Pod, about: Reference, between: set[tuple[str, str, str]], owners: Owners) -> bool:
+def _belongs(pod: Pod, about: Reference, between: set[tuple[str, str, str]], owners: OwnerIndex) -> bool:
     if (pod.metadata.namespace or "default") != (about.namespace or "default"):
         return False
     reference = controller_of(pod)

@@ -19,7 +19,7 @@ from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.annotations import asks
 from bayplan.grouping.expecting import ALONE, GROUPED
 from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group, named_by_others
-from bayplan.grouping.grouping import Grouping, Problem
+from bayplan.grouping.grouping import Grouping, InvalidValue
 from bayplan.grouping.questions import Question
 from bayplan.grouping.raw import RawObject, Reference
 from bayplan.kube.wire.core_v1 import Pod
@@ -41,7 +41,7 @@ class Grouped:
 
     pods: list[Pod] = field(default_factory=list)
     gangs: list[PodGroup] = field(default_factory=list)
-    problems: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
+    problems: dict[str, tuple[InvalidValue, ...]] = field(default_factory=dict)
     missing: dict[str, Reference] = field(default_factory=dict)
 
     def held_back(self, pod: Pod) -> str:
@@ -65,7 +65,7 @@ class _Grouper:
 
     def __init__(self, beside: Beside, settings: GroupingSettings, written: Collection[str]) -> None:
         self.gangs: list[PodGroup] = []
-        self.problems: dict[str, tuple[Problem, ...]] = {}
+        self.problems: dict[str, tuple[InvalidValue, ...]] = {}
         self.missing: dict[str, Reference] = {}
         self._beside = beside
         self._settings = settings

@@ -2,7 +2,7 @@
 
     plan = plan_of(workload, around, settings, cluster)
 
-In come an object as decoded JSON and what exists beside it; out comes a `Plan`: each pod that its controller wants, the existing
+In come an object as decoded JSON and what exists beside it; out comes a `WorkloadPlan`: each pod that its controller wants, the existing
 one where there is one, labelled as the pod grouper would label it, and the PodGroups. Whatever is wrong raises
 `InvalidObject` naming the workload and the field in it, such as `spec.template.spec.containers[0].resources.limits.cpu`.
 """
@@ -19,14 +19,14 @@ from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import GroupingSettings, group_for, named_by_others
-from bayplan.grouping.grouping import Grouping, Problem
+from bayplan.grouping.grouping import Grouping, InvalidValue
 from bayplan.grouping.questions import Question
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.wire.core_v1 import Container, Metadata, OwnerReference, Pod, PodSpec, ResourceRequirements
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.workloads.existing import Owners, matched, owner_of, pods_of
+from bayplan.workloads.existing import OwnerIndex, matched, owner_of, pods_of
 from bayplan.workloads.kinds import WorkloadKind, kind_of
 from bayplan.workloads.planned import Around, PlannedPod, generated, is_true
 
@@ -36,7 +36,7 @@ class Beside:
     """What exists beside a workload: pods, objects that own them, and Kubernetes' Workloads."""
 
     pods: Sequence[Pod] = ()
-    owners: Owners = field(default_factory=Owners)
+    owners: OwnerIndex = field(default_factory=OwnerIndex)
     workloads: KubernetesWorkloads = field(default_factory=KubernetesWorkloads)
 
 
@@ -50,7 +50,7 @@ class PlannedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkloadPlan:
     """A workload with all its pods, and the gangs that they make."""
 
     about: Reference
@@ -84,7 +84,7 @@ def with_names(thing: RawObject, namespace: str) -> RawObject:
     return {**thing, "metadata": {**metadata, "name": name, "namespace": metadata.get("namespace") or namespace}}
 
 
-def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside: Beside | None = None) -> Plan:
+def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside: Beside | None = None) -> WorkloadPlan:
     """The pods and gangs of a workload of a known kind, which has a name and a namespace."""
     beside = beside or Beside()
     thing = _as_it_exists(thing, beside.owners)
@@ -96,7 +96,7 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
         planned = list(kind.make(thing, around))
         stops = bool(kind.stopped) and is_true(thing, kind.stopped)
     except WrongValue as wrong:
-        raise Problem(about, wrong.field, wrong.value, wrong.allowed).as_error() from None
+        raise InvalidValue(about, wrong.field, wrong.value, wrong.allowed).as_error() from None
     if len(planned) > MOST_PODS:
         raise InvalidObject(
             ObjectPath(str(about)).child("spec"), f"{len(planned)} pods are too many: {MOST_PODS} at most"
@@ -116,7 +116,7 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
         )
     if stops:
         remarks.append(f"{about}: {kind.stopped}: true: no pods are created until it is resumed; planned as if it were")
-    return Plan(about, kind, members, gangs, tuple(remarks))
+    return WorkloadPlan(about, kind, members, gangs, tuple(remarks))
 
 
 def _is_of_another_template(existing: Pod, made: Pod) -> bool:
@@ -145,7 +145,7 @@ def _amount(written: str | float | None) -> object:
         return written
 
 
-def _as_it_exists(thing: RawObject, owners: Owners) -> RawObject:
+def _as_it_exists(thing: RawObject, owners: OwnerIndex) -> RawObject:
     """A manifest of an object that exists has the uid and status of that one."""
     known = owners.named(Reference.of(thing))
     if known is None or known is thing or Reference.of(thing).uid:
@@ -218,14 +218,14 @@ def _grouped(
     slots: Sequence[Pod | None],
     settings: GroupingSettings,
     beside: Beside,
-) -> tuple[tuple[PlannedMember, ...], tuple[PodGroup, ...], tuple[Problem, ...]]:
+) -> tuple[tuple[PlannedMember, ...], tuple[PodGroup, ...], tuple[InvalidValue, ...]]:
     """Each pod with the labels of its gang, and the gangs."""
     above_top = owner_of(thing)
     above = () if above_top is None else beside.owners.above(above_top)
     answers: dict[Question, list[RawObject]] = {}
     members: list[PlannedMember] = []
     gangs: dict[str, PodGroup] = {}
-    problems: dict[Problem, None] = {}
+    problems: dict[InvalidValue, None] = {}
     alone: set[str] = set()
     for each, pod, existing in zip(planned, made, slots, strict=True):
         # Pods of one template are all in gangs or all alone.

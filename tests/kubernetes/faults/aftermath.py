@@ -3,7 +3,7 @@
 no pod was bound twice           `Witness` has seen each of them on its node, and no other node is known or told of it
 no gang is half bound            all of its pods have nodes, in one rack, or none has
 no node is promised twice        what its pods request is not more than it has
-the books are right              columns, pods and gangs of the scheduler equal those of one that starts now
+the cache are right              columns, pods and gangs of the scheduler equal those of one that starts now
 everybody is placed              who can be placed in the end is
 """
 
@@ -203,7 +203,7 @@ def check_books(scheduler: InsideScheduler, *, within: float = 15.0) -> None:
 
     differences: dict[str, Any] = {}
     try:
-        wait_until(equal, "the books equal those of a scheduler that starts now", timeout=within)
+        wait_until(equal, "the cache equal those of a scheduler that starts now", timeout=within)
     except AssertionError as problem:
         raise AssertionError(f"{problem}: known and fresh are {differences}") from None
 
@@ -232,7 +232,7 @@ async def _one_that_starts_now(client: KubeClient, like: Dispatcher, now: float)
 def books_of(dispatcher: Dispatcher) -> dict[str, Any]:
     """All that is known of nodes and pods, by their names: row numbers differ between two that know the same."""
     state, columns = dispatcher.state, dispatcher.state.columns
-    books: dict[str, Any] = {"waiting": sorted(dispatcher.waiting), "trees": dispatcher.trees.names}
+    cache: dict[str, Any] = {"waiting": sorted(dispatcher.waiting), "trees": dispatcher.trees.names}
     for name, row in state.rows.items():
         resources = [
             (number, resource)
@@ -240,7 +240,7 @@ def books_of(dispatcher: Dispatcher) -> dict[str, Any]:
             if columns.allocatable[number, row] or columns.free[number, row]
         ]
         zones = int(columns.zone_count[row])
-        books[f"node {name}"] = {
+        cache[f"node {name}"] = {
             "allocatable": {resource: columns.allocatable[number, row] for number, resource in resources},
             "free": {resource: columns.free[number, row] for number, resource in resources},
             "in zones": {
@@ -252,4 +252,4 @@ def books_of(dispatcher: Dispatcher) -> dict[str, Any]:
             "unschedulable": bool(columns.unschedulable[row]),
             "pods": state.pods_on(row),
         }
-    return books
+    return cache

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from bayplan.cli.shared.gangs import find_gang
-from bayplan.cli.shared.options import Session, profiles_in
-from bayplan.cli.shared.standing import find_pod
+from bayplan.cli.shared.options import ClusterSession, profiles_in
+from bayplan.cli.shared.pod_views import find_pod
 from bayplan.kube.object_set import ObjectSet
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
@@ -190,6 +190,6 @@ class TestOneNode:
 
 @pytest.mark.parametrize("find, kind", [(find_pod, "pod"), (find_gang, "PodGroup")])
 def test_what_a_cluster_that_runs_does_not_have_is_not_in_the_cluster(find: Callable[..., object], kind: str) -> None:
-    session = Session(ObjectSet(), None, profiles_in(None), "cluster")
+    session = ClusterSession(ObjectSet(), None, profiles_in(None), "cluster")
     with pytest.raises(click.ClickException, match=f"there is no {kind} '.*nope' in the cluster; the cluster has 0"):
         find(session, f"{kind.lower()}/ml/nope", None)

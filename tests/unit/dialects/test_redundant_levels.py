@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.redundant_levels import levels_in_vain
+from bayplan.dialects.redundant_levels import redundant_levels
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroupSpec
 
 NETWORK = {"network": ("zone", "block", "rack")}
@@ -16,7 +16,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def told(spec: dict[str, Any], topologies: Mapping[str, tuple[str, ...]]) -> list[str]:
-    found = levels_in_vain(msgspec.convert(spec, PodGroupSpec), topologies)
+    found = redundant_levels(msgspec.convert(spec, PodGroupSpec), topologies)
     return [f"{each.field}: {each.problem}" for each in found]
 
 

@@ -12,7 +12,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.progress import MemberCounts
 from bayplan.dialects.registry import AnyPodGroup
-from bayplan.dispatch.actions import Bind, Complete, Refusal, Release, Todo
+from bayplan.dispatch.actions import Action, Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import (
     Affinity,
@@ -80,20 +80,20 @@ def being_deleted(alive: Pod) -> Pod:
     return msgspec.structs.replace(alive, metadata=metadata)
 
 
-def places(todo: Todo | None) -> dict[str, str]:
-    assert isinstance(todo, Bind)
-    return {pod_key(each.pod): each.node for each in todo.assignments}
+def places(action: Action | None) -> dict[str, str]:
+    assert isinstance(action, Bind)
+    return {pod_key(each.pod): each.node for each in action.assignments}
 
 
-def fail(scheduler: Dispatcher, todo: Todo | None, key: str, now: float) -> None:
+def fail(scheduler: Dispatcher, action: Action | None, key: str, now: float) -> None:
     """The bind of one pod failed."""
-    assert isinstance(todo, Bind)
-    scheduler.not_bound(todo, [each for each in todo.assignments if pod_key(each.pod) == key], now)
+    assert isinstance(action, Bind)
+    scheduler.not_bound(action, [each for each in action.assignments if pod_key(each.pod) == key], now)
 
 
-def reason(todo: Todo | None) -> str:
-    assert isinstance(todo, Refusal)
-    return todo.reason
+def reason(action: Action | None) -> str:
+    assert isinstance(action, Unschedulable)
+    return action.reason
 
 
 class TestPods:
@@ -102,7 +102,7 @@ class TestPods:
         scheduler.set_pod(pod("a", 6), 0)
         scheduler.set_pod(pod("b", 6), 0)
         assert places(scheduler.decide(0)) == {"ml/a": "n1"}
-        assert isinstance(scheduler.decide(0), Refusal)
+        assert isinstance(scheduler.decide(0), Unschedulable)
 
     def test_pods_of_other_schedulers_are_left_alone(self) -> None:
         scheduler = dispatcher("n1")
@@ -148,7 +148,7 @@ class TestPods:
     def test_a_pod_that_found_no_place_is_tried_again_when_room_appears_and_not_before(self) -> None:
         scheduler = dispatcher("n1", cpus=2)
         scheduler.set_pod(pod("a", 4), 0)
-        assert isinstance(scheduler.decide(0), Refusal)
+        assert isinstance(scheduler.decide(0), Unschedulable)
         scheduler.wake(20)
         assert scheduler.decide(20) is None
         add_node(scheduler, "n2", cpus=8)
@@ -159,7 +159,7 @@ class TestPods:
         scheduler = dispatcher("n1", cpus=2)
         waiting = pod("a", 4)
         scheduler.set_pod(waiting, 0)
-        assert isinstance(scheduler.decide(0), Refusal)
+        assert isinstance(scheduler.decide(0), Unschedulable)
         scheduler.set_pod(msgspec.structs.replace(waiting, status=PodStatus(phase="Pending", reason="told")), 20)
         assert scheduler.decide(20) is None
 
@@ -174,9 +174,9 @@ class TestPods:
     def test_a_pod_that_is_deleted_during_its_bind_gets_no_other(self) -> None:
         scheduler = dispatcher("n1")
         scheduler.set_pod(pod("a"), 0)
-        todo = scheduler.decide(0)
+        action = scheduler.decide(0)
         scheduler.set_pod(being_deleted(pod("a")), 1)
-        fail(scheduler, todo, "ml/a", 1)
+        fail(scheduler, action, "ml/a", 1)
         assert [scheduler.decide(second) for second in (2, 4, 400)] == [None, None, None]
         assert not scheduler.state.pods
 
@@ -194,10 +194,10 @@ class TestPods:
         scheduler = dispatcher("n1")
         first, second = pod("a", 6), pod("a", 5, uid="second")
         scheduler.set_pod(first, 0)
-        todo = scheduler.decide(0)
+        action = scheduler.decide(0)
         scheduler.set_pod(second, 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
-        fail(scheduler, todo, "ml/a", 2)
+        fail(scheduler, action, "ml/a", 2)
         assert scheduler.is_assumed(second, "n1")
 
     def test_the_end_of_a_bind_is_not_taken_for_the_end_of_the_successors(self) -> None:
@@ -219,7 +219,7 @@ class TestPods:
         scheduler = dispatcher("n1")
         scheduler.set_pod(on_node(pod("a", 6), "n1"), 0)
         scheduler.set_pod(pod("b", 6), 0)
-        assert isinstance(scheduler.decide(0), Refusal)
+        assert isinstance(scheduler.decide(0), Unschedulable)
 
     def test_what_a_pod_says_wrongly_is_said_about_it_and_the_others_go_on(self) -> None:
         scheduler = dispatcher("n1")
@@ -250,7 +250,7 @@ class TestPodsBesideOthers:
         web = pod("web")
         spec = msgspec.structs.replace(web.spec, affinity=msgspec.convert(affinity, Affinity))
         scheduler.set_pod(msgspec.structs.replace(web, spec=spec), 0)
-        assert isinstance(scheduler.decide(0), Refusal)
+        assert isinstance(scheduler.decide(0), Unschedulable)
         return scheduler
 
     def db(self, namespace: str, phase: str = "Running") -> Pod:
@@ -300,9 +300,9 @@ class TestPodsBesideOthers:
                 spec=msgspec.structs.replace(made.spec, affinity=msgspec.convert(affinity, Affinity)),
             )
             scheduler.set_pod(made, 0)
-        todo = scheduler.decide(0)
-        assert isinstance(scheduler.decide(0), Refusal)
-        fail(scheduler, todo, "ml/a", 10)
+        action = scheduler.decide(0)
+        assert isinstance(scheduler.decide(0), Unschedulable)
+        fail(scheduler, action, "ml/a", 10)
         scheduler.wake(10)
         assert places(scheduler.decide(10)) == {"ml/b": "n1"}
 
@@ -354,7 +354,7 @@ class TestGangs:
         scheduler.set_pod(pod("a", 6, gang="train"), 0)
         scheduler.set_pod(pod("b", 6, gang="train"), 0)
         scheduler.set_pod(pod("alone", 6), 1)
-        assert isinstance(scheduler.decide(2), Refusal)
+        assert isinstance(scheduler.decide(2), Unschedulable)
         assert places(scheduler.decide(2)) == {"ml/alone": "n1"}
 
     def test_a_late_member_follows_the_others_into_their_rack(self) -> None:
@@ -401,9 +401,9 @@ class TestGangs:
         members = {f"ml/{name}": pod(name, 3, gang="train") for name in "ab"}
         for member in members.values():
             scheduler.set_pod(member, 0)
-        todo = scheduler.decide(0)
-        first = places(todo)
-        fail(scheduler, todo, "ml/b", 1)
+        action = scheduler.decide(0)
+        first = places(action)
+        fail(scheduler, action, "ml/b", 1)
         scheduler.set_pod(on_node(members["ml/a"], first["ml/a"]), 1)
         second = places(scheduler.decide(5))
         assert list(second) == ["ml/b"]
@@ -415,9 +415,9 @@ class TestGangs:
         members = [pod(name, gang="train") for name in "ab"]
         for member in members:
             scheduler.set_pod(member, 0)
-        todo = scheduler.decide(0)
-        assert isinstance(todo, Bind)
-        scheduler.bound(todo, 0)
+        action = scheduler.decide(0)
+        assert isinstance(action, Bind)
+        scheduler.bound(action, 0)
         for member in members:
             scheduler.set_pod(on_node(member, "n1"), 1)
         assert scheduler.decide(1) == Complete("ml/train")
@@ -468,11 +468,11 @@ class TestGangs:
         scheduler.set_group(pod_group(2, minimum=minimum, phase="Scheduled"), 0)
         scheduler.set_pod(on_node(pod("a", 3, gang="train"), "n1"), 0)
         scheduler.set_pod(pod("b", 3, gang="train"), 0)
-        todo = scheduler.decide(0)
-        assert isinstance(todo, Refusal)
-        assert todo.beyond_need == beyond_need
+        action = scheduler.decide(0)
+        assert isinstance(action, Unschedulable)
+        assert action.beyond_need == beyond_need
 
-    def half_bound(self, *, by_us: bool = True, phase: str = "") -> Dispatcher:
+    def partially_bound(self, *, by_us: bool = True, phase: str = "") -> Dispatcher:
         scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
         scheduler.set_group(pod_group(2, required=RACK, phase=phase), 0)
         scheduler.set_pod(on_node(pod("a", 3, gang="train"), "n1", by_us=by_us), 0)
@@ -480,24 +480,24 @@ class TestGangs:
         return scheduler
 
     def test_a_gang_that_began_and_cannot_be_completed_is_released_after_a_while(self) -> None:
-        scheduler = self.half_bound()
-        assert isinstance(scheduler.decide(0), Refusal)
-        todo = scheduler.decide(61)
-        assert isinstance(todo, Release)
-        assert [pod_key(each) for each in todo.pods] == ["ml/a"]
+        scheduler = self.partially_bound()
+        assert isinstance(scheduler.decide(0), Unschedulable)
+        action = scheduler.decide(61)
+        assert isinstance(action, Release)
+        assert [pod_key(each) for each in action.pods] == ["ml/a"]
 
     @pytest.mark.parametrize("by_us, phase", [(False, ""), (True, "Scheduled")])
     def test_pods_that_others_bound_or_whose_gang_was_complete_once_are_never_released(
         self, by_us: bool, phase: str
     ) -> None:
-        scheduler = self.half_bound(by_us=by_us, phase=phase)
+        scheduler = self.partially_bound(by_us=by_us, phase=phase)
         scheduler.decide(0)
         for moment in (61, 400, 1000):
             assert not isinstance(scheduler.decide(moment), Release)
 
     def test_pods_whose_pod_group_was_deleted_are_never_released(self) -> None:
         """Whether the gang was whole once stood on the PodGroup."""
-        scheduler = self.half_bound()
+        scheduler = self.partially_bound()
         scheduler.remove_group("ml/train", 0)
         scheduler.decide(0)
         for moment in (61, 400, 1000):
@@ -515,7 +515,7 @@ class TestGangs:
         # Of the second generation one has a node, and for the other there is no room.
         scheduler.set_pod(on_node(pod("a", gang="train", uid="second"), "n1"), 2)
         scheduler.set_pod(pod("b", 9, gang="train", uid="second-too"), 2)
-        assert isinstance(scheduler.decide(2), Refusal)
+        assert isinstance(scheduler.decide(2), Unschedulable)
         assert isinstance(scheduler.decide(63), Release)
 
     @pytest.mark.parametrize(
@@ -552,7 +552,7 @@ class TestGangs:
             member = pod(name, gang="train")
             metadata = msgspec.structs.replace(member.metadata, creation_timestamp=created)
             scheduler.set_pod(msgspec.structs.replace(member, metadata=metadata), midnight + 40)
-        assert isinstance(scheduler.decide(midnight + 40), Refusal)
+        assert isinstance(scheduler.decide(midnight + 40), Unschedulable)
         assert scheduler.decide(midnight + 59) is None
         assert sorted(places(scheduler.decide(midnight + 60))) == ["ml/a", "ml/b"]
 
@@ -568,12 +568,12 @@ class TestGangs:
             member = pod(name, 9, gang="train")
             spec = msgspec.structs.replace(member.spec, affinity=msgspec.convert(affinity, Affinity))
             scheduler.set_pod(msgspec.structs.replace(member, spec=spec), 0)
-        assert isinstance(scheduler.decide(0), Refusal)
+        assert isinstance(scheduler.decide(0), Unschedulable)
         stranger = on_node(pod("stranger"), "n1")
         metadata = msgspec.structs.replace(stranger.metadata, namespace=namespace)
         scheduler.set_pod(msgspec.structs.replace(stranger, metadata=metadata), 10)
         scheduler.wake(10)
-        assert isinstance(scheduler.decide(10), Refusal) == tried
+        assert isinstance(scheduler.decide(10), Unschedulable) == tried
 
     def test_groups_find_their_members_by_label(self) -> None:
         racks = {"n1": "r1", "n2": "r2"}
@@ -636,10 +636,10 @@ def test_a_bug_that_one_pod_brings_to_light_does_not_stop_the_others(monkeypatch
         return real(each)
 
     monkeypatch.setattr(scheduler.state.classes, "of", of)
-    todo = scheduler.decide(2)
-    assert isinstance(todo, Refusal)
-    assert "nobody thought of this" in todo.reason
-    assert "in of\n" in todo.traceback, "where it happened is for the log"
+    action = scheduler.decide(2)
+    assert isinstance(action, Unschedulable)
+    assert "nobody thought of this" in action.reason
+    assert "in of\n" in action.traceback, "where it happened is for the log"
     assert places(scheduler.decide(2)) == {"ml/b": "n1"}
 
 

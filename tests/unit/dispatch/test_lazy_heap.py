@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bayplan.dispatch.lazy_heap import LEFTOVERS, Line
+from bayplan.dispatch.lazy_heap import LEFTOVERS, LazyHeap
 
 
-def in_order(line: Line[str]) -> list[str]:
+def in_order(line: LazyHeap[str]) -> list[str]:
     members = []
     while (first := line.first()) is not None:
         members.append(first[1])
@@ -14,7 +14,7 @@ def in_order(line: Line[str]) -> list[str]:
 
 
 def test_the_lowest_is_first_and_equal_ones_come_as_they_came() -> None:
-    line: Line[str] = Line()
+    line: LazyHeap[str] = LazyHeap()
     for member, order in (("c", 3.0), ("a", 1.0), ("b1", 2.0), ("b2", 2.0)):
         line.put(member, (order,))
     assert line.first() == ((1.0,), "a")
@@ -23,7 +23,7 @@ def test_the_lowest_is_first_and_equal_ones_come_as_they_came() -> None:
 
 
 def test_who_is_put_again_gives_up_the_place_it_had() -> None:
-    line: Line[str] = Line()
+    line: LazyHeap[str] = LazyHeap()
     line.put("a", (1.0,))
     line.put("b", (2.0,))
     line.put("a", (3.0,))
@@ -32,7 +32,7 @@ def test_who_is_put_again_gives_up_the_place_it_had() -> None:
 
 
 def test_who_left_is_not_met_again_and_who_is_not_there_is_not_missed() -> None:
-    line: Line[str] = Line()
+    line: LazyHeap[str] = LazyHeap()
     line.put("a", (1.0,))
     line.put("b", (2.0,))
     line.remove("a")
@@ -42,8 +42,8 @@ def test_who_left_is_not_met_again_and_who_is_not_there_is_not_missed() -> None:
 
 
 def test_leftovers_do_not_pile_up() -> None:
-    line: Line[str] = Line()
+    line: LazyHeap[str] = LazyHeap()
     for number in range(10_000):
-        line.put("restless", (float(number),))
+        line.put("unsettled", (float(number),))
     assert len(line._heap) <= 2 + LEFTOVERS
-    assert line.first() == ((9_999.0,), "restless")
+    assert line.first() == ((9_999.0,), "unsettled")

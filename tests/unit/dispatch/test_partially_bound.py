@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import pod_key
-from bayplan.dispatch.actions import Bind, Complete, Refusal, Release
+from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.partially_bound import MAY_NOT_FOR, all_are_here
 from bayplan.kube.wire.core_v1 import Pod, PodCondition, PodStatus
@@ -45,7 +45,7 @@ def room_for_three(*, group: PodGroup | None = None) -> Dispatcher:
 
 
 def releases(scheduler: Dispatcher) -> list[Release]:
-    return [todo for moment in LONG_AFTER if isinstance(todo := scheduler.decide(moment), Release)]
+    return [action for moment in LONG_AFTER if isinstance(action := scheduler.decide(moment), Release)]
 
 
 def decided(scheduler: Dispatcher) -> tuple[list[Pod], Bind]:
@@ -53,28 +53,28 @@ def decided(scheduler: Dispatcher) -> tuple[list[Pod], Bind]:
     members = [pod(name, 3, gang="train") for name in "abc"]
     for member in members:
         scheduler.set_pod(member, 0)
-    todo = scheduler.decide(0)
-    assert isinstance(todo, Bind)
-    return members, todo
+    action = scheduler.decide(0)
+    assert isinstance(action, Bind)
+    return members, action
 
 
 class TestComplete:
     def test_a_gang_is_complete_when_its_last_bind_is_done_though_a_member_has_ended_before(self) -> None:
         scheduler = room_for_three()
-        members, todo = decided(scheduler)
+        members, action = decided(scheduler)
         for member in members:
             scheduler.set_pod(on_node(member, "n1"), 1)
         scheduler.remove_pod("ml/a", 1)
-        scheduler.bound(todo, 1)
+        scheduler.bound(action, 1)
         assert scheduler.decide(1) == Complete("ml/train")
         assert releases(scheduler) == []
 
     def test_one_all_of_whose_pods_have_ended_before_anybody_looked_was_complete(self) -> None:
         scheduler = room_for_three()
-        _, todo = decided(scheduler)
-        for key in places(todo):
+        _, action = decided(scheduler)
+        for key in places(action):
             scheduler.remove_pod(key, 1)
-        scheduler.bound(todo, 1)
+        scheduler.bound(action, 1)
         assert scheduler.decide(1) == Complete("ml/train")
         assert scheduler.decide(1) is None
 
@@ -91,8 +91,8 @@ class TestComplete:
         members = {f"ml/{name}": pod(name, 3, gang="train") for name in "abc"}
         for member in members.values():
             scheduler.set_pod(member, 0)
-        todo = scheduler.decide(0)
-        fail(scheduler, todo, "ml/c", 1)
+        action = scheduler.decide(0)
+        fail(scheduler, action, "ml/c", 1)
         for key in ("ml/a", "ml/b"):
             scheduler.set_pod(on_node(members[key], "n1"), 1)
         scheduler.remove_pod("ml/a", 2)
@@ -102,9 +102,9 @@ class TestComplete:
         scheduler = room_for_three(group=pod_group(2))
         scheduler.set_pod(being_deleted(on_node(pod("old", 3, gang="train"), "n1")), 0)
         scheduler.set_pod(pod("a", 3, gang="train"), 0)
-        todo = scheduler.decide(0)
-        assert isinstance(todo, Refusal)
-        assert todo.reason == "waits for pods: 1 of 2 have arrived"
+        action = scheduler.decide(0)
+        assert isinstance(action, Unschedulable)
+        assert action.reason == "waits for pods: 1 of 2 have arrived"
 
 
 class TestAnotherPodGroup:
@@ -135,7 +135,7 @@ class TestAnotherPodGroup:
         scheduler.set_pod(pod("too-large", 9, gang="train"), 2)
         scheduler.set_group(made_anew(pod_group(3, required=RACK)), 3)
         assert scheduler.decide(3) == Complete("ml/train")
-        assert isinstance(scheduler.decide(4), Refusal)
+        assert isinstance(scheduler.decide(4), Unschedulable)
         assert releases(scheduler) == []
 
     def test_but_not_if_all_pods_of_the_gang_leave(self) -> None:
@@ -144,7 +144,7 @@ class TestAnotherPodGroup:
             scheduler.set_pod(being_deleted(on_node(pod(name, 3, gang="train"), "n1")), 2)
         scheduler.set_group(made_anew(pod_group(3, required=RACK)), 3)
         scheduler.set_pod(pod("new", 3, gang="train"), 3)
-        assert isinstance(scheduler.decide(3), Refusal)
+        assert isinstance(scheduler.decide(3), Unschedulable)
 
 
 class TestDoubt:
@@ -156,7 +156,7 @@ class TestDoubt:
             running = on_node(pod(name, 3, gang="train"), "n1")
             scheduler.set_pod(bound_at(created_at(running, "2026-01-01T00:00:00Z"), "2026-01-01T00:00:05Z"), 0)
         scheduler.set_pod(third, 0)
-        assert isinstance(scheduler.decide(0), Refusal)
+        assert isinstance(scheduler.decide(0), Unschedulable)
         return scheduler
 
     @pytest.mark.parametrize(
@@ -201,31 +201,31 @@ class TestRelease:
         for name in "ab":
             scheduler.set_pod(on_node(pod(name, 3, gang="train"), "n1"), 0)
         scheduler.set_pod(pod("c", 4, gang="train"), 0)
-        assert isinstance(scheduler.decide(0), Refusal)
-        todo = scheduler.decide(61)
-        assert isinstance(todo, Release)
-        return scheduler, todo
+        assert isinstance(scheduler.decide(0), Unschedulable)
+        action = scheduler.decide(61)
+        assert isinstance(action, Release)
+        return scheduler, action
 
     def test_a_gang_that_is_being_released_is_left_alone(self) -> None:
-        scheduler, todo = self.released()
-        assert [pod_key(each) for each in todo.pods] == ["ml/a", "ml/b"]
+        scheduler, action = self.released()
+        assert [pod_key(each) for each in action.pods] == ["ml/a", "ml/b"]
         scheduler.remove_pod("ml/a", 62)
         assert [scheduler.decide(moment) for moment in (62, 70, 200)] == [None, None, None]
 
     def test_pods_that_were_deleted_count_no_more_before_the_news_of_it_comes(self) -> None:
-        scheduler, todo = self.released()
+        scheduler, action = self.released()
         scheduler.remove_pod("ml/a", 62)
-        scheduler.gangs.released(todo, todo.pods, 62, refused=False)
+        scheduler.gangs.released(action, action.pods, 62, refused=False)
         assert scheduler.decide(62) is None, "there would be room for c beside b"
         scheduler.set_pod(being_deleted(on_node(pod("b", 3, gang="train"), "n1")), 63)
         refusal = scheduler.decide(63)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, Unschedulable)
         assert refusal.reason == "waits for pods: 1 of 3 have arrived"
 
     def test_one_that_may_not_be_released_keeps_its_nodes_and_goes_on_waiting(self) -> None:
-        scheduler, todo = self.released()
-        scheduler.gangs.released(todo, (), 62, refused=True)
-        assert isinstance(scheduler.decide(62), Refusal)
+        scheduler, action = self.released()
+        scheduler.gangs.released(action, (), 62, refused=True)
+        assert isinstance(scheduler.decide(62), Unschedulable)
         assert not isinstance(scheduler.decide(62 + MAY_NOT_FOR / 2), Release)
         scheduler.state.remove_node("n1")
         assert isinstance(scheduler.decide(62 + MAY_NOT_FOR + 1), Release), "rights may have been given"

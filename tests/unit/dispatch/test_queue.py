@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.dispatch.queue import SchedulingQueue
-from bayplan.dispatch.unit import Place
+from bayplan.dispatch.unit import UnitState
 
 GPU = "room for a GPU pod"
 CPU = "room for a CPU pod"
@@ -57,10 +57,10 @@ class Story:
         self.now += seconds
         return self
 
-    def pods(self, place: Place) -> int:
+    def pods(self, place: UnitState) -> int:
         return self.queue.counts()[place]
 
-    def place(self, key: str) -> Place | None:
+    def place(self, key: str) -> UnitState | None:
         unit = self.queue.get(key)
         return None if unit is None else unit.place
 
@@ -119,7 +119,7 @@ def test_one_in_backoff_lets_others_pass_though_its_priority_is_higher() -> None
     story.try_all()
     story.put("small-1", "small-2")
     story.wake()
-    assert story.place("stuck") is Place.BACKOFF
+    assert story.place("stuck") is UnitState.BACKOFF
     assert story.pop() == "small-1"
     story.after(1)
     assert story.pop() == "stuck", "its backoff has ended, and it goes before the other small one"
@@ -196,7 +196,7 @@ def test_small_pods_go_on_while_a_gang_with_higher_priority_is_stuck() -> None:
     assert gang_attempts > 5, "it is tried as well: each time that the others leave time for it"
 
 
-# -- parking and lots ------------------------------------------------------------------------------------------------
+# -- parking and wait_groups ------------------------------------------------------------------------------------------------
 
 
 def test_a_parked_unit_waits_for_its_own_event() -> None:
@@ -227,7 +227,7 @@ def test_of_many_that_wait_for_the_same_one_more_is_tried_than_fit(room: int) ->
     assert story.try_all() == names
     story.after(60).wake()
     assert story.try_all(fits=tuple(names[:room])) == names[: room + 1]
-    assert story.pods(Place.PARKED) == 50 - room
+    assert story.pods(UnitState.PARKED) == 50 - room
 
 
 def test_all_of_a_lot_follow_while_there_is_room() -> None:
@@ -261,12 +261,12 @@ def test_the_scout_gives_up_when_another_of_its_lot_has_failed_meanwhile() -> No
     story.try_all()
     story.put("new")
     story.wake()
-    assert story.place("waits") is Place.BACKOFF
+    assert story.place("waits") is UnitState.BACKOFF
     assert story.pop() == "new"
     story.fail("new")
-    assert story.place("waits") is Place.PARKED
+    assert story.place("waits") is UnitState.PARKED
     assert story.after(60).pop() is None
-    assert story.pods(Place.PARKED) == 2
+    assert story.pods(UnitState.PARKED) == 2
 
 
 def test_a_failure_for_another_reason_does_not_close_the_lot() -> None:
@@ -329,7 +329,7 @@ def test_a_parked_unit_that_changes_is_tried_after_its_backoff() -> None:
     story.try_all()
     story.put("other")
     story.put("a")
-    assert story.place("a") is Place.BACKOFF
+    assert story.place("a") is UnitState.BACKOFF
     assert story.pop() == "other"
     assert story.after(1).pop() == "a"
 
@@ -341,10 +341,10 @@ def test_who_is_changed_in_flight_and_fails_is_not_parked() -> None:
     story.put("a")
     assert story.pop() is None, "it is being decided"
     story.fail("a")
-    assert story.place("a") is Place.BACKOFF
+    assert story.place("a") is UnitState.BACKOFF
     assert story.after(1).pop() == "a"
     story.fail("a")
-    assert story.place("a") is Place.PARKED, "the change was for one attempt"
+    assert story.place("a") is UnitState.PARKED, "the change was for one attempt"
 
 
 def test_who_is_deleted_in_flight_is_not_missed_when_the_attempt_ends() -> None:
@@ -373,7 +373,7 @@ def test_members_of_a_gang_that_arrive_one_by_one_are_one_unit() -> None:
     story = Story()
     for members in (1, 2, 3):
         story.put("gang g", pods=members)
-    assert story.pods(Place.ACTIVE) == 3
+    assert story.pods(UnitState.ACTIVE) == 3
     assert story.pop() == "gang g"
     story.put("gang g", pods=4)
     done = story.queue.done("gang g")
@@ -389,7 +389,7 @@ def test_a_gated_unit_is_counted_and_not_tried() -> None:
     story = Story()
     story.put("a", gated=True)
     assert story.pop() is None
-    assert story.pods(Place.GATED) == 1
+    assert story.pods(UnitState.GATED) == 1
     story.put("a", gated=True)
     assert story.after(1000).pop() is None
     story.put("a")
@@ -401,7 +401,7 @@ def test_a_parked_unit_that_gets_a_gate_leaves_its_lot() -> None:
     story.put("a")
     story.try_all()
     story.put("a", gated=True)
-    assert story.place("a") is Place.GATED
+    assert story.place("a") is UnitState.GATED
     assert not story.queue.is_parked(GPU)
     assert story.after(1000).pop() is None
 

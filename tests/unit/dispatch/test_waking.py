@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.queue import SchedulingQueue
-from bayplan.dispatch.unit import Place
+from bayplan.dispatch.unit import UnitState
 from bayplan.dispatch.waking import ForGang, ForItself, ForNeighbours, ForRoom, Namespaces, Waits, Waking
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
@@ -60,7 +60,7 @@ class Scene:
         self.waking.wake(self.queue, self.now)
         unit = self.queue.get(key)
         assert unit is not None
-        return unit.place is not Place.PARKED
+        return unit.place is not UnitState.PARKED
 
 
 def ends(name: str) -> Callable[[Scene], object]:

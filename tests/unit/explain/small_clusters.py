@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.cluster.state import ClusterState
-from bayplan.explain.placement import Outcome
+from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
 from bayplan.kube.wire.core_v1 import (
@@ -96,15 +96,15 @@ def cluster(*objects: Node | NodeResourceTopology | Pod) -> ClusterState:
     return state
 
 
-def outcome_of(state: ClusterState, pod: Pod) -> Outcome:
+def outcome_of(state: ClusterState, pod: Pod) -> PodOutcome:
     """What becomes of a pod, with everything there is to say about it."""
     profile, answers = default_profile(), ClassAnswers(state)
     decision = schedule_one(state, pod, profile, answers)
     pod_class = state.classes.of(pod)
     if decision.held_back:
-        return Outcome(decision)
+        return PodOutcome(decision)
     answer = answers.for_class(pod_class, profile)
     if decision.placed:
-        return Outcome(decision, ranking=ranked(state, pod_class, profile, answer, 5))
+        return PodOutcome(decision, ranking=ranked(state, pod_class, profile, answer, 5))
     found = remedies(state, pod_class, profile, answer)
-    return Outcome(decision, refusal=refusal_of(state, pod_class, profile, decision, found))
+    return PodOutcome(decision, refusal=refusal_of(state, pod_class, profile, decision, found))

@@ -1,7 +1,7 @@
 """The text of a "no": the answer first, numbers that shrink, one cause per line, the smallest change last."""
 
 from bayplan.explain.event import event_text
-from bayplan.explain.placement import Outcome, outcome_text, outcomes_text
+from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.refusal import Refusal, refusal_of
 from bayplan.explain.stages import ENOUGH, Stage
 from bayplan.explain.why import refusal_text
@@ -13,7 +13,7 @@ from tests.unit.explain.small_clusters import cluster, guaranteed, node, outcome
 GPU = Taint(key="gpu", value="present", effect="NoSchedule")
 
 
-def refused(outcome: Outcome) -> Refusal:
+def refused(outcome: PodOutcome) -> Refusal:
     assert outcome.refusal is not None
     return outcome.refusal
 

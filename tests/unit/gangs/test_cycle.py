@@ -248,7 +248,7 @@ def test_a_gang_with_patience_waits_for_fewer_racks() -> None:
 @pytest.mark.parametrize(
     "story, stand_on, places, waits",
     [
-        ("they run in more racks than are wished for: waiting cannot help", ("n1", "n2"), "n3", False),
+        ("they run in more racks than are optional for: waiting cannot help", ("n1", "n2"), "n3", False),
         ("its place is in a rack where they run", ("n1",), "n1", False),
         ("a second rack would be added", ("n1",), "n2", True),
     ],

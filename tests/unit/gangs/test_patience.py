@@ -51,7 +51,7 @@ def test_nobody_knows_since_when() -> None:
 
 
 @pytest.mark.parametrize(
-    "domains, standing, waited, left",
+    "domains, running_at, waited, left",
     [
         (3, 0, 10.0, 50.0),
         (3, 2, 10.0, 50.0),
@@ -61,5 +61,5 @@ def test_nobody_knows_since_when() -> None:
         (4, 3, 10.0, 0.0),
     ],
 )
-def test_patience_is_for_domains_that_can_be_saved(domains: int, standing: int, waited: float, left: float) -> None:
-    assert patience_left(gang(None), domains, standing, waited) == left
+def test_patience_is_for_domains_that_can_be_saved(domains: int, running_at: int, waited: float, left: float) -> None:
+    assert patience_left(gang(None), domains, running_at, waited) == left

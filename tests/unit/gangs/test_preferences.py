@@ -11,8 +11,8 @@ import pytest
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import Group, Slices
-from bayplan.gangs.plans import Outcome
-from bayplan.gangs.preferences import PartTrial, most_wishes, wishes_of, without_wishes
+from bayplan.gangs.plans import PartOutcome
+from bayplan.gangs.preferences import PartTrial, most_preferences, preferences_of, without_preferences
 from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import simple_pod
 from tests.unit.gangs.scripted_attempt import ScriptedAttempt
@@ -42,8 +42,8 @@ def wishing(names: str) -> Group:
 
 def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
     whole = wishing(names)
-    parts, part = trial(whole, allows), without_wishes(whole)
-    found = most_wishes(parts, part, parts.place(part), whole)
+    parts, part = trial(whole, allows), without_preferences(whole)
+    found = most_preferences(parts, part, parts.place(part), whole)
     return {group.name for group in found.whole.every_group() if group.slices}, found.proven
 
 
@@ -61,7 +61,7 @@ def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool
     ],
 )
 def test_as_many_wishes_are_kept_as_have_a_place_together(together: list[str], expected: str) -> None:
-    assert kept("abcd", lambda wished: any(wished <= set(each) for each in together)) == (set(expected), True)
+    assert kept("abcd", lambda optional: any(optional <= set(each) for each in together)) == (set(expected), True)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -70,8 +70,8 @@ def test_no_choice_has_more(seed: int) -> None:
     names = "abcdef"[: random.randint(1, 6)]
     together = [set(random.sample(names, random.randint(0, len(names)))) for _ in range(random.randint(1, 4))]
 
-    def has_place(wished: set[str]) -> bool:
-        return any(wished <= each for each in together)
+    def has_place(optional: set[str]) -> bool:
+        return any(optional <= each for each in together)
 
     choices = (set(choice) for number in range(len(names), -1, -1) for choice in combinations(names, number))
     assert kept(names, has_place) == (next(choice for choice in choices if has_place(choice)), True)
@@ -81,7 +81,7 @@ def test_where_there_are_too_many_choices_nothing_is_called_the_most() -> None:
     names = "abcdefghijklmnop"
     # Neighbours in a ring exclude each other: eight are the most, but there are thousands of larger choices.
     ring = {frozenset(pair) for pair in zip(names, names[1:] + names[0], strict=True)}
-    found, proven = kept(names, lambda wished: not any(pair <= wished for pair in ring))
+    found, proven = kept(names, lambda optional: not any(pair <= optional for pair in ring))
     assert (len(found), proven) == (8, False)
 
 
@@ -91,12 +91,12 @@ def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_
     )
     attempts: list[int] = []
 
-    def at_most_forty(wished: set[str]) -> bool:
-        attempts.append(len(wished))
-        return len(wished) <= 40
+    def at_most_forty(optional: set[str]) -> bool:
+        attempts.append(len(optional))
+        return len(optional) <= 40
 
-    parts, part = trial(whole, at_most_forty), without_wishes(whole)
-    found = most_wishes(parts, part, parts.place(part), whole)
+    parts, part = trial(whole, at_most_forty), without_preferences(whole)
+    found = most_preferences(parts, part, parts.place(part), whole)
     assert [group.name for group in found.whole.groups if group.slices] == [f"g{index}" for index in range(40)]
     assert found.proven
     assert len(attempts) < 20
@@ -104,23 +104,23 @@ def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_
 
 def test_without_any_time_left_no_wish_is_kept_and_nothing_is_called_the_most() -> None:
     whole = wishing("ab")
-    parts, part = trial(whole, lambda _: True, Budget(0.0)), without_wishes(whole)
-    found = most_wishes(parts, part, parts.place(part), whole)
+    parts, part = trial(whole, lambda _: True, Budget(0.0)), without_preferences(whole)
+    found = most_preferences(parts, part, parts.place(part), whole)
     assert (found.whole, found.proven) == (part, False)
 
 
 def test_what_was_given_up_is_said_with_the_group() -> None:
     layers = (Slices(8, ROW, required=False), Slices(4, RACK, required=False))
     whole = Group(pods=pods(8), slices=layers, groups=(Group("b", pods(4), slices=layers[1:]),))
-    outcome = Outcome(without_wishes(whole), trial(whole, lambda _: True).place(whole))
+    outcome = PartOutcome(without_preferences(whole), trial(whole, lambda _: True).place(whole))
     assert outcome.relaxed(whole) == ("segments of 8", "segments of 4", "segments of 4 in group b")
 
 
 def test_a_group_that_is_a_wish_itself_gives_up_its_domain() -> None:
-    waits = Group("segment 1", pods(1), required=RACK, apart="/rack", wished=True)
-    runs = Group("segment 0", running=pods(1), required=RACK, apart="/rack", wished=True)
+    waits = Group("segment 1", pods(1), required=RACK, apart="/rack", optional=True)
+    runs = Group("segment 0", running=pods(1), required=RACK, apart="/rack", optional=True)
     whole = Group(groups=(runs, waits))
-    assert [wish.text for wish in wishes_of(whole)] == ["segment 1"]
-    kept_out, freed = without_wishes(whole).groups
+    assert [wish.text for wish in preferences_of(whole)] == ["segment 1"]
+    kept_out, freed = without_preferences(whole).groups
     assert (kept_out.required, kept_out.apart) == (RACK, "/rack")
     assert (freed.required, freed.apart) == (None, None)

@@ -24,8 +24,8 @@ def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple
     return tuple(somebody(f"{app}-{rank}", app, labels={"index": str(rank)}, cpu=cpu, **spec) for rank in range(number))
 
 
-def scheduler_of(names: str, *standing: Pod) -> GangScheduler:
-    state = racks(names, *standing)
+def scheduler_of(names: str, *running_at: Pod) -> GangScheduler:
+    state = racks(names, *running_at)
     trees = Trees(state)
     trees.set("network", (RACK,))
     return GangScheduler(state, trees, default_profile(), ClassAnswers(state))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.dispatch.actions import Complete, Refusal
+from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire import volcano_scheduling_v1beta1
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup
@@ -26,7 +26,7 @@ def running(group: PodGroup, *nodes: str, by_us: bool = False) -> Dispatcher:
 def told(scheduler: Dispatcher) -> str:
     """What is said about the gang: its refusal, or that it is complete."""
     todo = scheduler.decide(0)
-    return todo.reason if isinstance(todo, Refusal) else "complete" if isinstance(todo, Complete) else ""
+    return todo.reason if isinstance(todo, Unschedulable) else "complete" if isinstance(todo, Complete) else ""
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_nobody_joins_a_gang_that_is_split_and_nobody_is_released_for_it() -> No
     scheduler.set_pod(pod("late", 3, gang="train"), 0)
     assert told(scheduler).startswith("members run in r1 and in r2")
     later = [scheduler.decide(moment) for moment in (61.0, 122.0, 400.0)]
-    assert all(isinstance(todo, Refusal | None) for todo in later)
+    assert all(isinstance(todo, Unschedulable | None) for todo in later)
 
 
 def test_one_that_comes_together_is_complete() -> None:

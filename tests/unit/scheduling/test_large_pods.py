@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.cluster.pods.pod_class import is_large
 from bayplan.config.configuration import configuration_of
-from bayplan.dispatch.actions import Bind, Refusal, Todo
+from bayplan.dispatch.actions import Action, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import node
@@ -78,35 +78,35 @@ def container(name: str, **amounts: str) -> dict[str, Any]:
     return {"name": name, "resources": {"requests": amounts, "limits": amounts}}
 
 
-LARGE: dict[str, tuple[dict[str, Any], type[Todo]]] = {
+LARGE: dict[str, tuple[dict[str, Any], type[Action]]] = {
     "NotIn with 100,000 values": ({"affinity": by_label("NotIn", 100_000)}, Bind),
-    "In with 100,000 values": ({"affinity": by_label("In", 100_000)}, Refusal),
+    "In with 100,000 values": ({"affinity": by_label("In", 100_000)}, Unschedulable),
     "10,000 resource names": (
         {"containers": [container("main", **{f"example.com/r{each}": "1" for each in range(10_000)})]},
-        Refusal,
+        Unschedulable,
     ),
-    "10,000 affinity terms": ({"affinity": {"podAffinity": {REQUIRED: pod_terms(10_000)}}}, Refusal),
-    "10,000 anti-affinity terms": ({"affinity": {"podAntiAffinity": {REQUIRED: pod_terms(10_000)}}}, Refusal),
+    "10,000 affinity terms": ({"affinity": {"podAffinity": {REQUIRED: pod_terms(10_000)}}}, Unschedulable),
+    "10,000 anti-affinity terms": ({"affinity": {"podAntiAffinity": {REQUIRED: pod_terms(10_000)}}}, Unschedulable),
     "1,000 anti-affinity terms": ({"affinity": {"podAntiAffinity": {REQUIRED: pod_terms(1_000)}}}, Bind),
     "3,000 containers": (
         {"containers": [container(f"c{each}", cpu="1m", memory="1Mi") for each in range(3_000)]},
-        Refusal,
+        Unschedulable,
     ),
     "3,000 selector terms": (
         {"affinity": by_terms(*({"key": f"k{each}", "operator": "In", "values": ["v"]} for each in range(3_000)))},
-        Refusal,
+        Unschedulable,
     ),
     "3,000 comparisons": (
         {"affinity": by_terms(*({"key": "number", "operator": "Gt", "values": ["7000"]} for _ in range(3_000)))},
-        Refusal,
+        Unschedulable,
     ),
     "10,000 expressions": (
         {"affinity": by_one_term(*({"key": f"k{each}", "operator": "DoesNotExist"} for each in range(10_000)))},
         Bind,
     ),
     "3,000 wishes": ({"affinity": wishes(3_000)}, Bind),
-    "3,000 spread constraints": ({"topologySpreadConstraints": spread(3_000)}, Refusal),
-    "a node selector of 10,000 labels": ({"nodeSelector": {f"k{each}": "v" for each in range(10_000)}}, Refusal),
+    "3,000 spread constraints": ({"topologySpreadConstraints": spread(3_000)}, Unschedulable),
+    "a node selector of 10,000 labels": ({"nodeSelector": {f"k{each}": "v" for each in range(10_000)}}, Unschedulable),
 }
 
 
@@ -121,7 +121,7 @@ def dispatcher() -> Dispatcher:
 
 @pytest.mark.parametrize("spec, outcome", LARGE.values(), ids=LARGE)
 def test_a_single_pod_does_not_stall_the_scheduler(
-    dispatcher: Dispatcher, spec: dict[str, Any], outcome: type[Todo]
+    dispatcher: Dispatcher, spec: dict[str, Any], outcome: type[Action]
 ) -> None:
     pod = pod_with(**spec)
     assert is_large(pod)  # so that it is decided about beside the loop
@@ -141,7 +141,7 @@ def test_a_pod_with_too_many_terms_about_others_is_told_so_and_counts_as_silent_
     pod = pod_with(affinity={"podAntiAffinity": {REQUIRED: pod_terms(1_001)}})
     dispatcher.set_pod(pod, 0.0)
     todo = dispatcher.decide(0.0)
-    assert isinstance(todo, Refusal)
+    assert isinstance(todo, Unschedulable)
     assert todo.reason == (
         "Pod tenant/large: spec.affinity: 1001 terms about other pods are too many: at most 1000 are read"
     )

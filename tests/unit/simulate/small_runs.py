@@ -18,8 +18,8 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.comparison import Comparison
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
-from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
-from bayplan.simulate.scenario.model import Kind, Member, Scenario, SimulatedNode, Workload
+from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadResult
+from bayplan.simulate.scenario.model import Kind, Scenario, ScenarioPod, SimulatedNode, Workload
 from tests.helpers import Amounts, Json, cluster, simple_pod, topology, zone
 
 NODES = ("telco-1", "telco-2", "amd-1")
@@ -88,7 +88,7 @@ def a_run(scheduler: str = "bayplan", **changes: Any) -> Run:
         timeline=line((0, 0, 0, 0), (1, 4, 2, 0), (3, 6, 0, 0)),
         refusals=(),
         waiting_pods=(),
-        workloads=(WorkloadOutcome("telco/upf", "ReplicaSet", 6, 6, 0, 0, 0, 0),),
+        workloads=(WorkloadResult("telco/upf", "ReplicaSet", 6, 6, 0, 0, 0, 0),),
         state=state_of({f"upf-{number}": (NODES[number // 2], number % 2) for number in range(6)}),
     )
     return replace(run, **changes)
@@ -110,7 +110,7 @@ def blind_run(**changes: Any) -> Run:
         "refused_by_node": {"telco-1": 38, "amd-1": 2},
         "refusals": (*refusals(38), *refusals(2, "amd-1", "UnexpectedAdmissionError")),
         "waiting_pods": (Waiting("telco/upf", 2, "0/3 nodes are available: 3 Insufficient cpu."),),
-        "workloads": (WorkloadOutcome("telco/upf", "ReplicaSet", 6, 4, 0, 2, 0, 40),),
+        "workloads": (WorkloadResult("telco/upf", "ReplicaSet", 6, 4, 0, 2, 0, 40),),
         "state": state_of(
             {"upf-0": ("telco-1", 0), "upf-1": ("telco-2", 0), "upf-2": ("telco-2", 1), "upf-3": ("amd-1", 0)}
         ),
@@ -122,7 +122,7 @@ def a_scenario(**changes: Any) -> Scenario:
     """Three nodes in two groups, six pods that arrive at once."""
     kubelet = KubeletConfiguration(KubeletSettings())
     nodes = tuple(SimulatedNode(name, name.partition("-")[0], Machine((), ()), kubelet) for name in NODES)
-    upf = Workload("upf", Kind.REPLICA_SET, simple_pod(UPF), (Member(0.0),) * 6)
+    upf = Workload("upf", Kind.REPLICA_SET, simple_pod(UPF), (ScenarioPod(0.0),) * 6)
     return replace(Scenario("telco-edge", nodes, (upf,), seed=7, report_delay=5.0), **changes)
 
 

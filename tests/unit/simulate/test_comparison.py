@@ -8,7 +8,7 @@ import pytest
 from bayplan.simulate.comparison import Comparison, answer, comparison_document, figures
 from bayplan.simulate.comparison_text import comparison_text
 from bayplan.simulate.numbers import clock, percent
-from bayplan.simulate.run import GangOutcome, Waiting, WorkloadOutcome
+from bayplan.simulate.run import GangOutcome, Waiting, WorkloadResult
 from tests.unit.simulate.small_runs import a_comparison, a_run, a_scenario, blind_run
 
 
@@ -126,7 +126,7 @@ def test_an_interrupted_comparison_says_when_and_what_was_not_run() -> None:
 def test_lines_stay_within_a_hundred_columns_however_long_names_and_reasons_are() -> None:
     name = "a-namespace-with-a-long-name/" + "and-a-workload-" * 8
     run = blind_run(
-        workloads=tuple(WorkloadOutcome(f"{name}{number}", "ReplicaSet", 10**6, 4, 0, 2, 0, 9) for number in range(30)),
+        workloads=tuple(WorkloadResult(f"{name}{number}", "ReplicaSet", 10**6, 4, 0, 2, 0, 9) for number in range(30)),
         waiting_pods=tuple(Waiting(f"{name}{number}", 2, "too little of everything, " * 9) for number in range(30)),
     )
     lines = comparison_text(a_comparison(run)).splitlines()

@@ -13,7 +13,7 @@ from bayplan.simulate.markup import Markup, element, joined
 from bayplan.simulate.page import Origin, page
 from bayplan.simulate.page_nodes import grouped, nodes_that_differ
 from bayplan.simulate.picture import simulation_svg
-from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadOutcome
+from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadResult
 from tests.unit.simulate.small_runs import a_comparison, a_run, a_scenario, blind_run, line, state_of
 
 DESCRIPTIONS = {"blind": "sees sums only", "bayplan": "asks for the kubelet's verdict"}
@@ -99,7 +99,7 @@ def test_nothing_is_fetched_and_nothing_runs() -> None:
 
 def test_names_and_messages_from_files_are_text_whatever_they_hold() -> None:
     run = blind_run(
-        workloads=(WorkloadOutcome(EVIL, EVIL, 6, 4, 0, 2, 0, 40),),
+        workloads=(WorkloadResult(EVIL, EVIL, 6, 4, 0, 2, 0, 40),),
         waiting_pods=(Waiting(EVIL, 2, EVIL),),
         refusals=(KubeletRefusal(1.0, EVIL, EVIL, "telco-1", EVIL, EVIL),),
         refused={EVIL: 40},

@@ -51,7 +51,7 @@ def test_upstream_runs_as_its_readme_configures_it_and_without_its_cache_on_requ
     scheduler = scheduler_named(name)
     assert scheduler.profile.topology is not None
     arguments = scheduler.profile.topology.arguments
-    assert (arguments.reports.books, arguments.reports.resync_period) == (books, period)
+    assert (arguments.reports.accounting, arguments.reports.resync_period) == (books, period)
     assert arguments.strategy.type == "LeastAllocated"
     assert not scheduler.keeps_ledger
 

@@ -19,7 +19,7 @@ from bayplan.kube.wire.core_v1 import Pod, Taint
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.machine_text import machine_of
-from bayplan.simulate.scenario.model import Kind, Member, Scenario, SimulatedNode, Workload
+from bayplan.simulate.scenario.model import Kind, Scenario, ScenarioPod, SimulatedNode, Workload
 from bayplan.simulate.schedulers import BAYPLAN, BLIND, SCHEDULERS, UNCACHED, UPSTREAM
 from bayplan.simulate.simulation import Simulation
 from tests.helpers import GI, GPU, Amounts, container, free_in_zones, pod, simple_pod
@@ -52,7 +52,7 @@ def pods(
 ) -> Workload:
     """So many pods of one shape that come at one moment."""
     shape = template if isinstance(template, Pod) else simple_pod(template)
-    return Workload(name, kind, shape, (Member(at, runs_for),) * number, backoff_limit)
+    return Workload(name, kind, shape, (ScenarioPod(at, runs_for),) * number, backoff_limit)
 
 
 def a_scenario(*workloads: Workload, nodes: int | tuple[SimulatedNode, ...] = 1, lasts: float = 100.0) -> Scenario:

@@ -12,7 +12,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
-from bayplan.simulate.scenario.model import Kind, Member, Workload
+from bayplan.simulate.scenario.model import Kind, ScenarioPod, Workload
 from bayplan.simulate.waiting import WaitingUnit, WaitingUnits
 from tests.helpers import simple_pod
 
@@ -22,7 +22,7 @@ SMALL, LARGE, HUGE = 1, 8, 64
 
 def a_pod(name: str, cpus: int, priority: int = 0) -> tuple[LiveMember, Pod]:
     pod = simple_pod({"cpu": cpus}, name, priority=priority)
-    return LiveMember(Workload(name, Kind.POD, pod, (Member(0.0),)), Member(0.0), name), pod
+    return LiveMember(Workload(name, Kind.POD, pod, (ScenarioPod(0.0),)), ScenarioPod(0.0), name), pod
 
 
 def unit(name: str, cpus: int, priority: int = 0) -> WaitingUnit:

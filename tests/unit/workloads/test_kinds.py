@@ -11,7 +11,7 @@ from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Taint
 from bayplan.workloads.kinds import kinds_named
-from bayplan.workloads.plan import Plan, plan_of, with_names
+from bayplan.workloads.plan import WorkloadPlan, plan_of, with_names
 from bayplan.workloads.planned import Around
 
 Json = dict[str, Any]
@@ -31,19 +31,19 @@ def workload(api_version: str, kind: str, spec: Json, **metadata: Any) -> Json:
     }
 
 
-def planned(thing: Json, state: ClusterState | None = None) -> Plan:
+def planned(thing: Json, state: ClusterState | None = None) -> WorkloadPlan:
     return plan_of(with_names(thing, "default"), Around(SETTINGS.rules, state or ClusterState()), SETTINGS)
 
 
-def names(plan: Plan) -> list[str]:
+def names(plan: WorkloadPlan) -> list[str]:
     return [member.pod.metadata.name for member in plan.members]
 
 
-def labels(plan: Plan, key: str) -> list[str | None]:
+def labels(plan: WorkloadPlan, key: str) -> list[str | None]:
     return [(member.pod.metadata.labels or {}).get(key) for member in plan.members]
 
 
-def owners(plan: Plan) -> list[tuple[str, str]]:
+def owners(plan: WorkloadPlan) -> list[tuple[str, str]]:
     return [(owner.kind, owner.name) for member in plan.members for owner in member.pod.metadata.owner_references or ()]
 
 

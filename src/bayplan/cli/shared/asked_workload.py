@@ -14,7 +14,7 @@ from difflib import get_close_matches
 import click
 
 from bayplan.cli.shared.gangs import outcome_of_gang_with, outcome_of_running, pod_groups, with_volcano_jobs
-from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import place_in_turn, workload_outcome
 from bayplan.cli.shared.workloads import Workloads, no_pods_text
@@ -27,16 +27,16 @@ from bayplan.grouping.raw import RawObject, Reference
 from bayplan.kube.object_set import ObjectSet, OtherObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.by_rule import by_rule
-from bayplan.workloads.existing import Owners, pods_of
+from bayplan.workloads.existing import OwnerIndex, pods_of
 from bayplan.workloads.kinds import VOLCANO_JOB, WorkloadKind, kind_of, kinds_named
-from bayplan.workloads.plan import Plan, PlannedMember
+from bayplan.workloads.plan import PlannedMember, WorkloadPlan
 
 RANKED = 5
 # Kinds that are asked for in another way.
 ELSEWHERE = ("pod", "pods", "po", "podgroup", "podgroups", "pg", "node", "nodes", "no")
 
 
-def find_workload(session: Session, text: str, namespace: str | None) -> Plan | None:
+def find_workload(session: ClusterSession, text: str, namespace: str | None) -> WorkloadPlan | None:
     """The workload called KIND/NAME or KIND/NAMESPACE/NAME; None if a pod or a gang must be meant."""
     kind_text, _, rest = text.partition("/")
     if not rest or kind_text.lower() in ELSEWHERE or _is_known(session, text):
@@ -57,7 +57,9 @@ def find_workload(session: Session, text: str, namespace: str | None) -> Plan | 
     return _of_volcano(session, kinds, name, home) or _known_by_pods(session, workloads, kinds[0], name, home)
 
 
-def outcome_of_workload(session: Session, plan: Plan, now: datetime) -> tuple[list[GangOutcome], WorkloadOutcome]:
+def outcome_of_workload(
+    session: ClusterSession, plan: WorkloadPlan, now: datetime
+) -> tuple[list[GangOutcome], WorkloadOutcome]:
     """What becomes of a workload's gangs, and of its pods where they stand alone."""
     _take(session, plan)
     gangs: dict[str, Pod] = {}
@@ -76,7 +78,7 @@ def outcome_of_workload(session: Session, plan: Plan, now: datetime) -> tuple[li
     return outcomes, outcome
 
 
-def _take(session: Session, plan: Plan) -> None:
+def _take(session: ClusterSession, plan: WorkloadPlan) -> None:
     """Put a workload's pods and PodGroups among the objects, as if its controller and the pod grouper had made them."""
     members = {pod_key(member.pod): member.pod for member in plan.members}
     kept = [pod for pod in session.objects.pods if pod_key(pod) not in members]
@@ -85,7 +87,7 @@ def _take(session: Session, plan: Plan) -> None:
     session.objects.gangs += [gang for gang in plan.gangs if key_of(gang) not in known]
 
 
-def _is_known(session: Session, key: str) -> bool:
+def _is_known(session: ClusterSession, key: str) -> bool:
     """Whether a pod or PodGroup is called so, in a namespace that has the name of a kind."""
     if any(pod_key(pod) == key for pod in session.objects.pods):
         return True
@@ -112,20 +114,20 @@ def _is_called(other: OtherObject, kind_text: str, name: str) -> bool:
     return kind_text.lower().partition(".")[0] in (kind, f"{kind}s") and other.metadata.name == name
 
 
-def _of_kind(session: Session, other: OtherObject, name: str, home: str) -> Plan:
+def _of_kind(session: ClusterSession, other: OtherObject, name: str, home: str) -> WorkloadPlan:
     """A workload of a kind that only the cluster's own words named: by its rule, else by the pods that it has."""
     about = Reference(other.api_version, other.kind, other.metadata.namespace or "default", name, other.metadata.uid)
     workloads = Workloads(session)
     if kind_of(about, session.grouping.rules) is not None:
         found = [thing for thing in workloads.in_cluster if _is_same(Reference.of(thing), about, home)]
         return workloads.plan(_only(found, f"{other.kind} {name}"))
-    owners = Owners([*workloads.in_cluster, *(each.decoded() for each in session.objects.others)])
+    owners = OwnerIndex([*workloads.in_cluster, *(each.decoded() for each in session.objects.others)])
     pods = pods_of(about, (), session.objects.pods, owners)
     if not pods:
         raise click.ClickException(f"{about}: {no_pods_text(session.grouping)}")
     warn([f"{about}: its kind has no rule; answered from its {count(len(pods), 'pod')}"])
     members = (PlannedMember(pod, is_new=False, where="") for pod in pods)
-    return Plan(about, WorkloadKind(about.group, about.kind, by_rule), tuple(members))
+    return WorkloadPlan(about, WorkloadKind(about.group, about.kind, by_rule), tuple(members))
 
 
 def _is_same(one: Reference, other: Reference, namespace: str) -> bool:
@@ -133,7 +135,9 @@ def _is_same(one: Reference, other: Reference, namespace: str) -> bool:
     return same and namespace in ("", one.namespace)
 
 
-def _of_volcano(session: Session, kinds: Sequence[WorkloadKind], name: str, namespace: str) -> Plan | None:
+def _of_volcano(
+    session: ClusterSession, kinds: Sequence[WorkloadKind], name: str, namespace: str
+) -> WorkloadPlan | None:
     """A Volcano Job of a dump, with the PodGroup and pods that Volcano would make unless they are there."""
     for job in session.objects.volcano_jobs if VOLCANO_JOB in kinds else ():
         home = job.metadata.namespace or "default"
@@ -142,7 +146,7 @@ def _of_volcano(session: Session, kinds: Sequence[WorkloadKind], name: str, name
         made = with_volcano_jobs(ObjectSet(volcano_jobs=[job]), session.objects)
         about = Reference(f"{VOLCANO_JOB.group}/v1alpha1", VOLCANO_JOB.kind, home, name, job.metadata.uid)
         known = {pod_key(pod): pod for pod in session.objects.pods}
-        existing = pods_of(about, (), known.values(), Owners())
+        existing = pods_of(about, (), known.values(), OwnerIndex())
         new = [pod for pod in made.pods if pod_key(pod) not in known]
         gangs = {key_of(each) for each in pod_groups(session.objects)}
         session.objects.other_gangs += [each for each in made.other_gangs if key_of(each) not in gangs]
@@ -150,11 +154,13 @@ def _of_volcano(session: Session, kinds: Sequence[WorkloadKind], name: str, name
             *(PlannedMember(pod, is_new=False, where="") for pod in existing),
             *(PlannedMember(pod, is_new=True, where="") for pod in new),
         ]
-        return Plan(about, VOLCANO_JOB, tuple(members))
+        return WorkloadPlan(about, VOLCANO_JOB, tuple(members))
     return None
 
 
-def _known_by_pods(session: Session, workloads: Workloads, kind: WorkloadKind, name: str, namespace: str) -> Plan:
+def _known_by_pods(
+    session: ClusterSession, workloads: Workloads, kind: WorkloadKind, name: str, namespace: str
+) -> WorkloadPlan:
     """A workload of which only pods are known."""
     homes = [namespace] if namespace else sorted({pod.metadata.namespace or "default" for pod in session.objects.pods})
     api_version = f"{kind.group}/v1" if kind.group else "v1"
@@ -168,7 +174,7 @@ def _known_by_pods(session: Session, workloads: Workloads, kind: WorkloadKind, n
         raise click.ClickException(f"{kind.kind} {name} is in several namespaces: {several}; choose with -n")
     for about, pods in found.items():
         warn([f"there is no {about} in the {session.source}; answered from its {count(len(pods), 'pod')}"])
-        return Plan(about, kind, tuple(PlannedMember(pod, is_new=False, where="") for pod in pods))
+        return WorkloadPlan(about, kind, tuple(PlannedMember(pod, is_new=False, where="") for pod in pods))
     names = [
         f"{each.namespace}/{each.name}"
         for thing in workloads.in_cluster

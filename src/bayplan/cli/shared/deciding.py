@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bayplan.cli.shared.gangs import GangPlacer, gang_of_key, pod_groups
-from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import working
 from bayplan.cli.shared.placing import place_in_turn
 from bayplan.dialects.registry import gang_named, key_of
@@ -41,7 +41,7 @@ def work_of(pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
     return Work(list(named | dict.fromkeys(planned)), [pod for pod in pods if not gang_named(pod)])
 
 
-def decide_all(session: Session, work: Work, now: datetime) -> list[Document]:
+def decide_all(session: ClusterSession, work: Work, now: datetime) -> list[Document]:
     """Decide one after another, each seeing what the earlier ones took; as `place -o json` writes it."""
     answers = ClassAnswers(session.state)
     placer = GangPlacer(session, answers, advice=False)
@@ -52,7 +52,7 @@ def decide_all(session: Session, work: Work, now: datetime) -> list[Document]:
     return [*map(gang_document, gangs), *map(outcome_document, pods)]
 
 
-def has_patience(session: Session, work: Work) -> bool:
+def has_patience(session: ClusterSession, work: Work) -> bool:
     """Whether what is decided depends on the moment."""
     return any(
         isinstance(written, PodGroup) and written.spec.patience is not None and key_of(written) in work.gangs
@@ -60,7 +60,7 @@ def has_patience(session: Session, work: Work) -> bool:
     )
 
 
-def members_of(session: Session, gangs: Sequence[str]) -> dict[str, list[Pod]]:
+def members_of(session: ClusterSession, gangs: Sequence[str]) -> dict[str, list[Pod]]:
     """By the key of each gang its members among the cluster's pods."""
     members: dict[str, list[Pod]] = {key: [] for key in gangs}
     for pod in session.objects.pods:
@@ -69,7 +69,9 @@ def members_of(session: Session, gangs: Sequence[str]) -> dict[str, list[Pod]]:
     return members
 
 
-def decide_gang(session: Session, placer: GangPlacer, key: str, members: Sequence[Pod], now: datetime) -> GangOutcome:
+def decide_gang(
+    session: ClusterSession, placer: GangPlacer, key: str, members: Sequence[Pod], now: datetime
+) -> GangOutcome:
     """Decide about one gang, which takes its seats; one that is wrong in itself has no place for that reason."""
     try:
         gang, written = gang_of_key(session, key, members)

@@ -16,7 +16,7 @@ from functools import partial
 import click
 import msgspec
 
-from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
@@ -48,7 +48,7 @@ from bayplan.gangs.patience import waited_for
 from bayplan.gangs.ranks.ranks import rank_key
 from bayplan.gangs.remedies import GangRemedy, Running, gang_remedies
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.standing import standing_seats, what_is_split
+from bayplan.gangs.split_gangs import standing_seats, what_is_split
 from bayplan.gangs.trees import Topologies, single_label
 from bayplan.grouping.podgroup import name_of as name_of_group
 from bayplan.grouping.raw import Reference
@@ -170,7 +170,7 @@ class GangPlacer:
     Without `advice`, skip the search for changes that would help gangs without a place: for very many gangs it takes too long.
     """
 
-    def __init__(self, session: Session, answers: ClassAnswers, *, advice: bool = True) -> None:
+    def __init__(self, session: ClusterSession, answers: ClassAnswers, *, advice: bool = True) -> None:
         self._session = session
         self._advice = advice
         self._answers = answers
@@ -280,7 +280,7 @@ class GangPlacer:
         return replace(shape, causes=causes, stages=stages)
 
 
-def _anew(session: Session, name: str, bound: Sequence[Pod]) -> Gang | None:
+def _anew(session: ClusterSession, name: str, bound: Sequence[Pod]) -> Gang | None:
     """How a running gang, or a pod by itself, would be placed if it were started anew; None if it would wait for others."""
     pods = [unbound(pod) for pod in bound]
     if not gang_named(pods[0]):
@@ -292,7 +292,7 @@ def _anew(session: Session, name: str, bound: Sequence[Pod]) -> Gang | None:
     return gang if isinstance(gang, Gang) else None
 
 
-def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcome:
+def outcome_of(session: ClusterSession, written: PodGroup, now: datetime) -> GangOutcome:
     """What would become now of the gang of a PodGroup."""
     warn_of_fields(session.objects, written)
     with naming_the_file(session.objects, written):
@@ -303,7 +303,7 @@ def outcome_of(session: Session, written: PodGroup, now: datetime) -> GangOutcom
     return outcome
 
 
-def _without_strangers(session: Session, written: PodGroup) -> Gang | Incomplete:
+def _without_strangers(session: ClusterSession, written: PodGroup) -> Gang | Incomplete:
     """The gang as the scheduler knows it: without members that wait for another one, unless all of them do."""
     pods, key = session.objects.pods, key_of(written)
     members = [pod for pod in pods if gang_named(pod) == key]
@@ -315,7 +315,7 @@ def _without_strangers(session: Session, written: PodGroup) -> Gang | Incomplete
     return naming_strangers(gang_in(written, ours, session.trees.topologies), strangers)
 
 
-def warn_of_stranger(session: Session, *pods: Pod) -> None:
+def warn_of_stranger(session: ClusterSession, *pods: Pod) -> None:
     """Say of pods that wait for another scheduler that bayplan never looks at them: of the first, for all of them."""
     if pods and session.is_stranger(pods[0]):
         pod, known = pods[0], ", ".join(session.schedulers)
@@ -323,7 +323,7 @@ def warn_of_stranger(session: Session, *pods: Pod) -> None:
         warn([f"{where}: bayplan does not schedule it, and this is what it would say if it did (see --config)"])
 
 
-def outcome_of_gang_with(session: Session, pod: Pod, now: datetime) -> GangOutcome:
+def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> GangOutcome:
     """What would become now of the gang that a pod names; its PodGroup may not exist, or it may need none."""
     key = gang_named(pod)
     written = _written(session, key)
@@ -334,7 +334,7 @@ def outcome_of_gang_with(session: Session, pod: Pod, now: datetime) -> GangOutco
     return placer.place(gang, now, created=pod.metadata.creation_timestamp)
 
 
-def gang_of_key(session: Session, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, PodGroup | None]:
+def gang_of_key(session: ClusterSession, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, PodGroup | None]:
     """The gang of a key with its members among `pods`, and its PodGroup; that may not exist, or it may need none."""
     written = _written(session, key)
     if written is not None:
@@ -367,11 +367,11 @@ def owner_of_gang(written: PodGroup) -> str:
     return f"{about}, gang {metadata.name.removeprefix(f'{named}-')}"
 
 
-def _written(session: Session, key: str) -> PodGroup | None:
+def _written(session: ClusterSession, key: str) -> PodGroup | None:
     return next((each for each in pod_groups(session.objects) if key_of(each) == key), None)
 
 
-def _classes(session: Session, gang: Gang) -> dict[PodClass, list[Pod]]:
+def _classes(session: ClusterSession, gang: Gang) -> dict[PodClass, list[Pod]]:
     """The pods of each class of a gang; one that stands somewhere already is an error."""
     found: dict[PodClass, list[Pod]] = {}
     for pod in gang.pods:
@@ -407,7 +407,7 @@ def running_outcome(scheduler: GangScheduler, tree: Tree, gang: Gang) -> GangOut
     )
 
 
-def outcome_of_running(session: Session, name: str, pods: Sequence[Pod]) -> GangOutcome:
+def outcome_of_running(session: ClusterSession, name: str, pods: Sequence[Pod]) -> GangOutcome:
     """Where running pods are that belong together without being a gang, such as those of a Deployment."""
     nodes = {pod.spec.node_name for pod in pods}
     trees = [tree for each in session.trees.names if (tree := session.trees.get(each)) is not None]
@@ -434,7 +434,7 @@ def _distances(tree: Tree, gang: Gang, decision: GangDecision) -> Distances:
     return distances_among([*(seat.path for seat in decision.seats), *stand])
 
 
-def find_member(session: Session, name: str, namespace: str | None) -> Pod | None:
+def find_member(session: ClusterSession, name: str, namespace: str | None) -> Pod | None:
     """A pod of the gang podgroup/NAME or podgroup/NAMESPACE/NAME that its pods alone make, without any PodGroup; None if there is no such gang."""
     kind, _, rest = name.partition("/")
     for pod in session.objects.pods if rest and kind in KINDS else ():
@@ -446,7 +446,7 @@ def find_member(session: Session, name: str, namespace: str | None) -> Pod | Non
     return None
 
 
-def find_gang(session: Session, name: str, namespace: str | None) -> PodGroup | None:
+def find_gang(session: ClusterSession, name: str, namespace: str | None) -> PodGroup | None:
     """The PodGroup of the dump called NAME, NAMESPACE/NAME or podgroup/NAME; None if a pod must be meant."""
     kind, _, rest = name.partition("/")
     certain = bool(rest) and kind in KINDS

@@ -1,6 +1,6 @@
 """What the commands share: their options, their help with examples first, and the cluster they read.
 
-`Session` is a cluster loaded from files together with the profiles to judge by; each command asks it for what it needs.
+`ClusterSession` is a cluster loaded from files together with the profiles to judge by; each command asks it for what it needs.
 Imports of the rooms below stand inside the functions: a `--help` must not wait for numpy.
 """
 
@@ -20,7 +20,7 @@ from bayplan.cli.shared.output import screen_width, warn
 
 if TYPE_CHECKING:
     from bayplan.cluster.reports.kubelet_settings import Assumptions
-    from bayplan.cluster.reports.topology_report import Problem
+    from bayplan.cluster.reports.topology_report import ObjectRemark
     from bayplan.gangs.trees import Trees
     from bayplan.grouping.group import GroupingSettings
     from bayplan.kube.client.access import Access
@@ -84,7 +84,7 @@ class ExampleCommand(click.Command):
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Only `Session.open` reads these, so no command has to pass them on."""
+    """Only `ClusterSession.open` reads these, so no command has to pass them on."""
     ctx.meta[f"{__name__}.{param.name}"] = value
 
 
@@ -167,7 +167,7 @@ def cluster_options(function: _Function) -> _Function:
     return function
 
 
-class Session:
+class ClusterSession:
     """A cluster, from files or as it runs, and the profiles to judge pods by. `configuration` is the document they were read from.
 
     `source` is where an object is said to be missing: in the dump, or in the cluster. With `owners`, pods are in the gangs that their owners mean.
@@ -210,7 +210,7 @@ class Session:
         objects: ObjectSet | None = None,
         *,
         owners: bool = False,
-    ) -> Session:
+    ) -> ClusterSession:
         """Read what the options of a command name; `objects` are those of the cluster if they are known already.
 
         Commands that decide about pods of the cluster need their `owners`.
@@ -353,7 +353,7 @@ class Session:
         """Whether a pod of a running cluster waits for another scheduler. In a dump every pod is judged, regardless of its scheduler."""
         return self._runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
 
-    def ignored_annotations(self, pod: Pod) -> list[Problem]:
+    def ignored_annotations(self, pod: Pod) -> list[ObjectRemark]:
         """What is said about annotations of a pod whose plugins its profile disables."""
         from bayplan.cluster.reports.numa_policy import ignored_annotations
 

@@ -27,7 +27,7 @@ from bayplan.cli.shared.gangs import (
     warn_of_fields,
     with_volcano_jobs,
 )
-from bayplan.cli.shared.options import Session, read_all
+from bayplan.cli.shared.options import ClusterSession, read_all
 from bayplan.cli.shared.output import show_progress, warn, working
 from bayplan.cli.shared.workloads import (
     group_files_by_owners,
@@ -47,7 +47,7 @@ from bayplan.dialects.pod_words import word_problems
 from bayplan.dialects.registry import AnyPodGroup, gang_named
 from bayplan.engine.gangs.objective import Objective
 from bayplan.explain.gangs.outcome import GangOutcome
-from bayplan.explain.placement import Outcome
+from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
 from bayplan.explain.workload_text import WorkloadOutcome
@@ -60,7 +60,7 @@ from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
 from bayplan.scheduling.remedies import remedies
-from bayplan.workloads.plan import Plan
+from bayplan.workloads.plan import WorkloadPlan
 
 SECONDS_BETWEEN_NEWS = 0.5
 
@@ -70,10 +70,10 @@ class FilesWork:
     """What `-f` holds: pods and PodGroups, those of workloads among them, and the plan of each workload."""
 
     objects: ObjectSet
-    plans: list[Plan]
+    plans: list[WorkloadPlan]
 
 
-def read_work(session: Session, paths: Sequence[Path], namespace: str | None) -> FilesWork:
+def read_work(session: ClusterSession, paths: Sequence[Path], namespace: str | None) -> FilesWork:
     """The pods, PodGroups and workloads of `-f`; other kinds are named once, and are an error if there is nothing else."""
     objects = with_volcano_jobs(read_all(paths), session.objects, namespace)
     plans = take_workloads(session, objects, namespace)
@@ -84,7 +84,7 @@ def read_work(session: Session, paths: Sequence[Path], namespace: str | None) ->
     return FilesWork(objects, plans)
 
 
-def read_pods(session: Session, paths: Sequence[Path], namespace: str | None) -> list[Pod]:
+def read_pods(session: ClusterSession, paths: Sequence[Path], namespace: str | None) -> list[Pod]:
     """The pods of `-f`, those of workloads among them. A PodGroup by itself has none."""
     work = read_work(session, paths, namespace).objects
     if not work.pods:
@@ -92,7 +92,7 @@ def read_pods(session: Session, paths: Sequence[Path], namespace: str | None) ->
     return work.pods
 
 
-def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, paths: Sequence[Path]) -> None:
+def _name_other_kinds(session: ClusterSession, objects: ObjectSet, *, usable: bool, paths: Sequence[Path]) -> None:
     """Objects of `-f` that are neither placed nor used: those that belong into `--cluster`, and kinds that own no pods."""
     of_cluster: dict[str, Sized] = {
         "Node": objects.nodes,
@@ -117,7 +117,7 @@ def _name_other_kinds(session: Session, objects: ObjectSet, *, usable: bool, pat
     raise click.ClickException(f"-f holds no pod: {found}; {no_pods_text(settings)}")
 
 
-def _with_namespace(session: Session, pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
+def _with_namespace(session: ClusterSession, pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
     named = [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
     problems = (
         (*(session.ignored_annotations(pod) or policy_problems(pod, effective_request)), *word_problems(pod))
@@ -143,7 +143,7 @@ def in_namespace(pod: Pod, namespace: str) -> Pod:
 
 
 def place_gangs(
-    session: Session,
+    session: ClusterSession,
     work: ObjectSet,
     namespace: str | None,
     answers: ClassAnswers,
@@ -199,8 +199,8 @@ def _aiming_at(objective: Objective | None, gang: Gang | Incomplete) -> Gang | I
 
 
 def place_in_turn(
-    session: Session, pods: Sequence[Pod], ranking_rows: int, answers: ClassAnswers | None = None
-) -> list[Outcome]:
+    session: ClusterSession, pods: Sequence[Pod], ranking_rows: int, answers: ClassAnswers | None = None
+) -> list[PodOutcome]:
     """Decide for each pod and take what it was given before the next one is asked."""
     answers = answers or ClassAnswers(session.state)
     outcomes = []
@@ -218,7 +218,9 @@ def place_in_turn(
     return outcomes
 
 
-def by_workload(plans: Sequence[Plan], outcomes: Sequence[Outcome]) -> tuple[list[WorkloadOutcome], list[Outcome]]:
+def by_workload(
+    plans: Sequence[WorkloadPlan], outcomes: Sequence[PodOutcome]
+) -> tuple[list[WorkloadOutcome], list[PodOutcome]]:
     """Outcomes of pods by the workload that wants them; and those of pods that no workload wants. Gangs have outcomes of their own."""
     left = {outcome.decision.pod: outcome for outcome in outcomes}
     found = [workload_outcome(plan, left) for plan in plans if not plan.gangs]
@@ -226,23 +228,23 @@ def by_workload(plans: Sequence[Plan], outcomes: Sequence[Outcome]) -> tuple[lis
     return found, [outcome for pod, outcome in left.items() if pod not in wanted]
 
 
-def workload_outcome(plan: Plan, outcomes: Mapping[str, Outcome]) -> WorkloadOutcome:
+def workload_outcome(plan: WorkloadPlan, outcomes: Mapping[str, PodOutcome]) -> WorkloadOutcome:
     """What became of a workload's pods; `outcomes` are by the pods' names."""
     own = [outcomes[key] for member in plan.members if (key := pod_key(member.pod)) in outcomes]
     running = [(pod_key(pod), pod.spec.node_name or "") for pod in running_members(plan)]
     return WorkloadOutcome(plan.about.kind, plan.name, plan.kind.counts, running, own)
 
 
-def outcome_for(session: Session, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> Outcome:
+def outcome_for(session: ClusterSession, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> PodOutcome:
     """One decision with its ranking, or with everything there is to say about the "no"."""
     state, profile = session.state, session.profile_for(pod)
     wrong = session.grouped.held_back(pod)
     decision = Decision(pod_key(pod), None, held_back=wrong) if wrong else schedule_one(state, pod, profile, answers)
     if decision.held_back:
-        return Outcome(decision)
+        return PodOutcome(decision)
     pod_class = state.classes.of(pod)
     answer = answer_for(state, pod, pod_class, profile, answers)
     if decision.placed:
-        return Outcome(decision, ranking=ranked(state, pod_class, profile, answer, ranking_rows))
+        return PodOutcome(decision, ranking=ranked(state, pod_class, profile, answer, ranking_rows))
     found = remedies(state, pod_class, with_pods_as_they_are(state, pod, pod_class, profile), answer)
-    return Outcome(decision, refusal=refusal_of(state, pod_class, profile, decision, found))
+    return PodOutcome(decision, refusal=refusal_of(state, pod_class, profile, decision, found))

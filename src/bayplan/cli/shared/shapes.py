@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from bayplan.cli.shared.gangs import ALL_SLOTS
-from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import read_pods
 from bayplan.cluster.pods.pod_class import PodClass
@@ -49,7 +49,7 @@ BY_LABELS = "node labels"
 EXPECTED = "expected such as cpu=8,memory=64Gi,nvidia.com/gpu=8"
 
 
-def tree_named(session: Session, name: str | None, levels: str | None = None) -> Tree:
+def tree_named(session: ClusterSession, name: str | None, levels: str | None = None) -> Tree:
     """The tree of a Topology or of the HyperNodes, without a name that of the only one there is; or of the labels that `levels` lists."""
     if levels is not None:
         if name is not None:
@@ -73,7 +73,7 @@ def tree_named(session: Session, name: str | None, levels: str | None = None) ->
     return tree
 
 
-def _tree_of_labels(session: Session, levels: str) -> Tree:
+def _tree_of_labels(session: ClusterSession, levels: str) -> Tree:
     labels = sorted({label for node in session.state.nodes if node is not None for label in node.metadata.labels or {}})
     written = []
     for text in (part.strip() for part in levels.split(",")):
@@ -127,13 +127,13 @@ def _did_you_mean(text: str, names: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
-def shape_of(session: Session, requests: str | None, files: Sequence[Path]) -> Pod | None:
+def shape_of(session: ClusterSession, requests: str | None, files: Sequence[Path]) -> Pod | None:
     """The pod that `--requests` or `-f` describes; None if neither is given."""
     return shape_and_size(session, requests, files)[0]
 
 
 def shape_and_size(
-    session: Session, requests: str | None, files: Sequence[Path], group: str | None = None
+    session: ClusterSession, requests: str | None, files: Sequence[Path], group: str | None = None
 ) -> tuple[Pod | None, int | None]:
     """The pod that `--requests` or `-f` describes, and how many of them a gang of `-f` has; None where neither is given."""
     if requests is not None and files:
@@ -145,7 +145,7 @@ def shape_and_size(
     return (None if requests is None else _requesting(session, requests)), None
 
 
-def _requesting(session: Session, requests: str) -> Pod:
+def _requesting(session: ClusterSession, requests: str) -> Pod:
     amounts = {_resource_meant(session, name): amount for name, amount in _amounts(requests).items()}
     container = {"resources": {"requests": amounts, "limits": amounts}}
     for fault in container_faults(container, (), ObjectPath("--requests")):
@@ -159,7 +159,7 @@ def _requesting(session: Session, requests: str) -> Pod:
     return pod
 
 
-def _shape_in_files(session: Session, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
+def _shape_in_files(session: ClusterSession, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
     """The one shape of pods that `-f` holds, and how many pods of it a gang has; of a workload with several shapes that of a group."""
     shapes: dict[PodClass, list[Pod]] = {}
     for pod in read_pods(session, files, None):
@@ -182,7 +182,7 @@ def _called(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get(GROUP) or pod.metadata.name
 
 
-def one_unit(session: Session, resources: Sequence[str]) -> Pod | None:
+def one_unit(session: ClusterSession, resources: Sequence[str]) -> Pod | None:
     """The pod by which the largest gang is told where no shape is asked for: one device, one CPU or 1Gi of the resource that is shown; none of others."""
     name = leading_resource(resources)
     if name == CPU or "/" in name:
@@ -190,7 +190,7 @@ def one_unit(session: Session, resources: Sequence[str]) -> Pod | None:
     return shape_of(session, f"{name}=1Gi", ()) if name == MEMORY else None
 
 
-def _resource_meant(session: Session, name: str) -> str:
+def _resource_meant(session: ClusterSession, name: str) -> str:
     """A resource of `--requests`: as it is, or by what comes after its slash where only one resource of the nodes has that."""
     columns = session.state.columns
     known = [each for each, index in columns.resource_index.items() if columns.allocatable[index].any()]
@@ -224,7 +224,7 @@ def _amounts(text: str) -> Quantities:
 
 
 def slots_for(
-    session: Session, tree: Tree, pod: Pod, unit: int = NO_UNIT
+    session: ClusterSession, tree: Tree, pod: Pod, unit: int = NO_UNIT
 ) -> tuple[PodClass, Profile, ClassAnswers, Counts]:
     """By position in the tree how many such pods fit now, in units that share a NUMA zone, and what was asked for that."""
     answers = ClassAnswers(session.state)

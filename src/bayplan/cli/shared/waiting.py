@@ -14,7 +14,7 @@ import click
 
 from bayplan.cli.shared.deciding import Work, decide_gang, members_of, work_of
 from bayplan.cli.shared.gangs import GangPlacer
-from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import show_progress, working
 from bayplan.cli.shared.placing import SECONDS_BETWEEN_NEWS
 from bayplan.cli.shared.workloads import warn_of_owners
@@ -37,7 +37,7 @@ from bayplan.scheduling.shortfall import shortfall_of
 FITS = "fits now, waits for its turn"
 
 
-def findings(session: Session, is_meant: Callable[[Pod], bool], now: datetime) -> list[Finding]:
+def findings(session: ClusterSession, is_meant: Callable[[Pod], bool], now: datetime) -> list[Finding]:
     """The cause of every pod that is meant and waits, or that a kubelet refused."""
     waiting = list(session.state.waiting.values())
     ours = [pod for pod in waiting if not session.is_stranger(pod)]
@@ -53,7 +53,7 @@ def findings(session: Session, is_meant: Callable[[Pod], bool], now: datetime) -
     return [each for each in found if each.pod in meant]
 
 
-def _decided(session: Session, work: Work, now: datetime) -> Iterator[Finding]:
+def _decided(session: ClusterSession, work: Work, now: datetime) -> Iterator[Finding]:
     answers = ClassAnswers(session.state)
     placer = GangPlacer(session, answers, advice=False)
     members = members_of(session, work.gangs)
@@ -77,7 +77,7 @@ def _decided(session: Session, work: Work, now: datetime) -> Iterator[Finding]:
 class _Alone:
     """Pods that stand alone, one after another."""
 
-    def __init__(self, session: Session, answers: ClassAnswers) -> None:
+    def __init__(self, session: ClusterSession, answers: ClassAnswers) -> None:
         self._session = session
         self._answers = answers
         self._refused: dict[tuple[PodClass, str], str] = {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bayplan.cli.shared.options import STANDARD_INPUT, Session, asked_live, warn_unused
+from bayplan.cli.shared.options import STANDARD_INPUT, ClusterSession, asked_live, warn_unused
 from bayplan.cli.shared.output import can_redraw, working
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def watch_option(function: _Function) -> _Function:
 
 
 def answered(
-    draw: Callable[[Session], int],
+    draw: Callable[[ClusterSession], int],
     cluster: Sequence[Path],
     config: Path | None,
     scheduler_name: str | None,
@@ -54,9 +54,9 @@ def answered(
     Answers about pods of the cluster need their `owners`.
     """
 
-    def session(objects: ObjectSet | None = None) -> Session:
+    def session(objects: ObjectSet | None = None) -> ClusterSession:
         with working("reading the cluster"):
-            return Session.open(cluster, config, scheduler_name, objects, owners=owners)
+            return ClusterSession.open(cluster, config, scheduler_name, objects, owners=owners)
 
     if not watch:
         return draw(session())
@@ -75,7 +75,10 @@ def answered(
 
 
 def _live(
-    draw: Callable[[Session], int], session: Callable[[ObjectSet], Session], objects: ObjectSet, problems: list[str]
+    draw: Callable[[ClusterSession], int],
+    session: Callable[[ObjectSet], ClusterSession],
+    objects: ObjectSet,
+    problems: list[str],
 ) -> int:
     warn_unused(problems)
     return draw(session(objects))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import msgspec
 
-from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
@@ -26,10 +26,10 @@ from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet, OtherObject
 from bayplan.kube.validation.submitted import pod_templates
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.workloads.existing import Owners, owner_of
+from bayplan.workloads.existing import OwnerIndex, owner_of
 from bayplan.workloads.grouped import Grouped, group_pods
 from bayplan.workloads.kinds import every_kind, kind_of, known_kinds
-from bayplan.workloads.plan import Beside, Plan, plan_of, with_names
+from bayplan.workloads.plan import Beside, WorkloadPlan, plan_of, with_names
 from bayplan.workloads.planned import Around
 
 # Kinds whose pods depend on further objects, and what to give instead.
@@ -48,7 +48,7 @@ HOW_TO_RULE = "other kinds need a rule (--grouping-rules FILE, see docs/pod-grou
 class Workloads:
     """The workloads of a session's cluster and of `-f`, with what their controllers would look at."""
 
-    def __init__(self, session: Session, work: ObjectSet | None = None, namespace: str | None = None) -> None:
+    def __init__(self, session: ClusterSession, work: ObjectSet | None = None, namespace: str | None = None) -> None:
         self._session = session
         self._home = namespace or "default"
         objects = ObjectSet() if work is None else work
@@ -58,7 +58,7 @@ class Workloads:
         self._beside = Beside(
             pods=[*session.objects.pods, *_only_in_files(session, objects)],
             # An object that exists says more about itself than the file about it: its uid and status.
-            owners=Owners([*self._in_files.values(), *self._in_cluster.values()]),
+            owners=OwnerIndex([*self._in_files.values(), *self._in_cluster.values()]),
             workloads=KubernetesWorkloads.of(
                 [*session.objects.kubernetes_workloads, *objects.kubernetes_workloads], self._home
             ),
@@ -74,13 +74,13 @@ class Workloads:
         return list(self._in_cluster.values())
 
     @property
-    def owners(self) -> Owners:
+    def owners(self) -> OwnerIndex:
         """Everything that may own pods."""
         return self._beside.owners
 
-    def plans(self, work: ObjectSet) -> Iterator[Plan]:
+    def plans(self, work: ObjectSet) -> Iterator[WorkloadPlan]:
         """The plan of each workload of `-f` that no other workload of `-f` owns."""
-        own = Owners(self._in_files.values())
+        own = OwnerIndex(self._in_files.values())
         seen: set[Reference] = set()
         for other in work.others:
             thing = self._in_files.get(id(other))
@@ -95,7 +95,7 @@ class Workloads:
             except InvalidObject as error:
                 raise _naming_the_file(work, other, error) from None
 
-    def plan(self, thing: RawObject) -> Plan:
+    def plan(self, thing: RawObject) -> WorkloadPlan:
         """The plan of one workload. Where another gang has its name, the kind is part of its own."""
         planned = plan_of(thing, self._around, self.settings, self._beside)
         if not planned.about.uid and self._names(planned) & self._taken:
@@ -106,7 +106,7 @@ class Workloads:
         return planned
 
     @staticmethod
-    def _names(plan: Plan) -> set[str]:
+    def _names(plan: WorkloadPlan) -> set[str]:
         return {key_of(gang).rpartition(" ")[2] for gang in plan.gangs}
 
 
@@ -118,7 +118,9 @@ def group_by_owners(objects: ObjectSet, settings: GroupingSettings) -> Grouped:
     return found
 
 
-def group_files_by_owners(session: Session, work: ObjectSet, plans: Iterable[Plan], namespace: str | None) -> None:
+def group_files_by_owners(
+    session: ClusterSession, work: ObjectSet, plans: Iterable[WorkloadPlan], namespace: str | None
+) -> None:
     """The same for the pods of `-f` that no workload there wants: their owners may be in the cluster."""
     planned = {pod_key(member.pod) for plan in plans for member in plan.members}
     pods = [pod for pod in work.pods if pod_key(pod) not in planned]
@@ -137,7 +139,7 @@ def _grouped(pods: Sequence[Pod], settings: GroupingSettings, parts: Sequence[tu
     written = {key_of(each).rpartition(" ")[2] for part, _ in parts for each in part.gangs}
     beside = Beside(
         pods=pods,
-        owners=Owners(thing for part, home in parts for thing in _owners_in(part, home, settings)),
+        owners=OwnerIndex(thing for part, home in parts for thing in _owners_in(part, home, settings)),
         workloads=KubernetesWorkloads.of(each for part, _ in parts for each in part.kubernetes_workloads),
     )
     return group_pods(beside, settings, written)
@@ -160,7 +162,7 @@ def warn_of_owners(grouped: Grouped, pods: Iterable[Pod], source: str) -> None:
         warn([f"{len(missing)} owners are not in the {source} ({named}{more}): their topology annotations are unknown"])
 
 
-def _only_in_files(session: Session, work: ObjectSet) -> list[Pod]:
+def _only_in_files(session: ClusterSession, work: ObjectSet) -> list[Pod]:
     """Pods of `-f` that the cluster does not have: they run nowhere, whatever node they name."""
     known = {pod_key(pod) for pod in session.objects.pods}
     found = [pod for pod in work.pods if pod_key(pod) not in known]
@@ -171,7 +173,7 @@ def _only_in_files(session: Session, work: ObjectSet) -> list[Pod]:
     return [unbound(pod) if pod.metadata.owner_references else pod for pod in found]
 
 
-def grouping_with(session: Session, work: ObjectSet) -> GroupingSettings:
+def grouping_with(session: ClusterSession, work: ObjectSet) -> GroupingSettings:
     """How workloads become gangs, with the rules that `-f` holds."""
     settings = session.grouping
     for source, document in work.rule_documents:
@@ -179,7 +181,7 @@ def grouping_with(session: Session, work: ObjectSet) -> GroupingSettings:
     return settings
 
 
-def take_workloads(session: Session, work: ObjectSet, namespace: str | None) -> list[Plan]:
+def take_workloads(session: ClusterSession, work: ObjectSet, namespace: str | None) -> list[WorkloadPlan]:
     """Put the pods and PodGroups of the workloads of `-f` among its objects.
 
     Pods that exist are not made again: those that wait are placed, those that run count as they are.
@@ -197,7 +199,7 @@ def take_workloads(session: Session, work: ObjectSet, namespace: str | None) -> 
     return plans
 
 
-def _take_topologies(session: Session, work: ObjectSet) -> None:
+def _take_topologies(session: ClusterSession, work: ObjectSet) -> None:
     """The Topologies of `-f`, which come with the workloads; one that the cluster has counts as it is there."""
     known = {topology.metadata.name: topology.spec for topology in session.objects.levels}
     for each in work.levels:
@@ -208,7 +210,7 @@ def _take_topologies(session: Session, work: ObjectSet) -> None:
             warn([f"Topology {name} of -f is not used: the {session.source} has one of that name with other levels"])
 
 
-def _take_gangs(work: ObjectSet, plans: Iterable[Plan]) -> None:
+def _take_gangs(work: ObjectSet, plans: Iterable[WorkloadPlan]) -> None:
     """The gangs of workloads; a PodGroup of `-f` with the same name counts as it is written."""
     written = {key_of(each) for each in work.gangs}
     work.gangs += [gang for plan in plans for gang in plan.gangs if key_of(gang) not in written]
@@ -335,6 +337,6 @@ def _naming_the_file(work: ObjectSet, other: OtherObject, error: InvalidObject) 
     return error if file is None else InvalidObject(error.at.in_file(file), error.problem)
 
 
-def running_members(plan: Plan) -> list[Pod]:
+def running_members(plan: WorkloadPlan) -> list[Pod]:
     """The pods of a workload that have a node."""
     return [member.pod for member in plan.members if member.pod.spec.node_name and not member.is_new]

@@ -13,7 +13,7 @@ from bayplan.cluster.limits import IN_ALL, left_out
 from bayplan.cluster.pods.unnamed_pods import UnnamedPods
 from bayplan.cluster.reports.numatopology import read_numatopology
 from bayplan.cluster.reports.orphans import LeftAside
-from bayplan.cluster.reports.topology_report import Problem, TopologyReport, read_report, unreadable
+from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, read_report, unreadable
 from bayplan.cluster.reports.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
@@ -77,7 +77,7 @@ class ReportDesk:
             self._state.note(problem)
         if report.node not in self._state.rows:
             text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
-            self._state.note(Problem(where, text))
+            self._state.note(ObjectRemark(where, text))
         self._hear(kind, report, at)
 
     def _within_columns(self, report: TopologyReport, where: ObjectPath) -> TopologyReport:
@@ -85,7 +85,9 @@ class ReportDesk:
         columns = self._state.columns
         if not columns.has_room_for_zones(len(report.zones)):
             text = f"{len(report.zones)} zones cannot be used: {len(columns.resource_index)} resource names of all nodes leave no room for them"
-            return replace(unreadable(report.node), problems=[*report.problems, Problem(where.child("zones"), text)])
+            return replace(
+                unreadable(report.node), problems=[*report.problems, ObjectRemark(where.child("zones"), text)]
+            )
         named = dict.fromkeys(name for zone in report.zones for name in zone.resources)
         beyond = columns.without_room(named)
         if not beyond:
@@ -94,7 +96,7 @@ class ReportDesk:
             replace(zone, resources={name: each for name, each in zone.resources.items() if name not in beyond})
             for zone in report.zones
         )
-        problem = Problem(where.child("zones"), left_out(beyond, IN_ALL))
+        problem = ObjectRemark(where.child("zones"), left_out(beyond, IN_ALL))
         return replace(report, zones=zones, problems=[*report.problems, problem])
 
     def _hear(self, kind: str, report: TopologyReport, at: float | None) -> None:

@@ -5,9 +5,9 @@ refuses. Or it is unusable until something happens:
 
 * the report was marked as stale;
 * a pod is in unknown zones;
-* the kubelet's books are about to change in a way that amounts do not predict: the node is *restless*.
+* the kubelet's books are about to change in a way that amounts do not predict: the node is *unsettled*.
 
-A restless node has one of these pods:
+A unsettled node has one of these pods:
 
 * one whose zones had to be replayed or were chosen elsewhere, and that no report lists yet (even if it has since ended: what it
   gave back, and where, is still unreported);
@@ -89,14 +89,14 @@ class Freshness:
         self._restless.pop(row, None)
         if report.pods is None or not self.waits_for_reports:
             return
-        restless = {key for key, placed in pods if _restless(key, placed, report.pods)}
-        restless |= {key for key in ended if _spans_zones(report.pods.get(key, {}))}
+        unsettled = {key for key, placed in pods if _restless(key, placed, report.pods)}
+        unsettled |= {key for key in ended if _spans_zones(report.pods.get(key, {}))}
         dark = self._ended_in_the_dark.pop(row, set()) & set(ended)
         if dark:
             self._ended_in_the_dark[row] = dark
-        restless |= dark
-        if restless:
-            self._restless[row] = restless
+        unsettled |= dark
+        if unsettled:
+            self._restless[row] = unsettled
 
     def gone(self, row: int, key: str) -> None:
         """A pod is gone."""

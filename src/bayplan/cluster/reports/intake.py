@@ -32,9 +32,9 @@ LEDGER_PERIOD = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """Who keeps the books, and the arguments of scheduler-plugins' caches."""
+    """Who accounts for what was promised (the accounting mode), and the arguments of scheduler-plugins' caches."""
 
-    books: str = LEDGER
+    accounting: str = LEDGER
     resync_period: float = LEDGER_PERIOD
     resync_method: str = "Autodetect"
     informer_mode: str = "Dedicated"
@@ -108,7 +108,7 @@ class ReportIntake:
 
 def intake_for(state: ClusterState, settings: ReportSettings, profiles: Collection[str] = ()) -> ReportIntake:
     """The intake that the settings ask for; `profiles` are the scheduler names whose pods are not foreign."""
-    if settings.books == LEDGER:
+    if settings.accounting == LEDGER:
         return ReportIntake(state, settings)
-    intake: ReportIntake = compat(TOPOLOGY_CACHE, settings.books)(state, settings, profiles)
+    intake: ReportIntake = compat(TOPOLOGY_CACHE, settings.accounting)(state, settings, profiles)
     return intake

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 from bayplan.cluster.pods.pod_class import MOST_ZONES
 from bayplan.cluster.pods.request import PodRequest
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_annotations import POLICIES, POLICY, policy_in
@@ -19,7 +19,7 @@ from bayplan.kube.wire.volcano_annotations import POLICIES, POLICY, policy_in
 PLUGINS = {POLICY: "numa-aware", MOST_ZONES: "NUMAZoneLimit"}
 
 
-def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[Problem]:
+def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[ObjectRemark]:
     """Why a pod will not get what its annotation asks for; nothing if all is well, or it asks for nothing."""
     policy = policy_in(pod.metadata.annotations)
     if policy in ("", "none"):
@@ -29,17 +29,17 @@ def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[P
     except InvalidObject:
         return []  # placing the pod will report what is wrong with it
     at = ObjectPath.of(pod).child("metadata").child("annotations").key(POLICY)
-    return [Problem(at, text)] if text else []
+    return [ObjectRemark(at, text)] if text else []
 
 
-def ignored_annotations(pod: Pod, profile: str, enabled: Collection[str]) -> list[Problem]:
+def ignored_annotations(pod: Pod, profile: str, enabled: Collection[str]) -> list[ObjectRemark]:
     """What is said to a pod whose profile has the plugin for one of its annotations switched off."""
     found = []
     for key, plugin in PLUGINS.items():
         value = (pod.metadata.annotations or {}).get(key, "")
         if value not in ("", "none") and plugin not in enabled:
             at = ObjectPath.of(pod).child("metadata").child("annotations").key(key)
-            found.append(Problem(at, f'"{value}" has no effect: profile {profile} disables the plugin {plugin}'))
+            found.append(ObjectRemark(at, f'"{value}" has no effect: profile {profile} disables the plugin {plugin}'))
     return found
 
 

@@ -32,7 +32,7 @@ from bayplan.cluster.reports.inventory import (
 )
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, Assumptions, KubeletSettings
 from bayplan.cluster.reports.reported_settings import folded, policy_and_scope
-from bayplan.cluster.reports.topology_report import Problem, TopologyReport, ZoneAmounts, ZoneReport
+from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, ZoneAmounts, ZoneReport
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.numatopology_v1alpha1 import (
     CPU_MANAGER_POLICY,
@@ -72,7 +72,7 @@ def read_numatopology(
     described = len(spec.cpu_detail or {})
     if about_cpus and about_cpus.capacity not in (0, described):
         text = f"{about_cpus.capacity} is ignored: cpuDetail has {described} CPUs"
-        reading.problems.append(Problem(reading.spec.child("numares").child(CPU).child("capacity"), text))
+        reading.problems.append(ObjectRemark(reading.spec.child("numares").child(CPU).child("capacity"), text))
     pods, owned = reading.pods(spec.pod_allocations, layout, names_by_uid or {})
     named = annotations.get(RESERVED_CPUS)
     where = at.child("metadata").child("annotations").key(RESERVED_CPUS)
@@ -100,7 +100,7 @@ class _Reading:
     """Where in the object we are, and what was wrong so far."""
 
     spec: ObjectPath
-    problems: list[Problem]
+    problems: list[ObjectRemark]
     assumptions: Assumptions
 
     def settings(self, policies: Mapping[str, str]) -> KubeletSettings:
@@ -114,10 +114,12 @@ class _Reading:
         if policy and named is None:
             judged = f"the node is judged as {settings.policy.text} (assume.topologyManagerPolicy)"
             text = f'"{policy}" is not known: {judged}; expected {", ".join(POLICY_BY_TEXT)}'
-            self.problems.append(Problem(at.key(TOPOLOGY_MANAGER_POLICY), text))
+            self.problems.append(ObjectRemark(at.key(TOPOLOGY_MANAGER_POLICY), text))
         if folded(cpu_manager) in _CPU_STATIC:
             return replace(settings, cpu_static=_CPU_STATIC[folded(cpu_manager)])
-        self.problems.append(Problem(at.key(CPU_MANAGER_POLICY), f'"{cpu_manager}" is ignored: expected none, static'))
+        self.problems.append(
+            ObjectRemark(at.key(CPU_MANAGER_POLICY), f'"{cpu_manager}" is ignored: expected none, static')
+        )
         return settings
 
     def layout(self, detail: Mapping[str, CpuInfo]) -> tuple[CpuLayout | None, tuple[int, ...]]:
@@ -128,7 +130,7 @@ class _Reading:
             # No int() of signs, blanks or digits of other scripts: only a plain number is a CPU.
             if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < MOST_CPUS):
                 self.problems.append(
-                    Problem(at.entry(text), f"is no CPU number from 0 to {MOST_CPUS - 1}: CPU left aside")
+                    ObjectRemark(at.entry(text), f"is no CPU number from 0 to {MOST_CPUS - 1}: CPU left aside")
                 )
             elif not (
                 0 <= info.numa <= LARGEST_ZONE
@@ -137,12 +139,14 @@ class _Reading:
             ):
                 where = f"numa {info.numa}, socket {info.socket}, core {info.core}"
                 self.problems.append(
-                    Problem(at.entry(text), f"{where} makes no sense; NUMA ids are 0 to {LARGEST_ZONE}: CPU left aside")
+                    ObjectRemark(
+                        at.entry(text), f"{where} makes no sense; NUMA ids are 0 to {LARGEST_ZONE}: CPU left aside"
+                    )
                 )
             else:
                 known[int(text)] = info
         if not known:
-            self.problems.append(Problem(at, "holds no CPU: nothing can be aligned"))
+            self.problems.append(ObjectRemark(at, "holds no CPU: nothing can be aligned"))
             return None, ()
         first_of_core: dict[tuple[int, int], int] = {}
         for cpu in sorted(known):
@@ -162,12 +166,12 @@ class _Reading:
         try:
             listed = cpu_set(text)
         except NotUnderstood as error:
-            self.problems.append(Problem(at, f'"{text}" is ignored: expected {error}'))
+            self.problems.append(ObjectRemark(at, f'"{text}" is ignored: expected {error}'))
             return 0
         strangers = listed & ~_all_of(layout)
         if strangers:
             ids = cpu_list(_members(strangers))
-            self.problems.append(Problem(at, f"CPUs {ids} are not in cpuDetail: left aside"))
+            self.problems.append(ObjectRemark(at, f"CPUs {ids} are not in cpuDetail: left aside"))
         return listed & ~strangers
 
     def reserved_milli(self, reserved: Mapping[str, str | int | float]) -> int:
@@ -176,7 +180,7 @@ class _Reading:
         try:
             return amount_of(CPU, reserved[CPU])
         except AmountError as error:
-            self.problems.append(Problem(self.spec.child("resReserved").child(CPU), f"{error}: taken as none"))
+            self.problems.append(ObjectRemark(self.spec.child("resReserved").child(CPU), f"{error}: taken as none"))
             return 0
 
     def reserved(
@@ -187,11 +191,11 @@ class _Reading:
         if not count:
             if static:
                 text = "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: it may refuse what looks free"
-                self.problems.append(Problem(at, text))
+                self.problems.append(ObjectRemark(at, text))
             return 0, 0
         if count > layout.count:
             self.problems.append(
-                Problem(at.child(CPU), f"{count} CPUs are more than the {layout.count} in cpuDetail: none is left")
+                ObjectRemark(at.child(CPU), f"{count} CPUs are more than the {layout.count} in cpuDetail: none is left")
             )
         lowest = lowest_cores(layout, count)
         if not lowest & owned:
@@ -201,7 +205,7 @@ class _Reading:
             f"of the {count} lowest CPUs ({kept}) pods hold {held}, so the kubelet reserves others, and the object cannot say which:"
             f" every zone is counted without {count}"
         )
-        self.problems.append(Problem(at.child(CPU), text))
+        self.problems.append(ObjectRemark(at.child(CPU), text))
         return 0, count
 
     def pods(
@@ -214,7 +218,7 @@ class _Reading:
         of_all = 0
         if len(allocations) > MOST_PODS:
             text = f"{len(allocations) - MOST_PODS} pods left out: at most {MOST_PODS} are read"
-            self.problems.append(Problem(self.spec.child("podAllocations"), text))
+            self.problems.append(ObjectRemark(self.spec.child("podAllocations"), text))
         for index, pod in enumerate(allocations[:MOST_PODS]):
             at = self.spec.child("podAllocations").item(index).child("containerAllocations")
             owned = 0
@@ -234,7 +238,7 @@ class _Reading:
         if text.isascii() and text.isdecimal() and len(text) <= 12:
             return float(text)
         where = at.child("metadata").child("annotations").key(TIMESTAMP_ANNOTATION)
-        self.problems.append(Problem(where, f'"{text}" is ignored: expected seconds since 1970'))
+        self.problems.append(ObjectRemark(where, f'"{text}" is ignored: expected seconds since 1970'))
         return None
 
 

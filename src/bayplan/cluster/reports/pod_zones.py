@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.cluster.pods.request import CPU, PODS, ContainerRequest, PodRequest, Role, is_memory
-from bayplan.cluster.reports.topology_report import Problem, TopologyReport
+from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.json_text import decode
 from bayplan.kube.wire.core_v1 import Pod
@@ -25,7 +25,7 @@ Holding = tuple[str, int, int]
 _NOT_DEVICES = (PODS, "ephemeral-storage", "storage")
 
 
-def zones_of_pod(pod: Pod, problems: list[Problem] | None = None) -> ZonesByContainer:
+def zones_of_pod(pod: Pod, problems: list[ObjectRemark] | None = None) -> ZonesByContainer:
     """Zones by container; empty if the pod does not say. What cannot be read is added to `problems`."""
     text = (pod.metadata.annotations or {}).get(NUMA_ZONES)
     if text is None:
@@ -39,12 +39,12 @@ def zones_of_pod(pod: Pod, problems: list[Problem] | None = None) -> ZonesByCont
     except msgspec.DecodeError:
         if problems is not None:
             at = ObjectPath.of(pod).child("metadata").child("annotations").key(NUMA_ZONES)
-            problems.append(Problem(at, f'{text!r} is ignored: expected JSON such as {{"container": [0]}}'))
+            problems.append(ObjectRemark(at, f'{text!r} is ignored: expected JSON such as {{"container": [0]}}'))
         return {}
 
 
 def zones_on_node(
-    pod: Pod, key: str, request: PodRequest, report: TopologyReport | None, problems: list[Problem] | None = None
+    pod: Pod, key: str, request: PodRequest, report: TopologyReport | None, problems: list[ObjectRemark] | None = None
 ) -> ZonesByContainer:
     """Zones by container of a running pod: what its node reports about it counts more than the annotation.
 

@@ -79,7 +79,7 @@ _ZONE_NAME = re.compile(r"node-([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ObjectRemark:
     """Something a user should know about an object that was used nevertheless, or left aside."""
 
     at: ObjectPath
@@ -119,7 +119,7 @@ class TopologyReport:
     node: str
     settings: KubeletSettings
     zones: tuple[ZoneReport, ...]
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ObjectRemark] = field(default_factory=list)
     shows_use: bool = True
     """False if some resource has neither `available` nor `allocatable`: what is in use is unknown."""
     inventory: Inventory | None = None
@@ -161,11 +161,11 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
     `assumptions` say what to believe where the object names a policy or scope that no kubelet has, or none.
     """
     at = ObjectPath.of(topology)
-    problems: list[Problem] = []
+    problems: list[ObjectRemark] = []
     zones: list[ZoneReport] = []
     beyond = len(topology.attributes or ()) - MOST_ATTRIBUTES
     if beyond > 0:
-        problems.append(Problem(at.child("attributes"), f"{beyond} left out: at most {MOST_ATTRIBUTES} are read"))
+        problems.append(ObjectRemark(at.child("attributes"), f"{beyond} left out: at most {MOST_ATTRIBUTES} are read"))
         topology = msgspec.structs.replace(topology, attributes=(topology.attributes or [])[:MOST_ATTRIBUTES])
     names = _Names()
     shows_use = True
@@ -175,26 +175,28 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
         if zone.type != "Node":
             continue  # sockets, dies and the like carry no amounts that the kubelet aligns to
         if len(zones) == MOST_ZONES or len(problems) > MOST_ZONES:
-            problems.append(Problem(at.child("zones"), f"zones from here on left out: at most {MOST_ZONES} are read"))
+            problems.append(
+                ObjectRemark(at.child("zones"), f"zones from here on left out: at most {MOST_ZONES} are read")
+            )
             break
         zone_id = zone_id_of(zone.name)
         if zone_id is None:
             text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone left aside'
-            problems.append(Problem(where.child("name"), text))
+            problems.append(ObjectRemark(where.child("name"), text))
             continue
         if any(known.id == zone_id for known in zones):
             text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
-            problems.append(Problem(where.child("name"), text))
+            problems.append(ObjectRemark(where.child("name"), text))
         zones.append(_zone_report(zone, zone_id, where, names, problems))
         shows_use = shows_use and all(shows_what_is_left(resource) for _, resource in resources_of(zone))
     _note_mixed_forms(topology, at, problems)
     if names.beyond:
-        problems.append(Problem(at.child("zones"), left_out(names.beyond, OF_ONE_OBJECT)))
+        problems.append(ObjectRemark(at.child("zones"), left_out(names.beyond, OF_ONE_OBJECT)))
     if not zones:
         problems.append(
-            Problem(at.child("zones"), "holds no NUMA zone (type Node, name node-0): nothing can be aligned")
+            ObjectRemark(at.child("zones"), "holds no NUMA zone (type Node, name node-0): nothing can be aligned")
         )
-    settings = settings_of(topology, assumptions, lambda where, text: problems.append(Problem(where, text)))
+    settings = settings_of(topology, assumptions, lambda where, text: problems.append(ObjectRemark(where, text)))
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
     attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
     annotations = topology.metadata.annotations or {}
@@ -205,7 +207,7 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
         text = f'"{published.fingerprint}" is ignored: expected {PREFIX}{VERSION} and 16 hexadecimal digits'
         in_annotations = at.child("metadata").child("annotations")
         where = in_annotations.key(ANNOTATION) if published.in_annotation else at.child("attributes").key(ATTRIBUTE)
-        problems.append(Problem(where, text))
+        problems.append(ObjectRemark(where, text))
     return TopologyReport(
         topology.metadata.name,
         settings,
@@ -241,15 +243,15 @@ class _Names:
         return True
 
 
-def _few(problems: list[Problem], at: ObjectPath) -> list[Problem]:
+def _few(problems: list[ObjectRemark], at: ObjectPath) -> list[ObjectRemark]:
     """The first problems of very many."""
     if len(problems) <= MOST_TOLD:
         return problems
-    more = Problem(at, f"{len(problems) - MOST_TOLD + 1} more problems are not told")
+    more = ObjectRemark(at, f"{len(problems) - MOST_TOLD + 1} more problems are not told")
     return [*problems[: MOST_TOLD - 1], more]
 
 
-def _note_mixed_forms(topology: NodeResourceTopology, at: ObjectPath, problems: list[Problem]) -> None:
+def _note_mixed_forms(topology: NodeResourceTopology, at: ObjectPath, problems: list[ObjectRemark]) -> None:
     """Some resources have `available` and some do not: no agent writes that."""
     named = [(name, each) for zone in zones_of(topology) for name, each in resources_of(zone)]
     without = [name for name, each in named if each.available is None and each.allocatable is not None]
@@ -260,15 +262,15 @@ def _note_mixed_forms(topology: NodeResourceTopology, at: ObjectPath, problems: 
             f"{', '.join(names[:MOST_NAMED])}{more} has no available, other resources have: "
             "allocatable counts as what is left"
         )
-        problems.append(Problem(at.child("zones"), text))
+        problems.append(ObjectRemark(at.child("zones"), text))
 
 
-def _understood(read: Callable[[], _Value], at: ObjectPath, problems: list[Problem]) -> _Value | None:
+def _understood(read: Callable[[], _Value], at: ObjectPath, problems: list[ObjectRemark]) -> _Value | None:
     """What an agent lists, or nothing and a problem if it cannot be read."""
     try:
         return read()
     except NotUnderstood as error:
-        problems.append(Problem(at, f"is ignored: expected {error}"))
+        problems.append(ObjectRemark(at, f"is ignored: expected {error}"))
         return None
 
 
@@ -311,34 +313,36 @@ def _zone_id_of(name: str) -> int | None:
     return zone_id if zone_id <= LARGEST_ZONE_ID else None
 
 
-def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, names: _Names, problems: list[Problem]) -> ZoneReport:
+def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, names: _Names, problems: list[ObjectRemark]) -> ZoneReport:
     resources: dict[str, ZoneAmounts] = {}
     listed = at.child("resources")
     for index, (name, resource) in enumerate(resources_of(zone)):
         where = listed.key(name) if isinstance(zone.resources, dict) else listed.item(index)
         if not name:
-            problems.append(Problem(where.child("name"), "is missing: resource left aside"))
+            problems.append(ObjectRemark(where.child("name"), "is missing: resource left aside"))
             continue
         if not names.takes(name):
             continue
         if name in resources:
-            problems.append(Problem(where.child("name"), f'"{name}" appears twice in the zone: the first one counts'))
+            problems.append(
+                ObjectRemark(where.child("name"), f'"{name}" appears twice in the zone: the first one counts')
+            )
             continue
         amounts = resources[name] = _zone_amounts(name, resource, where)
         if amounts.available > amounts.allocatable:
             text = f'"{resource.available}" is above allocatable "{resource.allocatable}": used as written'
-            problems.append(Problem(where.child("available"), text))
+            problems.append(ObjectRemark(where.child("available"), text))
     costs: dict[int, int] = {}
     for text, cost in costs_of(zone).items():
         other = zone_id_of(text)
         if other is not None and 0 <= cost <= LARGEST_DISTANCE:
             costs[other] = cost
         elif other is not None:
-            problems.append(Problem(at.child("costs").key(text), f"{cost} is no distance: taken as unknown"))
+            problems.append(ObjectRemark(at.child("costs").key(text), f"{cost} is no distance: taken as unknown"))
     return ZoneReport(zone_id, resources, costs, _memory_group(zone, at, problems))
 
 
-def _memory_group(zone: Zone, at: ObjectPath, problems: list[Problem]) -> tuple[int, ...] | None:
+def _memory_group(zone: Zone, at: ObjectPath, problems: list[ObjectRemark]) -> tuple[int, ...] | None:
     """The zones whose memory is used together with this one's, or None if the zone does not say."""
     text = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE)
     if text is None or not text.strip():
@@ -347,7 +351,7 @@ def _memory_group(zone: Zone, at: ObjectPath, problems: list[Problem]) -> tuple[
     members = tuple(sorted(zone_id for zone_id in ids if zone_id is not None))
     if len(members) < len(ids):
         where = at.child("attributes").key(MEMORY_GROUP_ATTRIBUTE)
-        problems.append(Problem(where, f'"{text}" is ignored: expected zone ids such as 0,1'))
+        problems.append(ObjectRemark(where, f'"{text}" is ignored: expected zone ids such as 0,1'))
         return None
     return members
 

@@ -38,7 +38,7 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodePosition:
     """Where a node stands: its domain at each tier, the widest first, and what it lacks if it stands alone everywhere."""
 
     path: tuple[str, ...]
@@ -63,20 +63,20 @@ class Hierarchy:
         )
         # Of each HyperNode itself and those around it, the closest first.
         self._around = {name: tuple(_upwards(name, parents)) for name in tiers}
-        self._known: dict[tuple[str | None, ...], Standing] = {}
+        self._known: dict[tuple[str | None, ...], NodePosition] = {}
 
     def place_key(self, node: Node) -> tuple[str | None, ...]:
         """What decides where a node stands: its name, and the labels that selectors ask for."""
         labels = node.metadata.labels or {}
         return (node.metadata.name, *(labels.get(key) for key in self._members.label_keys))
 
-    def standings(self, nodes: Iterable[Node]) -> list[Standing]:
+    def standings(self, nodes: Iterable[Node]) -> list[NodePosition]:
         """Where each of all nodes stands. Nodes that have not changed since the last call are not looked up again."""
         keyed = [(self.place_key(node), node) for node in nodes]
         self._known = {key: self._known.get(key) or self._standing(node) for key, node in keyed}
         return [self._known[key] for key, _ in keyed]
 
-    def _standing(self, node: Node) -> Standing:
+    def _standing(self, node: Node) -> NodePosition:
         name = node.metadata.name
         direct = self._members.containing(name, node.metadata.labels or {})
         outer = {each for inner in direct for each in self._around[inner][1:]}
@@ -84,7 +84,7 @@ class Hierarchy:
         outwards = self._around[closest[0]] if len(closest) == 1 else ()
         lacks = f"single {KIND} (in {' and in '.join(closest)})" if closest else KIND
         path = tuple(self._domain(name, tier.number, outwards) for tier in self.tiers)
-        return Standing(path, "" if outwards else lacks)
+        return NodePosition(path, "" if outwards else lacks)
 
     def _domain(self, node: str, tier: int, outwards: Sequence[str]) -> str:
         allowed = [each for each in outwards if self._tier_of[each] <= tier]

@@ -99,7 +99,7 @@ def _nodes(state: ClusterState, tree: Tree, gang: Gang, settings: kueue.Settings
     outcomes = kueue.place(snapshot, pod_sets, settings, running)
     node_of: dict[str, str] = {}
     for group in waiting:
-        outcome = outcomes.get(_name(group), kueue.Outcome(reason="was not reached"))
+        outcome = outcomes.get(_name(group), kueue.AssignmentResult(reason="was not reached"))
         if outcome.assignment is None:
             return outcome.reason or ""
         node_of |= dict(zip(map(pod_key, group.pods), _new_nodes(group, outcome.assignment), strict=True))

@@ -12,7 +12,7 @@ from math import gcd
 import numpy as np
 
 from bayplan.engine.gangs.capacity_rows import capacity_rows
-from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
 from bayplan.engine.gangs.groups.groups import groups_of
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
@@ -192,7 +192,7 @@ def fewest_domains(problem: Problem) -> int:
             total += len(problem.used(number))
             continue
         pods = tuple(problem.totals[number].items())
-        key = (pods, problem.required(number), problem.home(number), part.preferred, part.standing)
+        key = (pods, problem.required(number), problem.home(number), part.preferred, part.running_at)
         if key not in known:
             alone = [_fewest_of(problem, number, shape) for shape in problem.totals[number]]
             known[key] = max((*alone, *_fewest_by_sums(problem, number)))
@@ -205,7 +205,7 @@ def fewest_wider(problem: Problem) -> tuple[int, ...]:
     levels = range(problem.tree.node_level - 1, -1, -1)
     return tuple(
         sum(
-            max(len({int(problem.tree.domain_at[level][at]) for at in part.standing}), bool(problem.totals[number]))
+            max(len({int(problem.tree.domain_at[level][at]) for at in part.running_at}), bool(problem.totals[number]))
             for number, part in enumerate(problem.parts)
             if level < (part.preferred or 0)
         )
@@ -216,7 +216,9 @@ def fewest_wider(problem: Problem) -> tuple[int, ...]:
 def _fewest_of(problem: Problem, number: int, shape: int) -> int:
     """So many preferred domains a part's pods of one shape need; at least one, even if they have no place."""
     part = problem.parts[number]
-    wish = Wish(problem.totals[number][shape], problem.required(number), part.preferred, standing=part.standing)
+    wish = EqualPods(
+        problem.totals[number][shape], problem.required(number), part.preferred, running_at=part.running_at
+    )
     return max(1, place_equal(problem.tree, slots_at_home(problem, number, shape), wish).domains)
 
 
@@ -230,5 +232,5 @@ def _fewest_by_sums(problem: Problem, number: int) -> Iterator[int]:
         wanted = sum(amounts[shape] // unit * count for shape, count in pods.items())
         usable = sum(amounts[shape] // unit * slots_at_home(problem, number, shape) for shape in pods)
         room = np.minimum(usable, np.maximum(problem.free[resource] // unit, 0)).astype(np.int64)
-        wish = Wish(wanted, problem.required(number), part.preferred, standing=part.standing)
+        wish = EqualPods(wanted, problem.required(number), part.preferred, running_at=part.running_at)
         yield place_equal(problem.tree, room, wish).domains if wanted else 0

@@ -19,7 +19,7 @@ from bayplan.engine.gangs.groups.best_fit import best_fit
 from bayplan.engine.gangs.groups.division import divided
 from bayplan.engine.gangs.groups.gathering import closeness, closest_possible, gathered
 from bayplan.engine.gangs.groups.packing import pack
-from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, domain_counts, wished_domains
+from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, domain_counts, preferred_domains
 
 # What may be spent on being closer together: inside narrower domains in all and in each, and on fewer domains of wider levels.
 WORK_FOR_CLOSER = 200_000
@@ -64,7 +64,7 @@ def close_place(problem: Problem, least: int, budget: Budget) -> Solution | None
             return solution
     try:
         for found, possible in _in_narrow_domains(problem, budget.at_most(WORK_FOR_CLOSER)):
-            if found is not None and found.found and wished_domains(problem, found) == few[0]:
+            if found is not None and found.found and preferred_domains(problem, found) == few[0]:
                 cost = cost_of(problem, found)
                 best = (cost, found) if best is None or cost < best[0] else best
             # Of several shapes the bound is too far away to tell when to stop.
@@ -122,7 +122,7 @@ def _divided_anew(problem: Problem, known: Solution, budget: Budget) -> Solution
     """Groups of equal pods as close as they can be if each has as many domains as now."""
     if problem.tree.size > SMALL_TREE:
         return known
-    exact = divided(problem, wished_domains(problem, known), budget, like=known)
+    exact = divided(problem, preferred_domains(problem, known), budget, like=known)
     other = known if exact is None else replace(known, placed=exact.placed)
     return min(known, other, key=lambda solution: cost_of(problem, solution))
 
@@ -144,6 +144,6 @@ def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
 def _spanned(problem: Problem, solution: Solution) -> int:
     """The lowest level one domain of which has all members in it, those that run already too; `WHOLE_TREE` if none has."""
     ends = [spots.positions[[0, -1]] for part in solution.placed for spots in part.values() if len(spots.positions)]
-    ends += [np.array(part.standing) for part in problem.parts if part.standing]
+    ends += [np.array(part.running_at) for part in problem.parts if part.running_at]
     first, last = int(min(each.min() for each in ends)), int(max(each.max() for each in ends))
     return max((level for level, at in enumerate(problem.tree.domain_at) if at[first] == at[last]), default=WHOLE_TREE)

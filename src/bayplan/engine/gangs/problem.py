@@ -44,7 +44,7 @@ class Status(Enum):
 class Part:
     """A group of pods: so many of its own by shape, and those of parts whose `parent` it is. The gang itself is part 0.
 
-    Parts with the same number in `apart` take different domains of their required level. Members that run already are `standing` at these
+    Parts with the same number in `apart` take different domains of their required level. Members that run already are `running_at` at these
     positions, and bind a part to the domain `home` of its required level: whatever it is, and though others may not take it.
     """
 
@@ -55,7 +55,7 @@ class Part:
     preferred: int | None = None
     apart: int | None = None
     home: int | None = None
-    standing: tuple[int, ...] = ()
+    running_at: tuple[int, ...] = ()
 
 
 class Mixes(Protocol):
@@ -141,7 +141,7 @@ class Problem:
         part = self.parts[number]
         if part.preferred is None:
             return []
-        return sorted({int(self.tree.domain_at[part.preferred][position]) for position in part.standing})
+        return sorted({int(self.tree.domain_at[part.preferred][position]) for position in part.running_at})
 
     def required(self, number: int) -> int:
         """The lowest level that a part or one around it requires; `WHOLE_TREE` if none does."""
@@ -212,7 +212,7 @@ def domains_used(problem: Problem, solution: Solution, number: int) -> int:
     return 0 if preferred is None else len(domains_at(problem, solution, number, preferred))
 
 
-def wished_domains(problem: Problem, solution: Solution) -> int:
+def preferred_domains(problem: Problem, solution: Solution) -> int:
     """What is minimised: the preferred domains of all parts that prefer a level."""
     return sum(domains_used(problem, solution, number) for number in range(len(problem.parts)))
 
@@ -223,15 +223,15 @@ def domain_counts(problem: Problem, solution: Solution) -> tuple[int, ...]:
     for level in range(problem.tree.node_level - 1, -1, -1):
         preferring = [number for number, part in enumerate(problem.parts) if level < (part.preferred or 0)]
         wider.append(sum(len(domains_at(problem, solution, number, level)) for number in preferring))
-    return (wished_domains(problem, solution), *wider)
+    return (preferred_domains(problem, solution), *wider)
 
 
 def domains_at(problem: Problem, solution: Solution, number: int, level: int) -> set[int]:
     """The domains of a level in which a part's pods stand, those of the parts inside it, and its running members."""
     domain_at = problem.tree.domain_at[level]
     touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner].values())
-    standing = (int(domain_at[position]) for position in problem.parts[number].standing)
-    return set(standing).union(*(np.unique(domain_at[positions]).tolist() for positions in touched))
+    running_at = (int(domain_at[position]) for position in problem.parts[number].running_at)
+    return set(running_at).union(*(np.unique(domain_at[positions]).tolist() for positions in touched))
 
 
 def around(parts: Sequence[Part], number: int) -> Iterator[Part]:

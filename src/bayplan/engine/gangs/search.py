@@ -32,7 +32,7 @@ from bayplan.engine.gangs.bounds import (
     slots_text,
 )
 from bayplan.engine.gangs.closeness import brought_together, close_place, cost_of, quickly, reading
-from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
 from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.exact import narrowed
@@ -49,7 +49,7 @@ from bayplan.engine.gangs.problem import (
     Status,
     domain_counts,
     infeasible,
-    wished_domains,
+    preferred_domains,
 )
 
 
@@ -131,16 +131,16 @@ def _in_fewest_domains(problem: Problem, least: int, budget: Budget) -> Solution
     quick = quickly(problem, budget)
     if quick.status is Status.INFEASIBLE:
         return quick
-    if quick.found and wished_domains(problem, quick) == least:
+    if quick.found and preferred_domains(problem, quick) == least:
         return replace(quick, status=Status.OPTIMAL, bound=_bound_text(_how(problem), least))
     try:
         exact = narrowed.solve(problem, budget, least)
     except OutOfWork:
         exact = Solution(Status.LIMIT_REACHED, bound=LIMIT_REACHED)
     if exact.found:
-        least = max(least, wished_domains(problem, exact) - exact.gap)
+        least = max(least, preferred_domains(problem, exact) - exact.gap)
     if quick.found and _is_better(problem, quick, exact):
-        exact = replace(quick, bound=f"{_how(problem)}; {exact.bound}", gap=wished_domains(problem, quick))
+        exact = replace(quick, bound=f"{_how(problem)}; {exact.bound}", gap=preferred_domains(problem, quick))
     return _judged(problem, exact, least)
 
 
@@ -151,7 +151,7 @@ def _how(problem: Problem) -> str:
 
 def _is_better(problem: Problem, quick: Solution, exact: Solution) -> bool:
     if exact.found:
-        more = wished_domains(problem, quick) - wished_domains(problem, exact)
+        more = preferred_domains(problem, quick) - preferred_domains(problem, exact)
         # Equally few domains: only a proven answer has looked at the room left over in them.
         return more < 0 or (more == 0 and exact.status is not Status.OPTIMAL)
     return exact.status is not Status.INFEASIBLE
@@ -161,7 +161,7 @@ def _judged(problem: Problem, solution: Solution, least: int) -> Solution:
     """A solution that meets the bound is optimal, no matter which search found it."""
     if solution.status is not Status.FEASIBLE:
         return solution
-    gap = min(solution.gap, wished_domains(problem, solution) - least)
+    gap = min(solution.gap, preferred_domains(problem, solution) - least)
     if gap > 0:
         return replace(solution, gap=gap)
     return replace(solution, status=Status.OPTIMAL, gap=0, bound=_bound_text(solution.bound, least))
@@ -178,13 +178,13 @@ def _is_one_group(problem: Problem) -> bool:
 
 def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
     gang, shape = problem.parts[0], problem.shapes[0]
-    wish = Wish(
+    wish = EqualPods(
         pods=problem.totals[0][shape],
         required=gang.required if gang.required is not None else WHOLE_TREE,
         preferred=gang.preferred,
         layers=layers,
         spread=problem.spread,
-        standing=gang.standing,
+        running_at=gang.running_at,
         objective=problem.objective,
         roomiest=problem.roomiest,
     )

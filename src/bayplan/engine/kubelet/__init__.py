@@ -19,7 +19,7 @@ from bayplan.engine.kubelet.verdict import (
     Admission,
     ContainerPlacement,
     MemoryBlock,
-    Shortfall,
+    NearestMiss,
 )
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "Device",
     "Hint",
     "MemoryBlock",
+    "NearestMiss",
     "NodeKnowledge",
-    "Shortfall",
     "ZoneCounts",
     "ZoneMemory",
     "admit",

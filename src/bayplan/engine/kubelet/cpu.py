@@ -13,7 +13,7 @@ from bayplan.engine.kubelet.cpu_assignment import ALIGN_BY_SOCKET, FULL_PCPUS_ON
 from bayplan.engine.kubelet.masks import bits, subsets, sums_over
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.kubelet.node import CpuLayout, CpuSet, NodeKnowledge
-from bayplan.engine.kubelet.verdict import SMT_ALIGNMENT_ERROR, Refused, Shortfall, unexpected
+from bayplan.engine.kubelet.verdict import SMT_ALIGNMENT_ERROR, ManagerRefused, NearestMiss, unexpected
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ def cpus_for(node: NodeKnowledge, available: CpuSet, count: int, affinity: int |
     if missing > elsewhere.bit_count():
         raise unexpected(
             f"not enough cpus available to satisfy request: requested={missing}, available={elsewhere.bit_count()}",
-            Shortfall(CPU, None, available.bit_count() * 1000, count * 1000),
+            NearestMiss(CPU, None, available.bit_count() * 1000, count * 1000),
         )
     return taken | take(node.cpus, options, elsewhere, missing)
 
@@ -121,16 +121,16 @@ def refuse_split_cores(node: NodeKnowledge, ledger: CpuLedger, count: int) -> No
     threads = node.cpus.threads_per_core
     touched = sum(cpus for cpus in node.cpus.by_core.values() if cpus & node.reserved_cpus)
     on_whole_cores = (ledger.free & ~touched).bit_count()
-    shortfall = Shortfall(CPU, None, on_whole_cores * 1000, count * 1000)
+    shortfall = NearestMiss(CPU, None, on_whole_cores * 1000, count * 1000)
     if count % threads:
         message = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
-        raise Refused(SMT_ALIGNMENT_ERROR, message, shortfall)
+        raise ManagerRefused(SMT_ALIGNMENT_ERROR, message, shortfall)
     if count > on_whole_cores:
         message = (
             f"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = {on_whole_cores}, "
             f"requested CPUs = {count}, CPUs per core = {threads}"
         )
-        raise Refused(SMT_ALIGNMENT_ERROR, message, shortfall)
+        raise ManagerRefused(SMT_ALIGNMENT_ERROR, message, shortfall)
 
 
 def _fills_sockets(node: NodeKnowledge, mask: int, fewest_zones: int) -> bool:

@@ -14,7 +14,7 @@ from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role, sid
 from bayplan.engine.kubelet.masks import bits, subsets
 from bayplan.engine.kubelet.merge import Hint, ResourceHints
 from bayplan.engine.kubelet.node import Device, NodeKnowledge
-from bayplan.engine.kubelet.verdict import Shortfall, unexpected
+from bayplan.engine.kubelet.verdict import NearestMiss, unexpected
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def _choose(node: NodeKnowledge, ledger: DeviceLedger, resource: str, count: int
     if not any(device.healthy for device in node.devices[resource]):
         raise unexpected(
             f"no healthy devices present; cannot allocate unhealthy devices {resource}",
-            Shortfall(resource, None, 0, count),
+            NearestMiss(resource, None, 0, count),
         )
     chosen = set(sorted(ledger.reusable.get(resource, set()))[:count])
     needed = count - len(chosen)
@@ -130,7 +130,7 @@ def _choose(node: NodeKnowledge, ledger: DeviceLedger, resource: str, count: int
     if len(free) < needed:
         raise unexpected(
             f"requested number of devices unavailable for {resource}. Requested: {needed}, Available: {len(free)}",
-            Shortfall(resource, None, len(free) + len(chosen), count),
+            NearestMiss(resource, None, len(free) + len(chosen), count),
         )
     near = sorted(device.id for device in free if affinity is not None and device.zones & affinity)
     others = sorted(device.id for device in free if affinity is None or not device.zones & affinity)

@@ -17,7 +17,7 @@ from bayplan.engine.kubelet.cpu import is_guaranteed_alone
 from bayplan.engine.kubelet.masks import bits, subsets, sums_over, zones_in
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.kubelet.node import NodeKnowledge
-from bayplan.engine.kubelet.verdict import MemoryBlock, Shortfall, undecided, unexpected
+from bayplan.engine.kubelet.verdict import MemoryBlock, NearestMiss, undecided, unexpected
 
 GROUP_VIOLATED = "[memorymanager] preferred hint violates NUMA node allocation"
 
@@ -178,21 +178,21 @@ def charge(ledger: MemoryLedger, mask: int, memory_type: str, amount: int) -> No
             amount -= here
 
 
-def nearest_memory(ledger: MemoryLedger, requests: Mapping[str, int], mask: int) -> Shortfall | None:
+def nearest_memory(ledger: MemoryLedger, requests: Mapping[str, int], mask: int) -> NearestMiss | None:
     """The type that lacks the largest share, in these zones or, without any, in the whole node."""
     mask = mask or sum(1 << zone for zone in ledger.group)
-    worst: tuple[float, Shortfall] | None = None
+    worst: tuple[float, NearestMiss] | None = None
     for name, want in requests.items():
         have = ledger.free_in(mask, name)
         share = (want - have) / want if want else 0.0
         if worst is None or share > worst[0]:
             zone = mask.bit_length() - 1 if mask.bit_count() == 1 else None
-            worst = (share, Shortfall(name, zone, have, want))
+            worst = (share, NearestMiss(name, zone, have, want))
     return worst[1] if worst else None
 
 
 def _best(
-    node: NodeKnowledge, candidates: list[Hint], asked: Hint, shortfall: Shortfall | None, problems: _Problems
+    node: NodeKnowledge, candidates: list[Hint], asked: Hint, shortfall: NearestMiss | None, problems: _Problems
 ) -> Hint:
     """Preferred before others, then narrower, then lower zones; what was preferred must not become less than that."""
     if not candidates:

@@ -1,6 +1,6 @@
 """Why no zones satisfied all resources, in one number: which resource came closest to fitting, where, and how much was missing.
 
-Called for refused merges only. The input is what was needed at once, the output a `Shortfall` for messages and for "what is
+Called for refused merges only. The input is what was needed at once, the output a `NearestMiss` for messages and for "what is
 the smallest change that would fit". Zones are tried one by one under single-numa-node, otherwise in the smallest number that
 could ever serve one of the resources: the others would have had to agree at that size.
 """
@@ -18,7 +18,7 @@ from bayplan.engine.kubelet.devices import DeviceLedger, free_devices
 from bayplan.engine.kubelet.masks import bits, subsets
 from bayplan.engine.kubelet.memory import MemoryLedger, closed
 from bayplan.engine.kubelet.node import NodeKnowledge
-from bayplan.engine.kubelet.verdict import Shortfall
+from bayplan.engine.kubelet.verdict import NearestMiss
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Supply:
 
 def nearest_miss(
     node: NodeKnowledge, ledgers: tuple[DeviceLedger, CpuLedger, MemoryLedger], need: Need
-) -> Shortfall | None:
+) -> NearestMiss | None:
     """Over the zone sets that would have had to do, the one that lacks least, and the resource that lacks most in it."""
     supplies = _supplies(node, ledgers, need)
     if not supplies:
@@ -69,7 +69,7 @@ def nearest_miss(
         return None
     _, mask = min(misses)
     worst = max(supplies, key=lambda supply: supply.lacking(mask))
-    return Shortfall(worst.resource, mask.bit_length() - 1 if size == 1 else None, worst.usable(mask), worst.want)
+    return NearestMiss(worst.resource, mask.bit_length() - 1 if size == 1 else None, worst.usable(mask), worst.want)
 
 
 def _fewest_zones(supply: _Supply, most: int) -> int:

@@ -17,7 +17,7 @@ from bayplan.engine.kubelet.masks import zones_in
 from bayplan.engine.kubelet.memory import MemoryLedger, charge, known_memory, manages, memory_requests, zones_for_memory
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.kubelet.node import NodeKnowledge
-from bayplan.engine.kubelet.verdict import EMPTY_POD_SHARED_POOL_ERROR, MemoryBlock, Refused, Shortfall
+from bayplan.engine.kubelet.verdict import EMPTY_POD_SHARED_POOL_ERROR, ManagerRefused, MemoryBlock, NearestMiss
 
 
 def pod_cpus(node: NodeKnowledge, pod: PodRequest) -> int:
@@ -34,7 +34,7 @@ def pod_memory(node: NodeKnowledge, pod: PodRequest) -> dict[str, int]:
     return {name: amount for name, amount in known_memory(node, pod.pod_level or {}).items() if amount > 0}
 
 
-def cpu_lot_problem(node: NodeKnowledge, pod: PodRequest) -> Refused | None:
+def cpu_lot_problem(node: NodeKnowledge, pod: PodRequest) -> ManagerRefused | None:
     """Why the pod's CPUs cannot be divided, if so."""
     total = pod_cpus(node, pod)
     owned = 0
@@ -46,7 +46,7 @@ def cpu_lot_problem(node: NodeKnowledge, pod: PodRequest) -> Refused | None:
             owned += own
         elif own > total - owned:
             text = f"pod rejected, largest exclusive init container requests {own} cpus, but only {total - owned} available"
-            return _empty(text, Shortfall(CPU, None, (total - owned) * 1000, own * 1000))
+            return _empty(text, NearestMiss(CPU, None, (total - owned) * 1000, own * 1000))
         elif own == 0 and owned >= total:
             return _empty("pod rejected, pod has shared init containers but no cpus available for them")
     if someone_shares and owned >= total:
@@ -56,7 +56,7 @@ def cpu_lot_problem(node: NodeKnowledge, pod: PodRequest) -> Refused | None:
     return None
 
 
-def memory_lot_problem(node: NodeKnowledge, pod: PodRequest) -> Refused | None:
+def memory_lot_problem(node: NodeKnowledge, pod: PodRequest) -> ManagerRefused | None:
     """Why the pod's memory cannot be divided, if so."""
     total = pod_memory(node, pod)
     owned = dict.fromkeys(total, 0)
@@ -72,7 +72,7 @@ def memory_lot_problem(node: NodeKnowledge, pod: PodRequest) -> Refused | None:
             left = amount - owned[name]
             if own and own.get(name, 0) > left:
                 text = f"pod rejected, largest exclusive init container requests {own[name]} of {name}, but only {left} available"
-                return _empty(text, Shortfall(name, None, left, own[name]))
+                return _empty(text, NearestMiss(name, None, left, own[name]))
             if not own and left <= 0:
                 return _empty(f"pod rejected, pod has shared init containers but no {name} available for them")
     for name, amount in total.items():
@@ -135,5 +135,5 @@ def _blocks(amounts: Mapping[str, int], mask: int) -> list[MemoryBlock]:
     return [MemoryBlock(name, amount, zones_in(mask)) for name, amount in amounts.items() if amount > 0]
 
 
-def _empty(message: str, shortfall: Shortfall | None = None) -> Refused:
-    return Refused(EMPTY_POD_SHARED_POOL_ERROR, message, shortfall)
+def _empty(message: str, shortfall: NearestMiss | None = None) -> ManagerRefused:
+    return ManagerRefused(EMPTY_POD_SHARED_POOL_ERROR, message, shortfall)

@@ -52,7 +52,7 @@ from bayplan.engine.kubelet.verdict import (
     TOPOLOGY_AFFINITY_ERROR,
     Admission,
     ContainerPlacement,
-    Refused,
+    ManagerRefused,
     undecided,
 )
 
@@ -86,7 +86,7 @@ class _Replay:
                 for container in self.pod.containers:
                     self.container = container.name
                     self.hand_out(container, self.merged_for(container))
-        except Refused as refusal:
+        except ManagerRefused as refusal:
             return Admission(
                 admitted=False,
                 reason=refusal.reason,
@@ -172,7 +172,9 @@ class _Replay:
         if settings.policy is not Policy.SINGLE_NUMA_NODE and not subsets(zone_ids).complete:
             raise undecided(len(zone_ids), nearest_miss(self.node, self.ledgers, need))
         if not admits(settings.policy, hint):
-            raise Refused(TOPOLOGY_AFFINITY_ERROR, self.locality_message(), nearest_miss(self.node, self.ledgers, need))
+            raise ManagerRefused(
+                TOPOLOGY_AFFINITY_ERROR, self.locality_message(), nearest_miss(self.node, self.ledgers, need)
+            )
         return hint
 
     @property

@@ -1,6 +1,6 @@
 """What comes out of a replayed admission: the kubelet's yes or no, where everything lies, or what was missing.
 
-`replay.py` fills these in. The managers (`cpu.py`, `memory.py`, `devices.py`) say no by raising `Refused`, which carries
+`replay.py` fills these in. The managers (`cpu.py`, `memory.py`, `devices.py`) say no by raising `ManagerRefused`, which carries
 the kubelet's own reason and text and the shortfall behind it.
 """
 
@@ -20,7 +20,7 @@ REPORT_BEHIND = "ReportBehind"
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
+class NearestMiss:
     """The nearest miss: in this zone (None: over several zones or the whole node) there was less than wanted.
 
     CPU is counted in milli-CPUs, everything else in whole units, as in a pod's request. Where `have` covers `want`,
@@ -64,24 +64,26 @@ class Admission:
     stage: str = ""
     container: str = ""
     containers: tuple[ContainerPlacement, ...] = ()
-    shortfall: Shortfall | None = None
+    shortfall: NearestMiss | None = None
 
 
-class Refused(Exception):
+class ManagerRefused(Exception):
     """A manager's no while resources are handed out."""
 
-    def __init__(self, reason: str, message: str, shortfall: Shortfall | None = None) -> None:
+    def __init__(self, reason: str, message: str, shortfall: NearestMiss | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.shortfall = shortfall
 
 
-def unexpected(cause: str, shortfall: Shortfall | None = None) -> Refused:
+def unexpected(cause: str, shortfall: NearestMiss | None = None) -> ManagerRefused:
     """The kubelet's wrapping of every refusal for which it has no reason of its own."""
-    return Refused(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {cause}, which is unexpected", shortfall)
+    return ManagerRefused(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {cause}, which is unexpected", shortfall)
 
 
-def undecided(zones: int, shortfall: Shortfall | None = None) -> Refused:
+def undecided(zones: int, shortfall: NearestMiss | None = None) -> ManagerRefused:
     """A no of our own: so many zones can be combined in more ways than are looked at (`masks.MOST_SUBSETS`)."""
-    return Refused(TOO_MANY_ZONES, f"{zones} zones can be combined in too many ways to find one that fits", shortfall)
+    return ManagerRefused(
+        TOO_MANY_ZONES, f"{zones} zones can be combined in too many ways to find one that fits", shortfall
+    )

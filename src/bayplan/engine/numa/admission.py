@@ -34,7 +34,7 @@ from bayplan.cluster.columns.columns import (
 from bayplan.cluster.pods.request import CPU, Role, is_memory
 from bayplan.cluster.reports.kubelet_settings import Assumptions, MissingReport, Policy, Scope
 from bayplan.engine.numa.demand import Demand, Step
-from bayplan.engine.numa.larger_sets import Question, sets_for_all
+from bayplan.engine.numa.larger_sets import ManagerQuestion, sets_for_all
 from bayplan.engine.numa.one_node import lowest_zone_that_holds
 from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count
 
@@ -350,7 +350,7 @@ def _try_larger_sets(
     here: Rows = slice(0, len(nodes)) if everywhere else nodes
     absolute = walk.rows if everywhere else among(walk.rows, candidates)
 
-    def question(asked: list[Want], *, closed_when_used: bool = False) -> Question:
+    def question(asked: list[Want], *, closed_when_used: bool = False) -> ManagerQuestion:
         alone = len(asked) == 1
         totals = [columns.zone_total[index][:, absolute] for index, _, _ in asked if closed_when_used or not alone]
         left = [walk.usable(index)[:, here] for index, _, _ in asked]
@@ -362,7 +362,7 @@ def _try_larger_sets(
             for _, want, relevant in asked
         ]
         reach = columns.total_reach(asked[0][0])[:, absolute] if alone else None
-        return Question(left, amounts, reach, totals)
+        return ManagerQuestion(left, amounts, reach, totals)
 
     questions = [question([want]) for want in of_others]
     if of_memory:

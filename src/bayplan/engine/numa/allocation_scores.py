@@ -35,7 +35,7 @@ Items = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestArrays:
     """A request as arrays [resource, 1, 1].
 
     Exact amounts tell whether it fits; `percent` is a hundred times the whole units (CPUs rounded up) that make the share.
@@ -52,7 +52,7 @@ class Asked:
 
 
 # What is free [resource, zone, node] and what is asked -> per zone and node the score times the sum of the weights.
-ZoneScore = Callable[[Stack, Asked], Grid]
+ZoneScore = Callable[[Stack, RequestArrays], Grid]
 
 
 def allocation_scores(
@@ -103,7 +103,7 @@ def allocation_score(
     return total // len(asked) if asked else 0
 
 
-def least_allocated(free: Stack, asked: Asked) -> Grid:
+def least_allocated(free: Stack, asked: RequestArrays) -> Grid:
     """Weighted share that would stay free: high for roomy zones.
 
     floor((free - want) * 100 / free) is written as 100 - min(ceil(want * 100 / free), 100): a zone that lacks the amount (or
@@ -116,7 +116,7 @@ def least_allocated(free: Stack, asked: Asked) -> Grid:
     return np.subtract(MOST_SCORE * asked.weight_sum, total, out=total)
 
 
-def most_allocated(free: Stack, asked: Asked) -> Grid:
+def most_allocated(free: Stack, asked: RequestArrays) -> Grid:
     """Weighted share that would be used: high for full zones."""
     short = free < np.maximum(asked.exact, 1.0)
     share = _percent_of_free(free, asked)
@@ -125,7 +125,7 @@ def most_allocated(free: Stack, asked: Asked) -> Grid:
     return _weighted(share, asked)
 
 
-def balanced_allocation(free: Stack, asked: Asked) -> Grid:
+def balanced_allocation(free: Stack, asked: RequestArrays) -> Grid:
     """High if the request uses the same share of every resource; weights play no part."""
     units = _whole_units(free, asked)
     share = np.ones_like(units)
@@ -154,7 +154,7 @@ STRATEGIES: dict[str, ZoneScore] = {
 }
 
 
-def _asked_at(scope: Scope, request: PodRequest, weights: Weights) -> list[Asked]:
+def _asked_at(scope: Scope, request: PodRequest, weights: Weights) -> list[RequestArrays]:
     """What is scored: the pod's sum at pod scope, else every container."""
     importance = tuple(weights.items())
     if scope is Scope.POD:
@@ -162,18 +162,18 @@ def _asked_at(scope: Scope, request: PodRequest, weights: Weights) -> list[Asked
     return [_asked(tuple(container.requests.items()), importance) for container in request.containers]
 
 
-def _asked(amounts: Items, weights: Items) -> Asked:
+def _asked(amounts: Items, weights: Items) -> RequestArrays:
     """A request as arrays. A weight below 1, or none at all, counts as 1. Requests of very many names are not kept."""
     return _kept_asked(amounts, weights) if len(amounts) <= MOST_NAMES else _kept_asked.__wrapped__(amounts, weights)
 
 
 @lru_cache(maxsize=4096)
-def _kept_asked(amounts: Items, weights: Items) -> Asked:
+def _kept_asked(amounts: Items, weights: Items) -> RequestArrays:
     configured = dict(weights)
     importance = [float(max(configured.get(name, 1), 1)) for name, _ in amounts]
     units = [float(-(-amount // 1000) if name == CPU else amount) for name, amount in amounts]
     names = tuple(name for name, _ in amounts)
-    return Asked(
+    return RequestArrays(
         names=names,
         exact=_upright([float(amount) for _, amount in amounts]),
         percent=_upright([MOST_SCORE * unit for unit in units]),
@@ -189,7 +189,7 @@ def _upright(values: list[float]) -> Stack:
     return np.array(values)[:, np.newaxis, np.newaxis]
 
 
-def _mean_of_worst_zones(columns: Columns, asked: list[Asked], rows: Rows, zone_score: ZoneScore) -> Scores:
+def _mean_of_worst_zones(columns: Columns, asked: list[RequestArrays], rows: Rows, zone_score: ZoneScore) -> Scores:
     if not asked:
         return np.zeros(count(rows), dtype=np.int32)
     total = _worst_zone(columns, asked[0], rows, zone_score)
@@ -200,7 +200,7 @@ def _mean_of_worst_zones(columns: Columns, asked: list[Asked], rows: Rows, zone_
     return total.astype(np.int32)
 
 
-def _worst_zone(columns: Columns, asked: Asked, rows: Rows, zone_score: ZoneScore) -> Grid:
+def _worst_zone(columns: Columns, asked: RequestArrays, rows: Rows, zone_score: ZoneScore) -> Grid:
     """The lowest score of any zone, zones worth 0 passed over; 0 if there is no other."""
     nodes = count(rows)
     if not asked.names:
@@ -210,7 +210,7 @@ def _worst_zone(columns: Columns, asked: Asked, rows: Rows, zone_score: ZoneScor
     return np.concatenate([_worst_zone_of_block(columns, asked, block, zone_score) for block in _blocks(rows, nodes)])
 
 
-def _worst_zone_of_block(columns: Columns, asked: Asked, rows: Rows, zone_score: ZoneScore) -> Grid:
+def _worst_zone_of_block(columns: Columns, asked: RequestArrays, rows: Rows, zone_score: ZoneScore) -> Grid:
     # A share of nothing is infinite (or, for nothing of nothing, undefined), and cut down to "does not fit" at once.
     with np.errstate(divide="ignore", invalid="ignore"):
         totals = zone_score(_free_amounts(columns, asked, rows), asked)
@@ -231,7 +231,7 @@ def _blocks(rows: Rows, nodes: int) -> Iterator[Rows]:
         yield slice(rows.start + start, rows.start + end) if isinstance(rows, slice) else rows[start:end]
 
 
-def _free_amounts(columns: Columns, asked: Asked, rows: Rows) -> Stack:
+def _free_amounts(columns: Columns, asked: RequestArrays, rows: Rows) -> Stack:
     """A copy of what is free: [requested resource, zone, node]."""
     indexes = columns.indexes(asked.names)
     if isinstance(rows, slice):
@@ -240,7 +240,7 @@ def _free_amounts(columns: Columns, asked: Asked, rows: Rows) -> Stack:
     return columns.zone_available[indexes[:, np.newaxis, np.newaxis], zones[:, np.newaxis], rows]
 
 
-def _whole_units(free: Stack, asked: Asked) -> Stack:
+def _whole_units(free: Stack, asked: RequestArrays) -> Stack:
     """The same in whole units; overwrites its input."""
     if asked.cpu is not None:
         cpus = free[asked.cpu]
@@ -249,7 +249,7 @@ def _whole_units(free: Stack, asked: Asked) -> Stack:
     return free
 
 
-def _percent_of_free(free: Stack, asked: Asked) -> Stack:
+def _percent_of_free(free: Stack, asked: RequestArrays) -> Stack:
     """100 * wanted / free; a zone with nothing free counts as short, whatever is wanted. Overwrites its input."""
     share = np.divide(asked.percent, _whole_units(free, asked), out=free)
     if asked.any_zero:
@@ -257,7 +257,7 @@ def _percent_of_free(free: Stack, asked: Asked) -> Stack:
     return share
 
 
-def _weighted(share: Stack, asked: Asked) -> Grid:
+def _weighted(share: Stack, asked: RequestArrays) -> Grid:
     if asked.weighted:
         share *= asked.weights
     total: Grid = np.add.reduce(share, axis=0)

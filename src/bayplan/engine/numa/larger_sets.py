@@ -20,7 +20,7 @@ PerNode = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ManagerQuestion:
     """What one manager is asked: for each resource what is left [zone, node] and the amount per node.
 
     An amount of 0 means that the node does not align the resource. What could be is in `reach` [k, node], the most that k + 1
@@ -33,7 +33,7 @@ class Question:
     totals: list[ZoneGrid] = field(default_factory=list)
 
 
-def sets_for_all(questions: list[Question]) -> NDArray[np.uint64]:
+def sets_for_all(questions: list[ManagerQuestion]) -> NDArray[np.uint64]:
     """Per node the set of zones that is smallest for every question and free for all of them, as bits; 0 if none is."""
     sizes = _common_smallest_size(questions)
     bits = np.zeros(len(sizes), dtype=np.uint64)
@@ -48,7 +48,7 @@ def sets_for_all(questions: list[Question]) -> NDArray[np.uint64]:
     return bits
 
 
-def _common_smallest_size(questions: list[Question]) -> NDArray[np.int64]:
+def _common_smallest_size(questions: list[ManagerQuestion]) -> NDArray[np.int64]:
     """The number of zones whose totals answer a question, if it is the same for every question; else 0."""
     common = np.zeros(len(questions[0].amounts[0]), dtype=np.int64)
     agree = np.ones(len(common), dtype=np.bool_)
@@ -60,7 +60,7 @@ def _common_smallest_size(questions: list[Question]) -> NDArray[np.int64]:
     return np.where(agree, common, 0)
 
 
-def _smallest_size(question: Question) -> NDArray[np.int64]:
+def _smallest_size(question: ManagerQuestion) -> NDArray[np.int64]:
     """How many zones it takes by totals; 0 if all of them are not enough."""
     if question.reach is not None:
         reached = question.reach >= question.amounts[0]

@@ -22,13 +22,13 @@ from bayplan.explain.gangs.changes import gang_changes_document
 from bayplan.explain.gangs.kueue_assignment import assignments_document
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView
 from bayplan.explain.gangs.text import closer_text, gang_text
-from bayplan.explain.placement import Outcome
+from bayplan.explain.placement import PodOutcome
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import LevelRoom, Seat
 from bayplan.kube.topology_levels import HOSTNAME
 
 
-def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[Outcome]) -> Document:
+def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome]) -> Document:
     """What `bayplan place -o json` prints: gangs beside the pods that belong to none."""
     return {**placement_list(pods), "gangs": [gang_document(gang) for gang in gangs]}
 

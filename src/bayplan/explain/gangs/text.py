@@ -22,7 +22,7 @@ from bayplan.explain.amounts import count, listing
 from bayplan.explain.gangs.changes import gang_changes
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, seat_rows
 from bayplan.explain.numa.zones import zone_column
-from bayplan.explain.placement import Outcome, outcomes_text
+from bayplan.explain.placement import PodOutcome, outcomes_text
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.explain.topology.levels import counted, in_one, in_short, path_text, place_phrase, ranks_text, short_levels
@@ -37,7 +37,7 @@ LONGEST_HOSTLIST = 48
 LEAD = "rests on  "
 
 
-def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[Outcome], *, wide: bool = False) -> str:
+def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *, wide: bool = False) -> str:
     """What `bayplan place` prints for gangs, and for pods that belong to none."""
     if len(gangs) == 1 and not pods:
         return gang_text(gangs[0], wide=wide)

@@ -14,7 +14,7 @@ from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pods.request import CPU, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.reports.pod_zones import ZonesByContainer, zones_on_node
-from bayplan.cluster.reports.topology_report import UNKNOWN_DISTANCE, Problem, TopologyReport
+from bayplan.cluster.reports.topology_report import UNKNOWN_DISTANCE, ObjectRemark, TopologyReport
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import HOST_RESOURCES, demand_of
 from bayplan.engine.numa.placement import ContainerZones
@@ -129,7 +129,7 @@ def numa_map(
     *,
     parents: Mapping[int, str] | None = None,
     placed: Mapping[str, Sequence[ContainerZones]] | None = None,
-    problems: list[Problem] | None = None,
+    problems: list[ObjectRemark] | None = None,
 ) -> NumaMap | None:
     """The map of one node; None if it reports no usable zones.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bayplan.explain.amounts import human, share_text
 from bayplan.explain.numa.labels import short_labels, short_listing
 from bayplan.explain.overview.nodes import FRESH, NodeList, NodeSummary
-from bayplan.explain.standing import duration
+from bayplan.explain.pod_view import duration
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import common_domain, domain_lines
 from bayplan.kube.visible import visible_lines

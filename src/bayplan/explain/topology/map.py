@@ -32,7 +32,7 @@ from bayplan.kube.topology_levels import HOSTNAME
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class DomainView:
     """A domain of any level, the NUMA zone being the lowest: `path` from the top, amounts, and the domains inside.
 
     `slots` are how many pods of the asked shape fit now, and `slots_if_idle` how many would if nothing ran; None if no shape was asked for, and for
@@ -45,7 +45,7 @@ class Domain:
     total: Mapping[str, int]
     slots: int | None
     slots_if_idle: int | None
-    inside: tuple[Domain, ...]
+    inside: tuple[DomainView, ...]
     fragmentation: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -61,7 +61,7 @@ class TopologyMap:
 
     name: str
     levels: tuple[str, ...]
-    domains: tuple[Domain, ...]
+    domains: tuple[DomainView, ...]
     nodes: int
     resources: tuple[str, ...]
     outside: Mapping[str, str]
@@ -89,7 +89,7 @@ class TopologyMap:
             sentence += f"; {counted(len(self.outside), 'node')} outside"
         return sentence
 
-    def at(self, depth: int) -> list[Domain]:
+    def at(self, depth: int) -> list[DomainView]:
         """The domains this many levels down, 1 for the widest."""
         found = list(self.domains)
         for _ in range(depth - 1):
@@ -121,7 +121,7 @@ def topology_map(
     if slots is not None and pod is not None:
         free[_SLOTS] = slots
         total[_SLOTS] = _slots_if_idle(state, tree, pod)
-    zones: list[tuple[Domain, ...]] = [()] * tree.size
+    zones: list[tuple[DomainView, ...]] = [()] * tree.size
     if with_zones:
         places = zip(tree.rows, tree.paths[tree.node_level], strict=True)
         zones = [_zones(state, int(row), path, resources) for row, path in places]
@@ -182,7 +182,7 @@ def topology_document(drawn: TopologyMap) -> Document:
     }
 
 
-def _domain_document(drawn: TopologyMap, domain: Domain) -> Document:
+def _domain_document(drawn: TopologyMap, domain: DomainView) -> Document:
     unusable = stranded(drawn, domain) if drawn.named else None
     return {
         "level": (*drawn.levels, HOSTNAME, NUMA)[len(domain.path) - 1],
@@ -198,7 +198,7 @@ def _domain_document(drawn: TopologyMap, domain: Domain) -> Document:
     }
 
 
-def stranded(drawn: TopologyMap, domain: Domain) -> tuple[str, float] | None:
+def stranded(drawn: TopologyMap, domain: DomainView) -> tuple[str, float] | None:
     """The share of a resource's free amount that pods of the asked shape cannot use; None if nothing is free, or no shape was asked for.
 
     A domain's pods are those that fit; a NUMA zone's are those that fit into it by the amounts that are shown.
@@ -217,7 +217,7 @@ def _aligned(state: ClusterState, tree: Tree, resources: Sequence[str]) -> dict[
     return {name: aligned_amounts(state, name, tree.rows) for name in resources}
 
 
-def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) -> tuple[Domain, ...]:
+def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) -> tuple[DomainView, ...]:
     """The NUMA zones of a node as its report has them; none if there is no usable one."""
     columns, report = state.columns, state.reports[row]
     if report is None or columns.topology[row] != TOPOLOGY_USABLE:
@@ -227,7 +227,7 @@ def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) 
         index = {name: columns.index_of(name) for name in resources if name in zone.resources}
         free = {name: int(columns.zone_available[each, position, row]) for name, each in index.items()}
         total = {name: int(columns.zone_total[each, position, row]) for name, each in index.items()}
-        found.append(Domain((*path, str(zone.id)), path[-1:], free, total, None, None, ()))
+        found.append(DomainView((*path, str(zone.id)), path[-1:], free, total, None, None, ()))
     return tuple(found)
 
 
@@ -236,11 +236,11 @@ def _domains(
     state: ClusterState,
     free: Mapping[str, Counts],
     total: Mapping[str, Counts],
-    zones: Sequence[tuple[Domain, ...]],
+    zones: Sequence[tuple[DomainView, ...]],
     aligned: Mapping[str, Aligned],
-) -> tuple[Domain, ...]:
+) -> tuple[DomainView, ...]:
     """All domains, from the nodes upwards; those of a level lie in the order of the tree."""
-    below: list[Domain] = []
+    below: list[DomainView] = []
     firsts_below = np.zeros(0, dtype=np.intp)
     for level in range(tree.node_level, -1, -1):
         sums_free = {name: tree.sums(counts, level).tolist() for name, counts in free.items()}
@@ -251,12 +251,12 @@ def _domains(
         }
         starts = tree.starts[level]
         first_child = np.searchsorted(firsts_below, starts).tolist()
-        made: list[Domain] = []
+        made: list[DomainView] = []
         for number, path in enumerate(tree.paths[level]):
             first, end = tree.bounds(level, number)
             child_end = first_child[number + 1] if number + 1 < len(starts) else len(below)
             made.append(
-                Domain(
+                DomainView(
                     path,
                     tuple(state.names[row] for row in tree.rows[first:end]),
                     {name: sums[number] for name, sums in sums_free.items() if name != _SLOTS},

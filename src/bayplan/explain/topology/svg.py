@@ -22,7 +22,7 @@ from bayplan.explain.svg import SMALL, Canvas, cut, in_lines, listed, width_of
 from bayplan.explain.theme import LIGHT, Shade, Theme
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.explain.topology.levels import counted, domain_name, short_levels
-from bayplan.explain.topology.map import Domain, TopologyMap, leading_resource
+from bayplan.explain.topology.map import DomainView, TopologyMap, leading_resource
 
 TITLE = 16
 
@@ -49,8 +49,8 @@ class _Block:
 
     around: Path
     name: str
-    domain: Domain | None
-    racks: Sequence[Domain]
+    domain: DomainView | None
+    racks: Sequence[DomainView]
 
 
 class _Words:
@@ -67,25 +67,25 @@ class _Words:
             for node, ranks in party.ranks.items():
                 self._on_node.setdefault(node, []).append((number, ranks))
 
-    def rack_name(self, rack: Domain) -> str:
+    def rack_name(self, rack: DomainView) -> str:
         levels = self.drawn.levels
         return domain_name(short_levels(levels)[-2], rack.path[-1]) if levels else "all nodes"
 
-    def figure(self, domain: Domain) -> tuple[int, int]:
+    def figure(self, domain: DomainView) -> tuple[int, int]:
         """What a cell shows, and the most that it could be."""
         if domain.slots is not None:
             return domain.slots, domain.slots_if_idle or 0
         unit = 1000 if self.resource == CPU else GIB if counted_in_bytes(self.resource) else 1
         return domain.free.get(self.resource, 0) // unit, domain.total.get(self.resource, 0) // unit
 
-    def in_rack(self, rack: Domain) -> str:
+    def in_rack(self, rack: DomainView) -> str:
         here = sum(self.pods_on(node) for node in rack.nodes)
         if here:
             return counted(here, "pod")
         value, most = self.figure(rack)
         return f"{value} {'fit' if rack.slots is not None else 'free'} of {most}"
 
-    def room(self, domain: Domain) -> str:
+    def room(self, domain: DomainView) -> str:
         """`94 gpu free of 160 · 20 more fit`."""
         free, total = (human(self.resource, each.get(self.resource, 0)) for each in (domain.free, domain.total))
         words = f"{free} {self.labels[self.resource]} free of {total}"
@@ -103,13 +103,13 @@ class _Words:
                 found.setdefault(number, []).extend(ranks)
         return [(number, self.drawn.parties[number].words(found[number])) for number in sorted(found)]
 
-    def number(self, node: Domain) -> str:
+    def number(self, node: DomainView) -> str:
         """The number in a cell: pods of the gang, else what is left; a dash where there never was anything."""
         value, most = self.figure(node)
         pods = self.pods_on(node.path[-1])
         return str(pods) if pods else str(value) if most else "-"
 
-    def in_cell(self, node: Domain) -> str:
+    def in_cell(self, node: DomainView) -> str:
         """What hovering over a cell tells."""
         name = node.path[-1]
         pods = self.pods_on(name)
@@ -212,7 +212,7 @@ class _Picture:
         caption = self.sizes.block_caption if block.name else PADDING
         return caption + sum(rows) + GAP * (len(rows) - 1) + PADDING
 
-    def _rack_height(self, racks: Sequence[Domain]) -> float:
+    def _rack_height(self, racks: Sequence[DomainView]) -> float:
         rows = max(ceil(len(rack.inside) / self.sizes.cells_per_row) for rack in racks)
         lines = max(min(len(self.words.parties_on(rack.nodes)), MOST_PARTIES + 1) for rack in racks)
         listed = lines * PARTY_LINE + 2 if lines else 0
@@ -239,7 +239,7 @@ class _Picture:
                 self._rack(rack, x + PADDING + column * (sizes.rack + GAP), top, rack_height)
             top += rack_height + GAP
 
-    def _rack(self, rack: Domain, x: float, y: float, height: float) -> None:
+    def _rack(self, rack: DomainView, x: float, y: float, height: float) -> None:
         parties = self.words.parties_on(rack.nodes)
         canvas, width = self.canvas, self.sizes.rack
         theme = self.theme
@@ -269,7 +269,7 @@ class _Picture:
                 x + PARTY_TEXT, y + 11, f"and {len(parties) - MOST_PARTIES} more", fill=self.theme.dim, size=SMALL
             )
 
-    def _cell(self, node: Domain, x: float, y: float) -> None:
+    def _cell(self, node: DomainView, x: float, y: float) -> None:
         pods = self.words.pods_on(node.path[-1])
         hint = self.words.in_cell(node)
         if pods:
@@ -305,7 +305,7 @@ class _Picture:
             return less if value else none
         return everything if value >= most else more if 2 * value >= most else less
 
-    def _zones(self, node: Domain, x: float, y: float) -> None:
+    def _zones(self, node: DomainView, x: float, y: float) -> None:
         """A box below a cell for each NUMA zone."""
         if node.inside:
             width = self.sizes.cell / len(node.inside)
@@ -357,13 +357,13 @@ def _around(block: _Block) -> Path:
     return block.around
 
 
-def _all_nodes(drawn: TopologyMap) -> Domain:
+def _all_nodes(drawn: TopologyMap) -> DomainView:
     """A topology whose only level is the node: all nodes side by side."""
     nodes = tuple(node for domain in drawn.domains for node in domain.nodes)
     slots = sum(domain.slots or 0 for domain in drawn.domains) if drawn.asks_for else None
     free = {name: sum(domain.free[name] for domain in drawn.domains) for name in drawn.resources}
     total = {name: sum(domain.total[name] for domain in drawn.domains) for name in drawn.resources}
-    return Domain(("",), nodes, free, total, slots, slots, drawn.domains)
+    return DomainView(("",), nodes, free, total, slots, slots, drawn.domains)
 
 
 def _in_rows(things: Sequence[_Thing], per_row: int) -> list[Sequence[_Thing]]:

@@ -21,7 +21,7 @@ from bayplan.explain.numa.labels import short_labels
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import common_domain, domain_lines, hostlist
 from bayplan.explain.topology.levels import counted, domain_name, in_one, short_levels
-from bayplan.explain.topology.map import Domain, TopologyMap, stranded
+from bayplan.explain.topology.map import DomainView, TopologyMap, stranded
 from bayplan.kube.visible import visible_lines
 
 LONGEST_HOSTLIST = 40
@@ -82,12 +82,12 @@ def _domain_lines(drawn: TopologyMap, depth: int, longest: int) -> list[str]:
     return [*table(header, rows, indent=INDENT, numbers=numbers), *domain_lines(domain_of_names)]
 
 
-def _stranded(drawn: TopologyMap, domain: Domain, labels: Mapping[str, str]) -> str:
+def _stranded(drawn: TopologyMap, domain: DomainView, labels: Mapping[str, str]) -> str:
     found = stranded(drawn, domain)
     return share_text(dict([found] if found else []), labels)
 
 
-def _title(drawn: TopologyMap, domain: Domain, domain_of_names: str) -> str:
+def _title(drawn: TopologyMap, domain: DomainView, domain_of_names: str) -> str:
     depth = len(domain.path)
     value = domain.path[-1]
     below = depth - len(drawn.levels)
@@ -98,12 +98,12 @@ def _title(drawn: TopologyMap, domain: Domain, domain_of_names: str) -> str:
     return INDENT * (depth - 1) + name
 
 
-def _amounts(domain: Domain, name: str) -> str:
+def _amounts(domain: DomainView, name: str) -> str:
     """`20 of 40`; a NUMA zone may know nothing of a resource."""
     return f"{human(name, domain.free[name])} of {human(name, domain.total[name])}" if name in domain.free else "-"
 
 
-def _down_to(domains: Sequence[Domain], depth: int) -> Iterator[Domain]:
+def _down_to(domains: Sequence[DomainView], depth: int) -> Iterator[DomainView]:
     for domain in domains:
         yield domain
         if len(domain.path) < depth:

@@ -153,7 +153,7 @@ def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
         required=layer.level,
         segment_of=group,
         apart=f"{group}/{layer.level}" if layer.apart else None,
-        wished=not layer.required,
+        optional=not layer.required,
     )
 
 

@@ -69,7 +69,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GcPlan:
     """What a round would do, as names."""
 
     delete: tuple[Report, ...]
@@ -89,7 +89,7 @@ class Round:
     failures: tuple[str, ...]
 
 
-def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_after: float) -> Plan:
+def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_after: float) -> GcPlan:
     """Which reports to delete and which are stale."""
     delete, mark, unmark, stale = [], [], [], 0
     for report in reports:
@@ -102,7 +102,7 @@ def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_
             mark.append(report)
         elif report.marked and not is_stale:
             unmark.append(report)
-    return Plan(tuple(delete), tuple(mark), tuple(unmark), stale)
+    return GcPlan(tuple(delete), tuple(mark), tuple(unmark), stale)
 
 
 class NotServed(Exception):

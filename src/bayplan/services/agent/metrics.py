@@ -11,7 +11,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 import bayplan
 from bayplan.services.agent.gc import Round
-from bayplan.services.agent.publisher import Written
+from bayplan.services.agent.publisher import PublishedReport
 from bayplan.services.agent.scanner import Scan
 from bayplan.services.agent.troubles import Troubles
 
@@ -74,7 +74,7 @@ class AgentMetrics:
         """A look that did not."""
         self._scans.labels("failed").inc()
 
-    def written(self, written: Written) -> None:
+    def written(self, written: PublishedReport) -> None:
         """The API server took a report."""
         self._writes.labels(written.reason).inc()
         self._bytes.inc(written.bytes)

@@ -60,7 +60,7 @@ ROLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PublishedReport:
     """A report that the API server has taken."""
 
     reason: str  # first, changed, heartbeat or again
@@ -80,7 +80,7 @@ class Publisher:
         heartbeat: float = HEARTBEAT,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
-        on_written: Callable[[Written], None] = lambda _: None,
+        on_written: Callable[[PublishedReport], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._node = node
@@ -99,7 +99,7 @@ class Publisher:
         self._next_heartbeat = 0.0
         self._asked_to_wait = 0.0
         self._head: Head | None = None  # of what was written, as the server answered
-        self.written: Written | None = None
+        self.written: PublishedReport | None = None
 
     @property
     def waits(self) -> bool:
@@ -155,7 +155,7 @@ class Publisher:
         self.doubt()
         self.offer(self._newest)
 
-    def _has_gone_on(self, since: Written) -> bool:
+    def _has_gone_on(self, since: PublishedReport) -> bool:
         """Whether another report waits, is on its way, or came there since."""
         return self.waits or self.written is not since
 
@@ -237,7 +237,7 @@ class Publisher:
         if self._waiting is document:  # no newer one was offered meanwhile
             self._waiting = None
             self._news.clear()
-        self.written = Written(reason, size, self._clock())
+        self.written = PublishedReport(reason, size, self._clock())
         self._on_written(self.written)
 
     async def _find_owner(self) -> None:

@@ -24,7 +24,7 @@ from bayplan.services.agent.accounting import NodeAccount, ZoneAccount, zones_of
 from bayplan.services.agent.forms.placement_encoding import (
     METADATA_ATTRIBUTE,
     VECTOR_ATTRIBUTE,
-    Placement,
+    EncodedPlacement,
     encode_placement,
 )
 from bayplan.services.agent.forms.volcano_exporter import (
@@ -101,7 +101,7 @@ def topology_document(
     return document
 
 
-def _placement(account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None) -> Placement | None:
+def _placement(account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None) -> EncodedPlacement | None:
     """Which container is in which zone, for scheduler-plugins' preemption; it knows only containers in one zone, and ids without gaps."""
     ids = range(len(account.zones))
     if setup is None or setup.settings.policy is not Policy.SINGLE_NUMA_NODE or hardware.zone_ids != set(ids):

@@ -28,7 +28,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.kubelets.objects import refused_status, running_status, succeeded_status
 from bayplan.services.kubelets.reports import Reports
 from bayplan.services.kubelets.settings import RUNS_FOR_ANNOTATION, KubeletsSettings
-from bayplan.services.kubelets.writes import DeletePod, Refusal, SetPodStatus, Write
+from bayplan.services.kubelets.writes import DeletePod, RejectedPod, SetPodStatus, Write
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds
@@ -37,7 +37,7 @@ from bayplan.simulate.simulation import STARTS_IN
 TERMINAL = ("Succeeded", "Failed")
 
 
-class Standing(Enum):
+class PodStage(Enum):
     """How far a pod has come, as its kubelet knows it."""
 
     STARTING = "starting"
@@ -52,12 +52,12 @@ class _Resident:
 
     pod: Pod
     node: str
-    standing: Standing
+    standing: PodStage
     started: Seconds = 0.0
 
 
 @dataclass
-class Tally:
+class FleetCounts:
     """What has happened since the beginning."""
 
     admitted: int = 0
@@ -81,7 +81,7 @@ class Fleet:
             for node in settings.nodes
         }
         self.reports = Reports(self.agents, delay=settings.report_delay, complete=settings.complete)
-        self.tally = Tally()
+        self.tally = FleetCounts()
         self.remarks: list[str] = []
         self._runs_for = settings.runs_for
         self._classes = PodClasses()
@@ -148,9 +148,9 @@ class Fleet:
             resident = self._residents.get(key)
             if resident is None or resident.pod.metadata.uid != uid:
                 continue
-            if resident.standing is Standing.STARTING:
+            if resident.standing is PodStage.STARTING:
                 writes.append(self._start(key, resident, now, now))
-            elif resident.standing is Standing.RUNNING:
+            elif resident.standing is PodStage.RUNNING:
                 writes.append(self._end(key, resident, now))
         return [*writes, *self.reports.due(now)]
 
@@ -166,7 +166,7 @@ class Fleet:
         admission = kubelet.admit(key, request)
         if not admission.admitted:
             return [self._refuse(key, pod, admission.reason, admission.message, now)]
-        resident = self._residents[key] = _Resident(pod, node, Standing.STARTING)
+        resident = self._residents[key] = _Resident(pod, node, PodStage.STARTING)
         self.tally.admitted += 1
         self.reports.changed(node, now)
         if (since := _running_since(pod)) is not None:
@@ -179,7 +179,7 @@ class Fleet:
 
     def _refuse(self, key: str, pod: Pod, reason: str, message: str, now: Seconds) -> Write:
         node = pod.spec.node_name or ""
-        self._residents[key] = _Resident(pod, node, Standing.OVER)
+        self._residents[key] = _Resident(pod, node, PodStage.OVER)
         self.tally.refused[reason] += 1
         metadata = pod.metadata
         return SetPodStatus(
@@ -187,12 +187,12 @@ class Fleet:
             metadata.name,
             metadata.uid,
             refused_status(reason, message, now),
-            Refusal(key, node, reason, message),
+            RejectedPod(key, node, reason, message),
         )
 
     def _start(self, key: str, resident: _Resident, since: Seconds, now: Seconds) -> Write:
         self.agents[resident.node].kubelet.start(key)
-        resident.standing = Standing.RUNNING
+        resident.standing = PodStage.RUNNING
         resident.started = since
         self.reports.changed(resident.node, now)
         self._end_in_time(key, resident)
@@ -204,22 +204,22 @@ class Fleet:
 
     def _leave(self, key: str, pod: Pod, resident: _Resident | None, now: Seconds) -> list[Write]:
         """Containers stop at once, so a pod that is asked to go can go, whatever time it was given."""
-        if resident is not None and resident.standing is Standing.LEAVING:
+        if resident is not None and resident.standing is PodStage.LEAVING:
             return []
         if resident is None:
-            resident = self._residents[key] = _Resident(pod, pod.spec.node_name or "", Standing.OVER)
+            resident = self._residents[key] = _Resident(pod, pod.spec.node_name or "", PodStage.OVER)
         self._release(key, resident, now)
-        resident.standing = Standing.LEAVING
+        resident.standing = PodStage.LEAVING
         self.tally.deleted += 1
         return [DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid)]
 
     def _release(self, key: str, resident: _Resident, now: Seconds) -> None:
         """Take back what a pod holds, if it holds anything."""
-        if resident.standing in (Standing.STARTING, Standing.RUNNING):
+        if resident.standing in (PodStage.STARTING, PodStage.RUNNING):
             self.agents[resident.node].kubelet.remove(key)
             self.tally.ended += 1
             self.reports.changed(resident.node, now)
-            resident.standing = Standing.OVER
+            resident.standing = PodStage.OVER
 
     def _status(self, resident: _Resident, status: dict[str, object]) -> Write:
         metadata = resident.pod.metadata

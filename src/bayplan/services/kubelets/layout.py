@@ -23,7 +23,7 @@ from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.scenario.kubelet_keys import KEYS as KUBELET_KEYS
 from bayplan.simulate.scenario.kubelet_keys import kubelet_of
-from bayplan.simulate.scenario.lines import Faults, Place, Section, Written, Wrong, suggestion
+from bayplan.simulate.scenario.lines import Faults, Section, SourcePosition, Wrong, YamlValue, suggestion
 from bayplan.simulate.scenario.machine_text import SHORT_NAMES_BELONG_TO, MachineTextError, machine_of
 from bayplan.simulate.scenario.model import SimulatedNode
 from bayplan.simulate.scenario.nodes import MOST_NODES, TAINT_EFFECTS
@@ -54,7 +54,7 @@ class LayoutError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NodeGroup:
     """Equal nodes as they were asked for."""
 
     machine: str
@@ -63,7 +63,7 @@ class Group:
 
 
 def lay_out(
-    groups: Sequence[Group],
+    groups: Sequence[NodeGroup],
     *,
     name_prefix: str = "virtual",
     tree: str = "",
@@ -142,7 +142,7 @@ def kubelet_from_text(text: str, machine: Machine) -> KubeletConfiguration:
     keys: dict[str, Any] = {**USUAL_KUBELET, **_kubelet_keys(text)}
     _reserve_what_is_needed(keys, machine)
     faults = Faults()
-    written = _written(keys, Place(Path("--kubelet"), 1), faults)
+    written = _written(keys, SourcePosition(Path("--kubelet"), 1), faults)
     kubelet = kubelet_of(Section(written, KUBELET_KEYS), machine)
     for place, problem in faults.found:
         raise LayoutError(f"--kubelet: {place.key}: {problem}" if place.key else f"--kubelet: {problem}")
@@ -210,15 +210,17 @@ def _any_says(reservations: Sequence[Mapping[str, str]], resource: str) -> bool:
     return any(resource in each for each in reservations)
 
 
-def _written(value: Any, place: Place, faults: Faults) -> Written:
+def _written(value: Any, place: SourcePosition, faults: Faults) -> YamlValue:
     """A value of the command line as if it had been read from a file."""
     if isinstance(value, dict):
-        return Written(place, faults, {key: _written(each, place.child(key, 1), faults) for key, each in value.items()})
+        return YamlValue(
+            place, faults, {key: _written(each, place.child(key, 1), faults) for key, each in value.items()}
+        )
     if isinstance(value, list):
-        return Written(
+        return YamlValue(
             place, faults, [_written(each, place.item(index, 1), faults) for index, each in enumerate(value)]
         )
-    return Written(place, faults, value, value)
+    return YamlValue(place, faults, value, value)
 
 
 def _machine(text: str) -> Machine:
@@ -241,7 +243,7 @@ def _level(word: str) -> tuple[str, str, int]:
 
 def _label(option: str, key: str, value: str) -> str:
     try:
-        return label(key, Written(Place(Path(option), 1), Faults(), value, value))
+        return label(key, YamlValue(SourcePosition(Path(option), 1), Faults(), value, value))
     except Wrong as error:
         raise LayoutError(f"{option}: {key}: {error}") from None
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bayplan.services.kubelets.writes import Refusal
+from bayplan.services.kubelets.writes import RejectedPod
 from bayplan.simulate.scenario.model import Seconds
 
 
@@ -34,7 +34,7 @@ class Ready:
 class Refused:
     """A kubelet refused a pod."""
 
-    refusal: Refusal
+    refusal: RejectedPod
 
 
 @dataclass(frozen=True, slots=True)

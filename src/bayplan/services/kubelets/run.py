@@ -21,7 +21,7 @@ from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.news import News, Ready, Refused, Registered, Removed, Removing, Summary, Trouble
 from bayplan.services.kubelets.registration import NO_ANSWER_AFTER, Progress, Registration
 from bayplan.services.kubelets.settings import KubeletsSettings
-from bayplan.services.kubelets.writer import Writer
+from bayplan.services.kubelets.writer import StatusWriter
 from bayplan.services.kubelets.writes import SetPodStatus, Write
 
 # How soon a kind that was not installed is noticed.
@@ -80,7 +80,7 @@ class _Service:
         self._registration = Registration(
             client, settings.nodes, self._fleet.agents, heartbeat=settings.heartbeat, on_trouble=self._note_trouble
         )
-        self._writer = Writer(client, self._registration.uids, self._note_trouble, workers=settings.writers)
+        self._writer = StatusWriter(client, self._registration.uids, self._note_trouble, workers=settings.writers)
         self._woken = asyncio.Event()
         self._pods_known = asyncio.Event()
         self._reports_known = asyncio.Event()

@@ -24,7 +24,7 @@ CONFLICT = 409
 POINTLESS_TO_REPEAT = frozenset({400, 413, 422})
 
 
-class Writer:
+class StatusWriter:
     """`put` writes at any time; `work` carries them out until it is cancelled. `owners` are the nodes' uids."""
 
     def __init__(

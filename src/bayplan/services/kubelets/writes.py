@@ -14,7 +14,7 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RejectedPod:
     """A pod that a kubelet refused, and what its status says."""
 
     pod: str
@@ -31,7 +31,7 @@ class SetPodStatus:
     name: str
     uid: str
     status: Body
-    refusal: Refusal | None = None
+    refusal: RejectedPod | None = None
 
     @property
     def key(self) -> tuple[str, str]:

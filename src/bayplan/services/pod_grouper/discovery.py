@@ -1,6 +1,6 @@
 """Where objects of any kind are kept: the API server's own table of kinds, asked for one API version at a time.
 
-Owners may be of kinds that are unknown here. An owner reference names `apiVersion` and `kind`; the result is a `Place`, whose path leads to the object. A
+Owners may be of kinds that are unknown here. An owner reference names `apiVersion` and `kind`; the result is a `ApiLocation`, whose path leads to the object. A
 kind that is not installed has none: that is no error, and the lookup is repeated after a while, because the kind may be installed later.
 """
 
@@ -20,7 +20,7 @@ MOST_ABSENT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ApiLocation:
     """Where objects of a kind are kept."""
 
     api_version: str
@@ -40,9 +40,9 @@ class Discovery:
     def __init__(self, client: KubeClient, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
-        self._versions: dict[str, tuple[float, dict[str, Place]]] = {}
+        self._versions: dict[str, tuple[float, dict[str, ApiLocation]]] = {}
 
-    async def place(self, api_version: str, kind: str) -> Place | None:
+    async def place(self, api_version: str, kind: str) -> ApiLocation | None:
         """Where objects of this kind are kept; None if the kind is not installed. Raises what the client raises."""
         asked_at, places = self._versions.get(api_version, (-ABSENT_FOR, {}))
         if kind not in places and self._clock() - asked_at >= ABSENT_FOR:
@@ -61,6 +61,8 @@ class Discovery:
         """An object was not where its kind should be: the kind may have gone."""
         self._versions.pop(api_version, None)
 
-    async def _ask(self, api_version: str) -> dict[str, Place]:
+    async def _ask(self, api_version: str) -> dict[str, ApiLocation]:
         served = await resources_of(self._client, api_version)
-        return {each.kind: Place(api_version, each.name, each.namespaced) for each in served if "/" not in each.name}
+        return {
+            each.kind: ApiLocation(api_version, each.name, each.namespaced) for each in served if "/" not in each.name
+        }

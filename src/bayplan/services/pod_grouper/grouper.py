@@ -3,7 +3,7 @@
     pod -> owners (`owners.py`) -> which gang? (`grouping/`) -> PodGroup, labels on the pod (`writer.py`)
 
 The group is written before its pods are labelled, so a grouper that is stopped in between leaves only a group that its successor can use as it is. A
-problem with an owner is reported once, as an event on it, and its pods wait. Owners of gangs that still wait are rechecked now and then, because they
+problem with an owner is reported once, as an event on it, and its pods wait. OwnerFetcher of gangs that still wait are rechecked now and then, because they
 change (a Job is scaled, an annotation fixed), and unused groups that the grouper made are deleted.
 """
 
@@ -21,20 +21,20 @@ from bayplan.dialects.registry import AnyPodGroup, key_of
 from bayplan.grouping.annotations import SEGMENTS
 from bayplan.grouping.expecting import ALONE, GROUPED
 from bayplan.grouping.group import group_for
-from bayplan.grouping.grouping import Grouping, Problem
+from bayplan.grouping.grouping import Grouping, InvalidValue
 from bayplan.grouping.questions import Question
 from bayplan.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.pod_grouper.books import Books, waits
+from bayplan.services.pod_grouper.cache import GrouperCache, waits
 from bayplan.services.pod_grouper.contents import is_managed, made_for
 from bayplan.services.pod_grouper.discovery import Discovery
 from bayplan.services.pod_grouper.looks import Looks
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
-from bayplan.services.pod_grouper.owners import Chain, Owners, Unreadable
-from bayplan.services.pod_grouper.writer import Writer
+from bayplan.services.pod_grouper.owners import Chain, OwnerFetcher, Unreadable
+from bayplan.services.pod_grouper.writer import PodGroupWriter
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class NobodyHears:
 
 
 class PodGrouper:
-    """Works off what the books say; `clock` is seconds since 1970.
+    """Works off what the cache say; `clock` is seconds since 1970.
 
     With `marks_alone`, pods that are in no gang are marked so, for schedulers that hear of it in no other way.
     """
@@ -89,7 +89,7 @@ class PodGrouper:
     def __init__(
         self,
         client: KubeClient,
-        books: Books,
+        cache: GrouperCache,
         *,
         events: EventRecorder,
         metrics: GrouperMetrics,
@@ -98,14 +98,14 @@ class PodGrouper:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self.books = books
+        self.cache = cache
         self._events = events
         self._metrics = metrics
         self._hears: Hears = hears or NobodyHears()
         self._marks_alone = marks_alone
         self._clock = clock
-        self._owners = Owners(client, Discovery(client, clock), clock)
-        self._writer = Writer(client, books, wall_clock)
+        self._owners = OwnerFetcher(client, Discovery(client, clock), clock)
+        self._writer = PodGroupWriter(client, cache, wall_clock)
         self._looks = Looks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         # Pods that changed while they were being looked at.
@@ -119,7 +119,7 @@ class PodGrouper:
         self._asked_in: dict[str, Mapping[tuple[str, str], str]] = {}
         self._rounds = 0
         self._holds_lease: Callable[[], bool] = lambda: True
-        books.on_news = self._news.set
+        cache.on_news = self._news.set
 
     async def work(self, holds_lease: Callable[[], bool] = lambda: True) -> None:
         """Look at pods until cancelled; only while the lease is held."""
@@ -129,7 +129,7 @@ class PodGrouper:
             while True:
                 self._news.clear()
                 now = self._clock()
-                if self.books.ready and holds_lease():
+                if self.cache.ready and holds_lease():
                     self._take_news(tasks, now)
                     if now >= next_round:
                         next_round = now + LOOK_AGAIN
@@ -138,18 +138,18 @@ class PodGrouper:
                 await self._rest(next_round)
 
     def _take_news(self, tasks: asyncio.TaskGroup, now: float) -> None:
-        for gang in self.books.disturbed():
-            if gang in self.books.groups:
+        for gang in self.cache.disturbed():
+            if gang in self.cache.groups:
                 tasks.create_task(self._safely(self._writer.mend(gang), gang))
             else:
                 # Whether it is needed depends on its owner, which may be gone too: pods that still wait ask for it.
                 self._writer.forget(gang)
                 self._asked_in.pop(gang, None)
-                for pod in self.books.members(gang):
-                    self.books.judge_again(pod_key(pod))
-        for pod in self.books.to_look_at():
+                for pod in self.cache.members(gang):
+                    self.cache.judge_again(pod_key(pod))
+        for pod in self.cache.to_look_at():
             self._looks.put(pod_key(pod), now)
-        self._metrics.groups(self.books.made())
+        self._metrics.groups(self.cache.made())
 
     def _begin_looks(self, tasks: asyncio.TaskGroup, now: float) -> None:
         while len(self._under_way) < AT_ONCE and (key := self._looks.pop(now)) is not None:
@@ -164,7 +164,7 @@ class PodGrouper:
         due = self._looks.next_time() if len(self._under_way) < AT_ONCE else None
         moments = [moment for moment in (due, next_round) if moment is not None]
         # Before everything is listed, and without the lease, nothing is due.
-        works = self.books.ready and self._holds_lease()
+        works = self.cache.ready and self._holds_lease()
         rest = min(max(min(moments) - self._clock(), SHORTEST_REST), LONGEST_REST) if works else LONGEST_REST
         with suppress(TimeoutError):
             async with asyncio.timeout(rest):
@@ -191,13 +191,13 @@ class PodGrouper:
 
     def _free_gang(self, key: str) -> None:
         """A gang whose group was there before this instance waits for the first look at one of its pods."""
-        pod = self.books.pods.get(key)
-        gang = "" if pod is None else self.books.gang_of(pod)
-        if gang and self.books.was_looked_at(gang):
+        pod = self.cache.pods.get(key)
+        gang = "" if pod is None else self.cache.gang_of(pod)
+        if gang and self.cache.was_looked_at(gang):
             self._hears.gang_is_free(gang)
 
     async def _look(self, key: str) -> None:
-        pod = self.books.pods.get(key)
+        pod = self.cache.pods.get(key)
         if pod is None or not waits(pod):
             self._looks.drop(key)
             return
@@ -221,7 +221,7 @@ class PodGrouper:
     async def _judge(self, pod: Pod, chain: Chain) -> Grouping:
         answers: dict[Question, list[RawObject]] = {}
         for _ in range(MOST_QUESTIONS):
-            outcome = group_for(pod, chain.owners, self.books.settings, answers, self.books.workloads)
+            outcome = group_for(pod, chain.owners, self.cache.settings, answers, self.cache.workloads)
             if isinstance(outcome, Grouping):
                 return outcome
             answers[outcome] = await self._owners.answer(outcome)
@@ -239,10 +239,10 @@ class PodGrouper:
             await self._writer.label(pod, outcome.labels, outcome.annotations)
         if changed:
             # Waiting members may have another place in the gang now.
-            for member in self.books.members(gang):
+            for member in self.cache.members(gang):
                 if member.metadata.uid != pod.metadata.uid:
-                    self.books.judge_again(pod_key(member))
-        written = self.books.groups.get(gang)
+                    self.cache.judge_again(pod_key(member))
+        written = self.cache.groups.get(gang)
         if isinstance(written, PodGroup) and is_managed(written) and self._holds_lease():
             await self._writer.note(written, made_for(manifest), holds=True)
         self._metrics.looked("grouped")
@@ -254,12 +254,12 @@ class PodGrouper:
                 return
             await self._writer.label(pod, {}, {GROUPED: ALONE})
         self._metrics.looked("alone")
-        self.books.stands_alone(pod)
+        self.cache.stands_alone(pod)
         self._hears.stands_alone(pod)
 
     def _is_of_owner(self, pod: Pod, chain: Chain) -> bool:
         """Whether a pod names a group that the grouper made for one of its owners."""
-        written = self.books.groups.get(self.books.gang_of(pod))
+        written = self.cache.groups.get(self.cache.gang_of(pod))
         if not isinstance(written, PodGroup) or not is_managed(written):
             return False
         uids = {metadata_of(owner).get("uid") for owner in chain.owners}
@@ -269,13 +269,13 @@ class PodGrouper:
         """Take a waiting pod out of a gang that is no longer asked for; its members are then judged as any other pod."""
         if not self._holds_lease():
             return
-        gang = self.books.gang_of(pod)
-        others = self.books.members(gang)
+        gang = self.cache.gang_of(pod)
+        others = self.cache.members(gang)
         self._not_asked_for.add(gang)
         await self._writer.unlabel(pod)
         for member in others:
             if member.metadata.uid != pod.metadata.uid:
-                self.books.judge_again(pod_key(member))
+                self.cache.judge_again(pod_key(member))
         self._metrics.looked("alone")
 
     async def _hold(self, pod: Pod, outcome: Grouping) -> None:
@@ -285,7 +285,7 @@ class PodGrouper:
         self._hears.is_held(pod, f"the pod grouper cannot tell its gang: {why}")
         self._looks.put(pod_key(pod), self._clock() + LOOK_AGAIN)
         if outcome.owner is not None and self._holds_lease():
-            for written in self.books.groups_owned_by(outcome.owner.uid):
+            for written in self.cache.groups_owned_by(outcome.owner.uid):
                 await self._writer.note(written, why, holds=False)
 
     def _trouble(self, key: str, why: str) -> None:
@@ -293,7 +293,7 @@ class PodGrouper:
         self._metrics.looked("trouble")
         failures = self._looks.after_trouble(key, self._clock())
         logger.debug("a pod cannot be grouped yet", extra={"pod": key, "problem": why})
-        pod = self.books.pods.get(key)
+        pod = self.cache.pods.get(key)
         if pod is not None and failures >= TOLD_AFTER_FAILURES:
             self._hears.is_held(pod, f"the pod grouper cannot tell its gang yet: {why}")
 
@@ -305,7 +305,7 @@ class PodGrouper:
 
     # -- saying ---------------------------------------------------------------------------------------------------
 
-    def _tell(self, problems: tuple[Problem, ...]) -> None:
+    def _tell(self, problems: tuple[InvalidValue, ...]) -> None:
         """Each problem once, on the object that it is about."""
         for problem in problems:
             self._tell_once(problem.about, problem.reason, str(problem))
@@ -332,14 +332,14 @@ class PodGrouper:
 
     def _look_round(self, tasks: asyncio.TaskGroup, now: float) -> None:
         """Owners of those that wait may have changed; groups may have lost their last pod."""
-        waiting = list(self.books.gangs_that_wait())
+        waiting = list(self.cache.gangs_that_wait())
         # Where there are very many, each has its turn in one of the next rounds.
         first = self._rounds * MOST_LOOKED_AT_AGAIN % max(len(waiting), 1)
         self._rounds += 1
         for pod in (waiting + waiting)[first : first + min(MOST_LOOKED_AT_AGAIN, len(waiting))]:
             self._looks.put(pod_key(pod), now)
-        self._not_asked_for.intersection_update(self.books.groups)
-        unused = dict(self.books.made_and_unused())
+        self._not_asked_for.intersection_update(self.cache.groups)
+        unused = dict(self.cache.made_and_unused())
         self._unused_since = {key: self._unused_since.get(key, now) for key in unused}
         for key, written in unused.items():
             if now - self._unused_since[key] >= UNUSED_AT_LEAST:
@@ -361,7 +361,7 @@ class PodGrouper:
             except Unreadable:
                 return
         going = there is None or bool(metadata_of(there).get("deletionTimestamp"))
-        if going and not self.books.members(key) and self._holds_lease():
+        if going and not self.cache.members(key) and self._holds_lease():
             logger.info("deleting a PodGroup that nobody needs", extra={"gang": key})
             await self._writer.delete(key, written)
             self._not_asked_for.discard(key)

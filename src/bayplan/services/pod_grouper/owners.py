@@ -46,7 +46,7 @@ class Unreadable(Exception):
     """An object that may exist and cannot be seen; the message says why."""
 
 
-class Owners:
+class OwnerFetcher:
     """Fetches owners and other objects by name, sharing and keeping the answers."""
 
     def __init__(self, client: KubeClient, discovery: Discovery, clock: Callable[[], float]) -> None:

@@ -32,7 +32,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import LeaseKeeper, lease_keeper, run_while_leading
 from bayplan.services.edges.signals import until_a_signal
-from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
 from bayplan.services.scheduler.intake import ALIVE
@@ -57,7 +57,7 @@ class GrouperOptions:
 async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
     identity = unique_identity()
-    books = Books(options.grouping, options.scheduler_names)
+    cache = GrouperCache(options.grouping, options.scheduler_names)
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -68,12 +68,12 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
         events = await stack.enter_async_context(
             EventRecorder(client, component="bayplan-pod-grouper", instance=identity)
         )
-        grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(registry), marks_alone=True)
+        grouper = PodGrouper(client, cache, events=events, metrics=GrouperMetrics(registry), marks_alone=True)
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
                 live={},
-                ready={"lists": lambda: None if books.ready else "waiting for pods, PodGroups and Workloads"},
+                ready={"lists": lambda: None if cache.ready else "waiting for pods, PodGroups and Workloads"},
                 metrics=lambda: generate_latest(registry),
                 certificate=options.certificate,
             )
@@ -96,12 +96,12 @@ async def _follow_and_lead(
     on_change(leads=False)
     election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
     await until_a_signal(
-        *(_follow(client, each, grouper.books) for each in grouper.books.followed),
+        *(_follow(client, each, grouper.cache) for each in grouper.cache.followed),
         run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change),
     )
 
 
-async def _follow(client: KubeClient, resource: Resource[Any], books: Books) -> None:
+async def _follow(client: KubeClient, resource: Resource[Any], cache: GrouperCache) -> None:
     def on_trouble(text: str) -> None:
         logger.warning("watch in trouble", extra={"resource": str(resource), "problem": text})
 
@@ -114,4 +114,4 @@ async def _follow(client: KubeClient, resource: Resource[Any], books: Books) -> 
     )
     async with aclosing(news):
         async for each in news:
-            books.take(resource, each)
+            cache.take(resource, each)

@@ -2,7 +2,7 @@
 
 All writes are idempotent, by this instance or the next: names follow from the owner, `apply` creates what does not exist and leaves correct objects
 unchanged, and a patch of a pod carries the pod's uid, so that a successor of the same name never gets it. This instance remembers its last write
-(`Books.means`), so that a thousand pods of a gang cost one apply. A PodGroup without the grouper's label has another owner, or was taken over.
+(`GrouperCache.means`), so that a thousand pods of a gang cost one apply. A PodGroup without the grouper's label has another owner, or was taken over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import POD_GROUPS, PODS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import (
     NOT_SAID,
     POD_GROUPER,
@@ -42,12 +42,12 @@ logger = logging.getLogger(__name__)
 GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 
 
-class Writer:
+class PodGroupWriter:
     """Writes, and knows what it has written. All methods raise what the client raises."""
 
-    def __init__(self, client: KubeClient, books: Books, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, client: KubeClient, cache: GrouperCache, clock: Callable[[], float] = time.time) -> None:
         self._client = client
-        self._books = books
+        self._books = cache
         self._clock = clock
         # One write about a gang at a time; a lock exists as long as it is held or waited for.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

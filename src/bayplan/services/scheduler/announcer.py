@@ -18,12 +18,12 @@ from itertools import islice
 from msgspec import structs
 
 from bayplan.cluster.pods.terms import namespace_of
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.progress import NO_MEMBERS
-from bayplan.dialects.redundant_levels import levels_in_vain
+from bayplan.dialects.redundant_levels import redundant_levels
 from bayplan.dialects.registry import AnyPodGroup, remarks_on
-from bayplan.dispatch.actions import GANG, Complete, Refusal
+from bayplan.dispatch.actions import GANG, Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.gangs.checks import Naming, naming_in
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS, pod_groups
@@ -59,18 +59,18 @@ class _Refused:
 
     def __init__(self, told_after: float) -> None:
         self._told_after = told_after
-        self._by_unit: dict[str, tuple[float, Refusal]] = {}
+        self._by_unit: dict[str, tuple[float, Unschedulable]] = {}
 
     @property
     def next_time(self) -> float | None:
         return next((since + self._told_after for since, _ in self._by_unit.values()), None)
 
-    def put(self, refusal: Refusal, now: float) -> None:
+    def put(self, refusal: Unschedulable, now: float) -> None:
         """A unit that waits to be told already waits no longer because of this."""
         since, _ = self._by_unit.get(refusal.unit, (now, None))
         self._by_unit[refusal.unit] = (since, refusal)
 
-    def put_anew(self, refusal: Refusal, now: float) -> None:
+    def put_anew(self, refusal: Unschedulable, now: float) -> None:
         """One that says something else than the last begins to wait again."""
         _, before = self._by_unit.get(refusal.unit, (now, refusal))
         if before.reason != refusal.reason:
@@ -83,7 +83,7 @@ class _Refused:
     def clear(self) -> None:
         self._by_unit.clear()
 
-    def take(self, now: float) -> Refusal | None:
+    def take(self, now: float) -> Unschedulable | None:
         """One that is due."""
         if self.next_time is None or self.next_time > now:
             return None
@@ -132,7 +132,7 @@ class Announcer:
         times.append(0.0 if self._conditions_due else None)
         return min((moment for moment in times if moment is not None), default=None)
 
-    def refused(self, refusal: Refusal, now: float) -> None:
+    def refused(self, refusal: Unschedulable, now: float) -> None:
         """A unit has no place; why is said soon."""
         if refusal.undecided:
             self._refused.drop(refusal.unit)
@@ -143,11 +143,11 @@ class Announcer:
             self._stuck.drop(refusal.unit)
             self._refused.put(refusal, now)
 
-    def not_grouped(self, refusal: Refusal, now: float) -> None:
+    def not_grouped(self, refusal: Unschedulable, now: float) -> None:
         """A pod waits for a pod grouper elsewhere; that is said if it takes long."""
         self._ungrouped.put(refusal, now)
 
-    def not_bound(self, refusal: Refusal) -> None:
+    def not_bound(self, refusal: Unschedulable) -> None:
         """The API server does not take a unit's binds. Told at once: the next attempt, which may come soon, would withdraw it."""
         self._try(self._explain, refusal)
 
@@ -192,7 +192,7 @@ class Announcer:
         while time.perf_counter() < end and (unit := next(iter(self._conditions_due), "")):
             self._write_conditions(unit)
 
-    def _in_words(self, refusal: Refusal, now: float) -> Refusal | None:
+    def _in_words(self, refusal: Unschedulable, now: float) -> Unschedulable | None:
         """A refusal with its reason in words; None if a bug of ours keeps it from being found."""
         began = time.perf_counter()
         try:
@@ -205,7 +205,7 @@ class Announcer:
             self._dispatcher.queue.tenants.charge(tenant, time.perf_counter() - began, now)
 
     @staticmethod
-    def _try(explain: Callable[[Refusal], None], refusal: Refusal) -> None:
+    def _try(explain: Callable[[Unschedulable], None], refusal: Unschedulable) -> None:
         """A bug in one explanation must not stop the scheduler."""
         try:
             explain(refusal)
@@ -242,32 +242,32 @@ class Announcer:
                     written, counts, f"{left} are left, the others ended or were deleted" if left else ""
                 )
 
-    def complete(self, todo: Complete) -> None:
+    def complete(self, action: Complete) -> None:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
-        written = self._group_of(GANG + todo.gang)
+        written = self._group_of(GANG + action.gang)
         if written is not None:
             self._compare_with_template(written)
-            self._to_count.pop(todo.gang, None)
-            self._gangs.complete(written, self._dispatcher.roster.counts(todo.gang))
+            self._to_count.pop(action.gang, None)
+            self._gangs.complete(written, self._dispatcher.roster.counts(action.gang))
 
     def let_in(self, groups: Iterable[AnyPodGroup]) -> None:
         """Groups whose pods are created only after a scheduler has said that it knows of them."""
         for written in groups:
             self._gangs.waits(written, WAITS_FOR_PODS, NO_MEMBERS)
 
-    def _explain(self, refusal: Refusal) -> None:
+    def _explain(self, refusal: Unschedulable) -> None:
         text = self._sentences.of(refusal)
         logger.debug("no place", extra={"unit": refusal.unit, "pods": len(refusal.pods), "why": text})
         self._say(refusal, text)
         self._write_state(refusal, text)
 
-    def _explain_arriving(self, refusal: Refusal) -> None:
+    def _explain_arriving(self, refusal: Unschedulable) -> None:
         """Every pod that comes changes the numbers: pods are told them only when they stand still."""
         is_told = self._told_in_full.get(refusal.unit) == refusal.reason
         on_pods = "" if is_told else _without_numbers(refusal.reason)
         self._write_state(refusal, self._sentences.of(refusal), on_pods=on_pods)
 
-    def _explain_stuck(self, refusal: Refusal) -> None:
+    def _explain_stuck(self, refusal: Unschedulable) -> None:
         # It may be gone since it was refused.
         if self._dispatcher.queue.get(refusal.unit) is not None:
             self._told_in_full[refusal.unit] = refusal.reason
@@ -275,7 +275,7 @@ class Announcer:
                 self._told_in_full.pop(next(iter(self._told_in_full)))
             self._explain(refusal)
 
-    def _write_state(self, refusal: Refusal, text: str, on_pods: str = "") -> None:
+    def _write_state(self, refusal: Unschedulable, text: str, on_pods: str = "") -> None:
         """The status of the PodGroup, and the condition of every pod but those behind gates."""
         written = self._group_of(refusal.unit)
         if written is not None:
@@ -301,7 +301,7 @@ class Announcer:
         if written < CONDITIONS_AT_ONCE:
             del self._conditions_due[unit]
 
-    def _say(self, refusal: Refusal, text: str) -> None:
+    def _say(self, refusal: Unschedulable, text: str) -> None:
         """Events on the PodGroup, and on the pod or the first members."""
         written = self._group_of(refusal.unit)
         if written is not None:
@@ -310,7 +310,7 @@ class Announcer:
         for pod in _not_gated(refusal.pods)[:MEMBERS_WITH_EVENTS]:
             self.events.failed_scheduling(pod, _of_member(written, text))
 
-    def _say_to_owner(self, written: AnyPodGroup, refusal: Refusal) -> None:
+    def _say_to_owner(self, written: AnyPodGroup, refusal: Unschedulable) -> None:
         """Report a missing level on the workload that asks for it by annotations, because its users do not look at the generated PodGroup. Said once."""
         problem = refusal.gang.problem if refusal.gang is not None else ""
         owner = next(iter(written.metadata.owner_references or ()), None)
@@ -346,7 +346,7 @@ class Announcer:
     def _remark_levels(self, written: PodGroup) -> None:
         """Levels without effect: to the owner, by the annotation that names them, else on the PodGroup itself."""
         # Segments that are groups all name the same level.
-        found = tuple(dict.fromkeys(levels_in_vain(written.spec, self._dispatcher.trees.levels)))
+        found = tuple(dict.fromkeys(redundant_levels(written.spec, self._dispatcher.trees.levels)))
         owner = next(iter(written.metadata.owner_references or ()), None)
         if self._is_new_remark(written, "levels", found):
             for naming in found:
@@ -380,7 +380,7 @@ class Announcer:
     def _group_of(self, unit: str) -> AnyPodGroup | None:
         return self._dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
 
-    def tell_problems(self, by_object: Mapping[str, str], noted: list[Problem]) -> None:
+    def tell_problems(self, by_object: Mapping[str, str], noted: list[ObjectRemark]) -> None:
         """Problems with objects, each told once: in the log, on the node that a report is about, and on the pod."""
         now: dict[str, str] = {**by_object, **{str(problem.at): problem.text for problem in noted}}
         if now == self._told:
@@ -400,7 +400,7 @@ class Announcer:
                 self._tell_pod(problem)
         self._told = now
 
-    def _tell_pod(self, problem: Problem) -> None:
+    def _tell_pod(self, problem: ObjectRemark) -> None:
         kind, _, key = problem.at.subject.partition(" ")
         pod = self._dispatcher.waiting.get(key) if kind == PODS.kind else None
         if pod is not None:

@@ -10,7 +10,7 @@ must not be given back while the pod may yet appear on the node.
 
 Binds that wait for a free slot are let in by namespaces in turn, so that ten thousand of one tenant delay another's by one.
 
-The binds of a gang go together (`Together`): once one of them is refused for good, those that were not sent yet are not sent.
+The binds of a gang go together (`UnitBinds`): once one of them is refused for good, those that were not sent yet are not sent.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BindResult:
     """The ending, and why where it is not BOUND."""
 
     ending: Ending
@@ -67,7 +67,7 @@ class Outcome:
 
 
 @dataclass(slots=True, eq=False)
-class Together:
+class UnitBinds:
     """The binds of one unit. `on_refusal` hears of the first refusal, `on_end` of the one that ends it all."""
 
     patient: bool = False
@@ -91,7 +91,7 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
+class NodeTurn:
     """A bind's turn on its node: it comes after the one `before`, and `ends` for the next one."""
 
     node: str
@@ -161,10 +161,10 @@ class Binder:
         # How many binds of each namespace were refused and wait for their next try.
         self.resting: Counter[str] = Counter()
 
-    def turn_on(self, node: str) -> Turn:
+    def turn_on(self, node: str) -> NodeTurn:
         """The next turn on a node. The caller must bind with it."""
         ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        turn = Turn(node, self._last.get(node), ends)
+        turn = NodeTurn(node, self._last.get(node), ends)
         self._last[node] = ends
         return turn
 
@@ -173,11 +173,11 @@ class Binder:
         pod: Pod,
         node: str,
         annotations: Mapping[str, str],
-        together: Together | None = None,
-        turn: Turn | None = None,
-    ) -> Outcome:
+        together: UnitBinds | None = None,
+        turn: NodeTurn | None = None,
+    ) -> BindResult:
         """Bind one pod, after those whose turns on the same node were taken before."""
-        together = together or Together()
+        together = together or UnitBinds()
         turn = turn or self.turn_on(node)
         try:
             if turn.before is not None and not turn.before.done():
@@ -191,7 +191,7 @@ class Binder:
             together.end(pod, outcome.message)
         return outcome
 
-    def end_turn(self, turn: Turn) -> None:
+    def end_turn(self, turn: NodeTurn) -> None:
         """Let the next bind on the node begin, after those before this one."""
         if turn.before is not None and not turn.before.done():
             turn.before.add_done_callback(lambda _: self.end_turn(turn))
@@ -201,7 +201,7 @@ class Binder:
         if self._last.get(turn.node) is turn.ends:
             del self._last[turn.node]
 
-    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], together: Together) -> Outcome:
+    async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], together: UnitBinds) -> BindResult:
         backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
         refusals = 0
         in_doubt = False
@@ -213,18 +213,18 @@ class Binder:
                     obstacle = GIVEN_UP
                 answer = None if obstacle else await self._send(pod, node, annotations)
             if obstacle:
-                unsent = Outcome(Ending.UNSENT, obstacle)
+                unsent = BindResult(Ending.UNSENT, obstacle)
                 return await self._look(pod, node, unsent) if refusals or in_doubt else unsent
             if answer is None:
-                return Outcome(Ending.BOUND)
+                return BindResult(Ending.BOUND)
             if isinstance(answer, Unreachable):
                 in_doubt = True
                 await asyncio.sleep(backoff.after_failure())
                 continue
             if answer.status == HTTPStatus.NOT_FOUND:
-                return Outcome(Ending.GONE)
+                return BindResult(Ending.GONE)
             refusals += 1
-            outcome = Outcome(Ending.REFUSED, answer.message)
+            outcome = BindResult(Ending.REFUSED, answer.message)
             last = refusals >= (PATIENT_TRIES if together.patient else USUAL_TRIES) or not _heals(answer, together)
             if last or answer.status == HTTPStatus.CONFLICT:
                 outcome = await self._look(pod, node, outcome)
@@ -242,7 +242,7 @@ class Binder:
             return error
         return None
 
-    async def _rest(self, seconds: float, tenant: str, together: Together) -> None:
+    async def _rest(self, seconds: float, tenant: str, together: UnitBinds) -> None:
         """Wait for the next try, or until there is no need for one."""
         self.resting[tenant] += 1
         self._on_rest()
@@ -255,7 +255,7 @@ class Binder:
             if not self.resting[tenant]:
                 del self.resting[tenant]
 
-    async def _look(self, pod: Pod, node: str, otherwise: Outcome) -> Outcome:
+    async def _look(self, pod: Pod, node: str, otherwise: BindResult) -> BindResult:
         """Ask the pod itself where it is; `otherwise` if it has no node. Asks until there is an answer."""
         metadata = pod.metadata
         try:
@@ -263,17 +263,17 @@ class Binder:
                 pod_key(pod), lambda: self._client.get(PODS, metadata.name, metadata.namespace or "default")
             )
         except ApiError as error:
-            return Outcome(Ending.REFUSED, f"{otherwise.message}; and nobody may ask whether it has a node: {error}")
+            return BindResult(Ending.REFUSED, f"{otherwise.message}; and nobody may ask whether it has a node: {error}")
         if found is None or found.metadata.uid != metadata.uid:
-            return Outcome(Ending.GONE)
+            return BindResult(Ending.GONE)
         if found.spec.node_name == node:
-            return Outcome(Ending.BOUND)
+            return BindResult(Ending.BOUND)
         if found.spec.node_name:
-            return Outcome(Ending.ELSEWHERE, f"somebody else bound it to {found.spec.node_name}")
-        return Outcome(Ending.GONE) if found.metadata.deletion_timestamp else otherwise
+            return BindResult(Ending.ELSEWHERE, f"somebody else bound it to {found.spec.node_name}")
+        return BindResult(Ending.GONE) if found.metadata.deletion_timestamp else otherwise
 
 
-def _heals(error: ApiError, together: Together) -> bool:
+def _heals(error: ApiError, together: UnitBinds) -> bool:
     """True if the same bind may be taken in a moment. A conflict is worth that only where others have their nodes already."""
     if error.status == HTTPStatus.CONFLICT:
         return together.patient

@@ -48,15 +48,15 @@ class Releaser:
         # The uids of pods that were told that they keep their nodes.
         self._told: dict[str, None] = {}
 
-    async def release(self, todo: Release, holds_lease: Callable[[], bool]) -> Released:
+    async def release(self, action: Release, holds_lease: Callable[[], bool]) -> Released:
         """Each only while the lease is ours: another leader may be completing the gang."""
         left: list[Pod] = []
         deleted = 0
-        for pod in todo.pods:
+        for pod in action.pods:
             try:
                 is_deleted = await self._delete(pod, holds_lease)
             except ApiError as error:
-                self._tell_who_stays(todo, todo.pods[len(left) :], error.message)
+                self._tell_who_stays(action, action.pods[len(left) :], error.message)
                 return Released(tuple(left), refused=True)
             if is_deleted is None:
                 break
@@ -64,9 +64,9 @@ class Releaser:
             if is_deleted:
                 deleted += 1
                 self._on_deleted()
-                note = f"gang {todo.gang} cannot be completed, its pods make room: {todo.reason}"
+                note = f"gang {action.gang} cannot be completed, its pods make room: {action.reason}"
                 self._events.record(Subject.pod(pod), "Warning", "GangReleased", "Releasing", note)
-        logger.warning("released a gang", extra={"gang": todo.gang, "deleted": deleted, "problem": todo.reason})
+        logger.warning("released a gang", extra={"gang": action.gang, "deleted": deleted, "problem": action.reason})
         return Released(tuple(left))
 
     async def _delete(self, pod: Pod, holds_lease: Callable[[], bool]) -> bool | None:
@@ -91,14 +91,16 @@ class Releaser:
                 return True
         return None
 
-    def _tell_who_stays(self, todo: Release, pods: tuple[Pod, ...], problem: str) -> None:
+    def _tell_who_stays(self, action: Release, pods: tuple[Pod, ...], problem: str) -> None:
         """Once: that it is tried again from time to time, in case that rights were given, is no news."""
         untold = [pod for pod in pods if pod.metadata.uid not in self._told]
         if not untold:
             return
-        logger.warning("a gang cannot be completed, but keeps its nodes", extra={"gang": todo.gang, "problem": problem})
+        logger.warning(
+            "a gang cannot be completed, but keeps its nodes", extra={"gang": action.gang, "problem": problem}
+        )
         for pod in untold:
-            note = f"gang {todo.gang} cannot be completed ({todo.reason}), but its pods keep their nodes: {problem}"
+            note = f"gang {action.gang} cannot be completed ({action.reason}), but its pods keep their nodes: {problem}"
             self._events.record(Subject.pod(pod), "Warning", "GangNotReleased", "Releasing", note)
             self._told[pod.metadata.uid] = None
         while len(self._told) > MOST_REMEMBERED:

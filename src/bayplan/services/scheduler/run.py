@@ -25,7 +25,7 @@ from bayplan.cluster.columns.columns import (
 )
 from bayplan.config.configuration import Configuration
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.unit import Place
+from bayplan.dispatch.unit import UnitState
 from bayplan.grouping.expecting import asks_for_group, awaits_look
 from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.access import Access
@@ -41,7 +41,7 @@ from bayplan.services.edges.leader import Holds, LeaseKeeper, lease_keeper, run_
 from bayplan.services.edges.loop_turns import LoopTurns
 from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.edges.signals import until_a_signal
-from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
@@ -88,15 +88,15 @@ def run_scheduler(access: Access, configuration: Configuration, options: Options
 async def _run(access: Access, configuration: Configuration, options: Options, turns: LoopTurns) -> None:
     search_rarely()
     settings = configuration.services
-    books = None if options.grouping is None else Books(options.grouping, configuration.profiles)
+    cache = None if options.grouping is None else GrouperCache(options.grouping, configuration.profiles)
     expects_elsewhere = asks_for_group if options.place_ungrouped else awaits_look
     dispatcher = Dispatcher(
         configuration.profiles,
         initial_backoff=settings.initial_backoff,
         max_backoff=settings.max_backoff,
         completes_in=options.gangs_complete_in,
-        expects_group=expects_elsewhere if books is None else books.expects_group,
-        why_gang_waits=(lambda _: "") if books is None else books.why_gang_waits,
+        expects_group=expects_elsewhere if cache is None else cache.expects_group,
+        why_gang_waits=(lambda _: "") if cache is None else cache.why_gang_waits,
         stopwatch=time.perf_counter,
     )
     identity = unique_identity()
@@ -145,14 +145,14 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
         grouper = None
-        if books is None:
+        if cache is None:
             elsewhere = GroupedElsewhere(
                 configuration.profiles, expects_elsewhere, service.awaits_grouper, service.is_free
             )
             service.also_tell = elsewhere.take
         else:
-            grouper = PodGrouper(client, books, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
-            service.also_tell = books.take
+            grouper = PodGrouper(client, cache, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
+            service.also_tell = cache.take
             service.announcer.where_asked = grouper.where_asked
         await _follow_and_lead(service, grouper, configuration, for_lease, identity, metrics)
 
@@ -210,10 +210,10 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     counts = dispatcher.queue.counts()
     metrics.pending(
         {
-            "active": counts[Place.ACTIVE],
-            "backoff": counts[Place.BACKOFF],
-            "unschedulable": counts[Place.PARKED],
-            "gated": counts[Place.GATED],
+            "active": counts[UnitState.ACTIVE],
+            "backoff": counts[UnitState.BACKOFF],
+            "unschedulable": counts[UnitState.PARKED],
+            "gated": counts[UnitState.GATED],
         }
     )
     metrics.namespaces_in_debt(dispatcher.queue.tenants.number_in_debt(service.now))

@@ -21,7 +21,7 @@ from typing import Any
 from bayplan.cluster.pods.pod_class import is_large
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
-from bayplan.dispatch.actions import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
+from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.unit import Unit
 from bayplan.kube.client.client import KubeClient
@@ -35,7 +35,7 @@ from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.binder import Binder, Ending, Outcome, Together, Turn
+from bayplan.services.scheduler.binder import Binder, BindResult, Ending, NodeTurn, UnitBinds
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.garbage import keep_what_is_here
 from bayplan.services.scheduler.intake import Entry, Intake, News
@@ -192,12 +192,12 @@ class SchedulerService:
 
     def is_held(self, pod: Pod, why: str) -> None:
         """A pod waits because its gang cannot be determined."""
-        self.announcer.refused(Refusal(pod_key(pod), (pod,), why), self.now)
+        self.announcer.refused(Unschedulable(pod_key(pod), (pod,), why), self.now)
         self._something_happened.set()
 
     def awaits_grouper(self, pod: Pod, why: str) -> None:
         """A pod waits for a pod grouper elsewhere."""
-        self.announcer.not_grouped(Refusal(pod_key(pod), (pod,), why), self.now)
+        self.announcer.not_grouped(Unschedulable(pod_key(pod), (pod,), why), self.now)
         self._something_happened.set()
 
     def gang_is_free(self, gang: str) -> None:
@@ -284,15 +284,15 @@ class SchedulerService:
             began, now = time.perf_counter(), self.now
             at_limit = self._at_limit()
             decide = partial(dispatcher.decide, now, at_limit)
-            todo = await self._aside.run(decide) if dispatcher.next_may_be_long(now, at_limit) else decide()
-            if todo is None:
+            action = await self._aside.run(decide) if dispatcher.next_may_be_long(now, at_limit) else decide()
+            if action is None:
                 return False
             took = time.perf_counter() - began
             self._metrics.decided(took)
-            undecided = isinstance(todo, Refusal) and todo.undecided
-            if isinstance(todo, Bind | Refusal) and todo.unit.startswith(GANG) and not undecided:
-                self._metrics.gang_attempt("scheduled" if isinstance(todo, Bind) else "unschedulable", took)
-            self._carry_out(todo, began)
+            undecided = isinstance(action, Unschedulable) and action.undecided
+            if isinstance(action, Bind | Unschedulable) and action.unit.startswith(GANG) and not undecided:
+                self._metrics.gang_attempt("scheduled" if isinstance(action, Bind) else "unschedulable", took)
+            self._carry_out(action, began)
             if time.perf_counter() > end:
                 return True
 
@@ -301,29 +301,29 @@ class SchedulerService:
         resting = self._binder.resting
         return {name for name, count in self._in_flight.items() if count - resting[name] >= MOST_IN_FLIGHT}
 
-    def _carry_out(self, todo: Todo, began: float) -> None:
-        match todo:
+    def _carry_out(self, action: Action, began: float) -> None:
+        match action:
             case Bind():
-                self._note_invalid(todo.unit, invalid=False)
-                self._in_flight[namespace_of(todo.assignments[0].pod)] += len(todo.assignments)
+                self._note_invalid(action.unit, invalid=False)
+                self._in_flight[namespace_of(action.assignments[0].pod)] += len(action.assignments)
                 # How long it waited is asked now: news of its pods take it out of the queue while the binds are under way.
-                turns = [self._binder.turn_on(each.node) for each in todo.assignments]
-                self._start(self._bind(todo, began, self.dispatcher.queue.get(todo.unit), turns))
-                self.announcer.placed(todo.unit, [each.pod for each in todo.assignments])
-            case Refusal():
-                if todo.traceback:
+                turns = [self._binder.turn_on(each.node) for each in action.assignments]
+                self._start(self._bind(action, began, self.dispatcher.queue.get(action.unit), turns))
+                self.announcer.placed(action.unit, [each.pod for each in action.assignments])
+            case Unschedulable():
+                if action.traceback:
                     logger.error(
-                        "a unit cannot be decided about", extra={"unit": todo.unit, "traceback": todo.traceback}
+                        "a unit cannot be decided about", extra={"unit": action.unit, "traceback": action.traceback}
                     )
-                self._note_invalid(todo.unit, invalid=todo.invalid)
-                self.announcer.refused(todo, self.now)
-                result: AttemptResult = "error" if todo.invalid else "unschedulable"
-                for pod in () if todo.undecided else todo.pods:
+                self._note_invalid(action.unit, invalid=action.invalid)
+                self.announcer.refused(action, self.now)
+                result: AttemptResult = "error" if action.invalid else "unschedulable"
+                for pod in () if action.undecided else action.pods:
                     self._metrics.attempt(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
             case Complete():
-                self.announcer.complete(todo)
+                self.announcer.complete(action)
             case Release():
-                self._start(self._release(todo))
+                self._start(self._release(action))
 
     def _note_invalid(self, unit: str, *, invalid: bool) -> None:
         if unit.startswith(GANG):
@@ -356,23 +356,23 @@ class SchedulerService:
 
     # -- binding --------------------------------------------------------------------------------------------------
 
-    async def _bind(self, todo: Bind, began: float, unit: Unit | None, turns: list[Turn]) -> None:
+    async def _bind(self, action: Bind, began: float, unit: Unit | None, turns: list[NodeTurn]) -> None:
         attempts, first_seen = (unit.attempts, unit.first_seen) if unit is not None else (1, self.now)
-        together = self._together(todo)
-        tenant = namespace_of(todo.assignments[0].pod)
+        together = self._together(action)
+        tenant = namespace_of(action.assignments[0].pod)
         try:
-            outcomes = await self._bind_all(todo, together, turns)
+            outcomes = await self._bind_all(action, together, turns)
         finally:
-            self._in_flight[tenant] -= len(todo.assignments)
+            self._in_flight[tenant] -= len(action.assignments)
             self._in_flight += Counter()  # without those that have nothing under way
         await self._aside.idle()
         failed = {position: outcome for position, outcome in enumerate(outcomes) if outcome.ending is not Ending.BOUND}
         if not failed:
-            self.dispatcher.bound(todo, self.now)
+            self.dispatcher.bound(action, self.now)
         else:
-            self.dispatcher.not_bound(todo, [todo.assignments[position] for position in failed], self.now)
+            self.dispatcher.not_bound(action, [action.assignments[position] for position in failed], self.now)
         seconds = time.perf_counter() - began
-        for position, (assignment, outcome) in enumerate(zip(todo.assignments, outcomes, strict=True), start=1):
+        for position, (assignment, outcome) in enumerate(zip(action.assignments, outcomes, strict=True), start=1):
             if position % BINDS_A_TURN == 0:
                 await asyncio.sleep(0)
             bound = outcome.ending is Ending.BOUND
@@ -380,23 +380,23 @@ class SchedulerService:
             if bound:
                 self._metrics.pod_bound(attempts, self.now - first_seen)
         for position, outcome in failed.items():
-            pod = todo.assignments[position].pod
+            pod = action.assignments[position].pod
             if outcome.ending is not Ending.GONE:
                 if outcome.ending is not Ending.BUG:
                     logger.warning("not bound", extra={"pod": pod_key(pod), "problem": outcome.message})
                 if not together.ended.is_set():  # Else all of them have been told.
                     self.announcer.events.failed_scheduling(pod, f"binding failed: {outcome.message}")
 
-    async def _bind_all(self, todo: Bind, together: Together, turns: list[Turn]) -> list[Outcome]:
+    async def _bind_all(self, action: Bind, together: UnitBinds, turns: list[NodeTurn]) -> list[BindResult]:
         """Begin all binds of a unit, some in each turn of the loop, and wait for their outcomes."""
-        binds: list[asyncio.Task[Outcome]] = []
-        for assignment, turn in zip(todo.assignments, turns, strict=True):
+        binds: list[asyncio.Task[BindResult]] = []
+        for assignment, turn in zip(action.assignments, turns, strict=True):
             if binds and len(binds) % BINDS_A_TURN == 0:
                 await asyncio.sleep(0)
             binds.append(asyncio.create_task(self._bind_one(assignment, together, turn)))
         return await asyncio.gather(*binds)
 
-    def _together(self, todo: Bind) -> Together:
+    def _together(self, action: Bind) -> UnitBinds:
         """The binds of a unit. Users hear of trouble when it begins and when it ends the attempt, not when the last bind has been answered."""
 
         def on_refusal(pod: Pod, message: str) -> None:
@@ -404,15 +404,15 @@ class SchedulerService:
             self.announcer.events.failed_scheduling(pod, f"binding failed and is tried again: {message}")
 
         def on_end(refused: Pod, message: str) -> None:
-            others = (each.pod for each in todo.assignments if each.pod is not refused)
+            others = (each.pod for each in action.assignments if each.pod is not refused)
             pods = (refused, *(pod for pod in others if pod.metadata.uid not in together.bound))
-            whose = f"of pod {refused.metadata.name} " if len(todo.assignments) > 1 else ""
-            self.announcer.not_bound(Refusal(todo.unit, pods, f"binding {whose}failed: {message}"))
+            whose = f"of pod {refused.metadata.name} " if len(action.assignments) > 1 else ""
+            self.announcer.not_bound(Unschedulable(action.unit, pods, f"binding {whose}failed: {message}"))
 
-        together = Together(patient=len(todo.assignments) > 1, on_refusal=on_refusal, on_end=on_end)
+        together = UnitBinds(patient=len(action.assignments) > 1, on_refusal=on_refusal, on_end=on_end)
         return together
 
-    async def _bind_one(self, assignment: Assignment, together: Together, turn: Turn) -> Outcome:
+    async def _bind_one(self, assignment: Assignment, together: UnitBinds, turn: NodeTurn) -> BindResult:
         began = time.perf_counter()
         pod = assignment.pod
         logger.debug("decided", extra={"pod": pod_key(pod), "node": assignment.node})
@@ -423,7 +423,7 @@ class SchedulerService:
         except Exception as error:
             # What came of its unit must be told in any case, or its room would stay taken. If it was bound after all, the watch shows it.
             logger.exception("a bug of ours in a bind", extra={"pod": pod_key(pod)})
-            outcome = Outcome(Ending.BUG, f"internal error: {type(error).__name__}: {error} (please report)")
+            outcome = BindResult(Ending.BUG, f"internal error: {type(error).__name__}: {error} (please report)")
             self._binder.end_turn(turn)
             together.end(pod, outcome.message)
         self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
@@ -438,11 +438,11 @@ class SchedulerService:
     def _may_write(self) -> bool:
         return self.leading and self._holds_lease()
 
-    async def _release(self, todo: Release) -> None:
+    async def _release(self, action: Release) -> None:
         outcome = Released(refused=True)
         try:
-            outcome = await self._releaser.release(todo, self._may_write)
+            outcome = await self._releaser.release(action, self._may_write)
         finally:
             # Also after a bug of ours: until then, no decision is made about the gang.
             await self._aside.idle()
-            self.dispatcher.gangs.released(todo, outcome.left, self.now, refused=outcome.refused)
+            self.dispatcher.gangs.released(action, outcome.left, self.now, refused=outcome.refused)

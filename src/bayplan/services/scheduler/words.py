@@ -7,7 +7,7 @@ per class of pods for as long as nothing in the cluster has changed.
 from __future__ import annotations
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.dispatch.actions import Refusal
+from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.explain.event import event_text
 from bayplan.explain.refusal import refusal_of
@@ -28,7 +28,7 @@ class Sentences:
         self._dispatcher = dispatcher
         self._kept: dict[tuple[str, PodClass], tuple[tuple[int, int], str]] = {}
 
-    def of(self, refusal: Refusal) -> str:
+    def of(self, refusal: Unschedulable) -> str:
         """At most 1 KB: the answer first, then kube-scheduler's counts."""
         if refusal.reason:
             return _cut(refusal.reason)
@@ -37,11 +37,11 @@ class Sentences:
         return _cut(self._of_pod(refusal))
 
     @staticmethod
-    def must_look(refusal: Refusal) -> bool:
+    def must_look(refusal: Unschedulable) -> bool:
         """Whether the reasons have to be found first, which may take long."""
         return not refusal.reason and refusal.gang is None
 
-    def _of_pod(self, refusal: Refusal) -> str:
+    def _of_pod(self, refusal: Unschedulable) -> str:
         dispatcher, pod = self._dispatcher, refusal.pods[0]
         state = dispatcher.state
         profile = dispatcher.profiles[pod.spec.scheduler_name or ""]
@@ -65,7 +65,7 @@ class Sentences:
         self._kept[key] = (version, text)
         return text
 
-    def _text(self, decision: Decision, pod_class: PodClass, refusal: Refusal) -> str:
+    def _text(self, decision: Decision, pod_class: PodClass, refusal: Unschedulable) -> str:
         if decision.shortfall is None:
             return decision.held_back or "a place has become free meanwhile; it is tried again"
         profile = self._dispatcher.profiles[refusal.pods[0].spec.scheduler_name or ""]

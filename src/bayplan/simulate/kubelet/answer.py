@@ -80,7 +80,7 @@ class FreeState:
     devices: Mapping[str, tuple[str, ...]]
 
 
-class Refusal(Exception):
+class AdmissionError(Exception):
     """A manager cannot give a container what it asks for; carries what the pod's status will say."""
 
     def __init__(self, stage: str, reason: str, message: str) -> None:
@@ -90,6 +90,6 @@ class Refusal(Exception):
         self.message = message
 
 
-def allocation_failed(stage: str, cause: str) -> Refusal:
+def allocation_failed(stage: str, cause: str) -> AdmissionError:
     """A refusal by a manager, worded as the kubelet words any error that it did not foresee."""
-    return Refusal(stage, "UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected")
+    return AdmissionError(stage, "UnexpectedAdmissionError", f"Allocate failed due to {cause}, which is unexpected")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.simulate.kubelet import pod_level
-from bayplan.simulate.kubelet.answer import Refusal, allocation_failed
+from bayplan.simulate.kubelet.answer import AdmissionError, allocation_failed
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus, packed
 from bayplan.simulate.kubelet.cpu_distribution import distributed
 from bayplan.simulate.kubelet.cpu_layout import CpuLayout, CpuSet
@@ -82,7 +82,7 @@ class CpuManager:
         if not wanted:
             return
         if problem := pod_level.cpu_problem(pod, wanted):
-            raise Refusal(STAGE, pod_level.EMPTY_SHARED_POOL, problem)
+            raise AdmissionError(STAGE, pod_level.EMPTY_SHARED_POOL, problem)
         self._refuse_split_cores(wanted)
         whole = self._take_near(wanted, hint.zones, NONE)
         self._whole_pods[key] = whole
@@ -146,7 +146,7 @@ class CpuManager:
             )
         else:
             return
-        raise Refusal(STAGE, "SMTAlignmentError", f"SMT Alignment Error: {problem}")
+        raise AdmissionError(STAGE, "SMTAlignmentError", f"SMT Alignment Error: {problem}")
 
     def _take_near(self, wanted: int, zones: ZoneSet | None, reusable: CpuSet) -> CpuSet:
         candidates = self.free | reusable

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 
 from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role, sidecar_aware_sum
-from bayplan.simulate.kubelet.answer import Refusal, allocation_failed
+from bayplan.simulate.kubelet.answer import AdmissionError, allocation_failed
 from bayplan.simulate.kubelet.machine import MachineDevice
 from bayplan.simulate.kubelet.topology_manager import DO_NOT_CARE, IMPOSSIBLE, Hint, Hints
 from bayplan.simulate.kubelet.zone_sets import ZoneSet, zone_ids, zone_set, zone_sets_of
@@ -167,5 +167,5 @@ class DeviceManager:
         return chosen.union(available[:missing])
 
 
-def _failed(cause: str) -> Refusal:
+def _failed(cause: str) -> AdmissionError:
     return allocation_failed(STAGE, cause)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from bayplan.cluster.pods.request import PODS, ContainerRequest, PodRequest
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
-from bayplan.simulate.kubelet.answer import Admission, AdmittedPod, ContainerAllocation, FreeState, Refusal
+from bayplan.simulate.kubelet.answer import Admission, AdmissionError, AdmittedPod, ContainerAllocation, FreeState
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.cpu_layout import cpu_layout
 from bayplan.simulate.kubelet.cpu_manager import CpuManager
@@ -75,7 +75,7 @@ class VirtualKubelet:
             attempt.container = ""
             if shortage is not None:
                 shortage.refuse()
-        except Refusal as refusal:
+        except AdmissionError as refusal:
             for manager in self._managers:
                 manager.release(key)
             return Admission(
@@ -152,7 +152,7 @@ class VirtualKubelet:
         else:
             where = "under pod-scope" if settings.scope is Scope.POD else "with a container-level"
             message = f"Pod Scope pod with pod-level resources failed admission {where} topology manager"
-        raise Refusal("topology", "TopologyAffinityError", message)
+        raise AdmissionError("topology", "TopologyAffinityError", message)
 
     def _allocate(self, key: str, pod: PodRequest, container: ContainerRequest, hint: Hint, attempt: _Attempt) -> None:
         attempt.container = container.name

@@ -17,7 +17,7 @@ from dataclasses import replace
 from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role, is_memory
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.simulate.kubelet import pod_level
-from bayplan.simulate.kubelet.answer import MemoryBlock, Refusal, ZoneMemoryState, allocation_failed
+from bayplan.simulate.kubelet.answer import AdmissionError, MemoryBlock, ZoneMemoryState, allocation_failed
 from bayplan.simulate.kubelet.memory_zones import Amounts, MemoryZones
 from bayplan.simulate.kubelet.topology_manager import IMPOSSIBLE, Hint, Hints
 from bayplan.simulate.kubelet.zone_sets import ZoneSet, zone_ids
@@ -82,7 +82,7 @@ class MemoryManager:
             return
         request = pod_level.memory_of_pod(pod)
         if problem := pod_level.memory_problem(pod, request):
-            raise Refusal(STAGE, pod_level.EMPTY_SHARED_POOL, problem)
+            raise AdmissionError(STAGE, pod_level.EMPTY_SHARED_POOL, problem)
         zones = self._zones_for(request, hint)
         for type_, amount in request.items():
             self._zones.charge(type_, amount, zones)
@@ -218,5 +218,5 @@ def _kept_preferred(hint: Hint, kind: str, *, preferred: bool) -> ZoneSet:
     return hint.zones
 
 
-def _failed(cause: str) -> Refusal:
+def _failed(cause: str) -> AdmissionError:
     return allocation_failed(STAGE, f"[memorymanager] {cause}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS, PodRequest
-from bayplan.simulate.kubelet.answer import Refusal
+from bayplan.simulate.kubelet.answer import AdmissionError
 
 _NAMED_FIRST = (PODS, CPU, MEMORY)
 
@@ -30,7 +30,7 @@ class Shortage:
             f"Node didn't have enough resource: {self.resource}, requested: {self.requested}, "
             f"used: {self.used}, capacity: {self.capacity}"
         )
-        raise Refusal("predicate", f"OutOf{self.resource}", message)
+        raise AdmissionError("predicate", f"OutOf{self.resource}", message)
 
 
 def first_shortage(allocatable: Mapping[str, int], used: Mapping[str, int], pod: PodRequest) -> Shortage | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from bayplan.simulate.scenario.lines import Section, Written, Wrong, items_of
+from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue, items_of
 from bayplan.simulate.scenario.model import Seconds
 from bayplan.simulate.scenario.values import duration, duration_of_at_least, rate, whole_number
 
@@ -21,7 +21,7 @@ def chance(seed: int, workload: str, what: str) -> Random:
     return Random(f"{seed}/{workload}/{what}")  # noqa: S311 - repeatable on purpose
 
 
-def arrivals(written: Written | None, pods: int, random: Random) -> list[Seconds]:
+def arrivals(written: YamlValue | None, pods: int, random: Random) -> list[Seconds]:
     """A moment for each pod, in order. Without a pattern all come at once."""
     if written is None:
         return [0.0] * pods
@@ -46,7 +46,7 @@ def arrivals(written: Written | None, pods: int, random: Random) -> list[Seconds
     return [moments[number // batch] for number in range(pods)]
 
 
-def run_times(written: Written | None, pods: int, random: Random) -> list[Seconds | None]:
+def run_times(written: YamlValue | None, pods: int, random: Random) -> list[Seconds | None]:
     """How long each pod runs: until the end, equally long, or uniformly between two durations."""
     if written is None:
         return [None] * pods

@@ -24,7 +24,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import read_objects
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
-from bayplan.simulate.scenario.model import Kind, Member, SimulatedNode, Workload
+from bayplan.simulate.scenario.model import Kind, ScenarioPod, SimulatedNode, Workload
 from bayplan.simulate.scenario.recorded_machine import (
     UNALIGNED,
     RecordedMachine,
@@ -177,4 +177,4 @@ def _waiting(pod: Pod) -> Workload:
     """A waiting pod exists from the beginning; it is unknown what would replace it."""
     metadata = Metadata(name=pod.metadata.name, namespace=pod.metadata.namespace, labels=pod.metadata.labels)
     template = msgspec.structs.replace(pod, metadata=metadata, status=None)
-    return Workload(pod.metadata.name, Kind.POD, template, (Member(0.0),))
+    return Workload(pod.metadata.name, Kind.POD, template, (ScenarioPod(0.0),))

@@ -1,6 +1,6 @@
 """The key `gang` of a workload: the spec of bayplan's own PodGroup, in which the scenario's `levels` are the topology and the workload's `pod` is the usual shape.
 
-In comes what is written, out goes a `Together` with the shape of every pod of one gang. There is no second grammar: the structs of `kube/wire/podgroup_v1alpha1.py` say which
+In comes what is written, out goes a `GangPattern` with the shape of every pod of one gang. There is no second grammar: the structs of `kube/wire/podgroup_v1alpha1.py` say which
 keys there are, `dialects/own/reader.py` and `gangs/checks.py` what they may mean; here their sentences find the lines that they are about. The pod of a group is
 written like that of a workload (`pods.py`), or under `spec` as in a PodGroup.
 """
@@ -22,13 +22,13 @@ from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape, Segment
-from bayplan.simulate.scenario.lines import Section, Written, described
-from bayplan.simulate.scenario.model import SimulatedNode, Together
+from bayplan.simulate.scenario.lines import Section, YamlValue, described
+from bayplan.simulate.scenario.model import GangPattern, SimulatedNode
 
 # The one tree of a scenario; gangs need not name it.
 TREE = "scenario"
 # What msgspec expects, in words.
-PodReader = Callable[[Written], Pod | None]
+PodReader = Callable[[YamlValue], Pod | None]
 _Spec = TypeVar("_Spec", PodGroupSpec, GroupSpec)
 
 
@@ -44,8 +44,8 @@ ELSEWHERE = {
 
 
 def gang_written(
-    written: Written, replicas: int | None, template: Pod | None, metadata: Metadata, read_pod: PodReader
-) -> tuple[Together, tuple[Pod, ...]] | None:
+    written: YamlValue, replicas: int | None, template: Pod | None, metadata: Metadata, read_pod: PodReader
+) -> tuple[GangPattern, tuple[Pod, ...]] | None:
     """A workload's gangs, and the shape of each pod of one of them; None if something is wrong, which is noted where it stands.
 
     `replicas` and `template` are what the workload says about itself, None where it does not; `metadata` is that of all its pods.
@@ -68,15 +68,15 @@ def gang_written(
     if not gang.pods:
         written.at("size").wrong("0 is not allowed: the gang or a group inside it must have 1 pod or more")
         return None
-    return Together(spec, len(gang.pods)), tuple(_shapes(gang, template, metadata))
+    return GangPattern(spec, len(gang.pods)), tuple(_shapes(gang, template, metadata))
 
 
-def gives_all_shapes(written: Written | None) -> bool:
+def gives_all_shapes(written: YamlValue | None) -> bool:
     """True if a gang consists of groups alone, so that the workload need not say what pods look like."""
     return written is not None and _has(written, "groups") and not _has(written, "size")
 
 
-def note_what_cannot_be(written: Written, together: Together, trees: Trees) -> None:
+def note_what_cannot_be(written: YamlValue, together: GangPattern, trees: Trees) -> None:
     """Note what is wrong with a gang before any node is looked at: the sentence that it would be told while it waits."""
     gang = _gang(together.spec)
     problem = problem_of(gang, trees.get(trees.name_for(gang)), trees.names)
@@ -103,7 +103,7 @@ def _gang(spec: PodGroupSpec) -> Gang:
     return gang_of(PodGroup(metadata=Metadata(name="gang"), spec=spec))
 
 
-def _spec(written: Written, struct: type[_Spec], read_pod: PodReader) -> _Spec | None:
+def _spec(written: YamlValue, struct: type[_Spec], read_pod: PodReader) -> _Spec | None:
     """What is written as a struct of the PodGroup; None if something is wrong."""
     before = len(written.faults.found)
     section = Section(written, _keys(struct))
@@ -129,7 +129,7 @@ def _spec(written: Written, struct: type[_Spec], read_pod: PodReader) -> _Spec |
     return msgspec.structs.replace(spec, groups=[group for group in groups if group is not None] or None, pod=shape)
 
 
-def _shape(written: Written, read_pod: PodReader) -> PodShape | None:
+def _shape(written: YamlValue, read_pod: PodReader) -> PodShape | None:
     """A group's pod, as a workload has it or under `spec` as a PodGroup has it."""
     pod = read_pod(written.at("spec"))
     return None if pod is None else PodShape(spec=pod.spec)
@@ -148,11 +148,11 @@ def _shapes(gang: Gang, template: Pod | None, metadata: Metadata) -> list[Pod]:
     return found
 
 
-def _has(written: Written, key: str) -> bool:
+def _has(written: YamlValue, key: str) -> bool:
     return isinstance(written.content, dict) and key in written.content
 
 
-def _note(written: Written, field: str, problem: str) -> None:
+def _note(written: YamlValue, field: str, problem: str) -> None:
     """Note a fault of a field, also of one that is missing."""
     here, own_key = written.at(field), field.rpartition(".")[2]
     if field and not here.place.key.endswith(own_key):
@@ -161,7 +161,7 @@ def _note(written: Written, field: str, problem: str) -> None:
         here.wrong(problem)
 
 
-def _note_type(written: Written, field: str, problem: str) -> None:
+def _note_type(written: YamlValue, field: str, problem: str) -> None:
     """Note what msgspec says, in the words of this folder."""
     if problem == "is missing":
         _note(written, field, problem)

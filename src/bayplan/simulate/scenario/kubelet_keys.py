@@ -16,7 +16,7 @@ from bayplan.cluster.reports.reported_settings import CPU_OPTIONS
 from bayplan.explain.amounts import human
 from bayplan.simulate.kubelet.configuration import MOST_PODS, KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine, MachineZone
-from bayplan.simulate.scenario.lines import Section, Written, Wrong
+from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue
 from bayplan.simulate.scenario.values import amount, one_of, text, whole_number, yes_or_no
 
 KEYS = (
@@ -80,7 +80,7 @@ def _reserved(keys: Section, key: str) -> dict[str, int]:
     return {resource: section.take(resource, partial(amount, resource), 0) for resource in (CPU, MEMORY)}
 
 
-def _cpu_set(written: Written, cpus: int) -> frozenset[int]:
+def _cpu_set(written: YamlValue, cpus: int) -> frozenset[int]:
     """CPU ids as Linux lists them: `0,32` or `0-1,32-33`."""
     found: set[int] = set()
     for part in text(written).split(","):
@@ -123,7 +123,7 @@ def _reserved_memory(keys: Section, machine: Machine, in_all: int, *, needs_zone
     return reserved
 
 
-def _zone_reservation(entry: Written, zones: dict[int, MachineZone]) -> tuple[int, dict[str, int]]:
+def _zone_reservation(entry: YamlValue, zones: dict[int, MachineZone]) -> tuple[int, dict[str, int]]:
     """One entry of reservedMemory: `{numaNode: 0, limits: {memory: 1Gi}}`."""
     section = Section(entry, ("numaNode", "limits"))
     zone = section.need("numaNode", whole_number(0, max(zones)), 0)
@@ -131,7 +131,7 @@ def _zone_reservation(entry: Written, zones: dict[int, MachineZone]) -> tuple[in
     return zone, limits
 
 
-def _zone_amount(resource: str, written: Written, zone: MachineZone | None) -> int:
+def _zone_amount(resource: str, written: YamlValue, zone: MachineZone | None) -> int:
     found = amount(resource, written)
     if resource != MEMORY and not resource.startswith(HUGEPAGES_PREFIX):
         raise Wrong("is unknown: must be memory or hugepages-SIZE")

@@ -1,6 +1,6 @@
 """A YAML file as a tree of values that know where they stand, and the list of what is wrong with them.
 
-In comes a path, out goes a `Written`: a text, a list or a mapping of further ones, each with its `Place` (file, line, key). The
+In comes a path, out goes a `YamlValue`: a text, a list or a mapping of further ones, each with its `SourcePosition` (file, line, key). The
 other modules of this folder take what they need through `Section`, which never raises: a value that cannot be used is added to
 the file's `Faults` and its default is used instead, so that one reading finds all faults. `Faults.check` raises them in the end.
 """
@@ -39,7 +39,7 @@ class Wrong(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePosition:
     """Where something stands: `demo.yaml:12:5: nodes[1].count`. A column of 0 is not known."""
 
     file: Path
@@ -47,14 +47,14 @@ class Place:
     key: str = ""
     column: int = 0
 
-    def child(self, key: str, line: int, column: int = 0) -> Place:
+    def child(self, key: str, line: int, column: int = 0) -> SourcePosition:
         """A key of the mapping that stands here; quoted where a dot or slash would be read as a further key."""
         quoted = f'["{key}"]' if set(key) & set("./") or not key else f".{key}" if self.key else key
-        return Place(self.file, line, self.key + quoted, column)
+        return SourcePosition(self.file, line, self.key + quoted, column)
 
-    def item(self, index: int, line: int, column: int = 0) -> Place:
+    def item(self, index: int, line: int, column: int = 0) -> SourcePosition:
         """An entry of the list that stands here."""
-        return Place(self.file, line, f"{self.key}[{index}]", column)
+        return SourcePosition(self.file, line, f"{self.key}[{index}]", column)
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
@@ -65,9 +65,9 @@ class Place:
 class Faults:
     """What is wrong with a file and those it refers to, each once: aliases may lead to the same fault again."""
 
-    found: dict[tuple[Place, str], None] = field(default_factory=dict)
+    found: dict[tuple[SourcePosition, str], None] = field(default_factory=dict)
 
-    def add(self, place: Place, problem: str) -> None:
+    def add(self, place: SourcePosition, problem: str) -> None:
         """Note a fault."""
         self.found[place, problem] = None
 
@@ -84,16 +84,16 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class YamlValue:
     """A value as it was written.
 
     `content` is the text of a scalar, None for an empty value, or the parts of a list or mapping. `scalar` is what YAML makes
     of the text (8, 0.5, true); it matters only for parts that are Kubernetes objects.
     """
 
-    place: Place
+    place: SourcePosition
     faults: Faults
-    content: str | list[Written] | dict[str, Written] | None
+    content: str | list[YamlValue] | dict[str, YamlValue] | None
     scalar: str | int | float | bool | None = None
 
     def plain(self) -> Any:
@@ -104,7 +104,7 @@ class Written:
             return [value.plain() for value in self.content]
         return self.scalar
 
-    def at(self, path: str) -> Written:
+    def at(self, path: str) -> YamlValue:
         """The deepest value on a path such as `containers[0].resources.limits["example.com/gpu"]`."""
         here = self
         for name, index, word in _STEP.findall(path):
@@ -125,9 +125,9 @@ class Written:
 class Section:
     """A mapping of which the keys are known. Anything but a mapping is a fault, and then like an empty one."""
 
-    def __init__(self, written: Written, allowed: Iterable[str]) -> None:
+    def __init__(self, written: YamlValue, allowed: Iterable[str]) -> None:
         self.written = written
-        self._entries: Mapping[str, Written] = {}
+        self._entries: Mapping[str, YamlValue] = {}
         keys = list(allowed)
         if isinstance(written.content, dict):
             self._entries = written.content
@@ -137,12 +137,12 @@ class Section:
         elif written.content is not None:
             written.wrong(f"{described(written)} is not allowed: must be keys and values: {', '.join(keys)}")
 
-    def get(self, key: str) -> Written | None:
+    def get(self, key: str) -> YamlValue | None:
         """What stands under a key; None if there is nothing."""
         value = self._entries.get(key)
         return None if value is None or value.content is None else value
 
-    def take(self, key: str, read: Callable[[Written], Value], default: Value) -> Value:
+    def take(self, key: str, read: Callable[[YamlValue], Value], default: Value) -> Value:
         """The value of a key as `read` understands it; the default if it is absent or wrong."""
         value = self.get(key)
         if value is None:
@@ -153,21 +153,21 @@ class Section:
             value.wrong(str(error))
             return default
 
-    def items(self, key: str, read: Callable[[Written], Value]) -> list[Value]:
+    def items(self, key: str, read: Callable[[YamlValue], Value]) -> list[Value]:
         """The entries of the list under a key, none if it is absent."""
         empty: list[Value] = []
         return self.take(key, lambda value: items_of(value, read), empty)
 
-    def entries(self, key: str, read: Callable[[str, Written], Value]) -> dict[str, Value]:
+    def entries(self, key: str, read: Callable[[str, YamlValue], Value]) -> dict[str, Value]:
         """The entries of the mapping under a key, none if it is absent."""
         empty: dict[str, Value] = {}
         return self.take(key, lambda value: entries_of(value, read), empty)
 
     def inner(self, key: str, allowed: Iterable[str]) -> Section:
         """The mapping under a key, with keys that are known; an empty one if it is absent."""
-        return Section(self.get(key) or Written(self.written.place, self.written.faults, None), allowed)
+        return Section(self.get(key) or YamlValue(self.written.place, self.written.faults, None), allowed)
 
-    def need(self, key: str, read: Callable[[Written], Value], placeholder: Value) -> Value:
+    def need(self, key: str, read: Callable[[YamlValue], Value], placeholder: Value) -> Value:
         """The same for a key that must be there."""
         if self.get(key) is None and isinstance(self.written.content, dict | None):
             place = self.written.place
@@ -175,7 +175,7 @@ class Section:
         return self.take(key, read, placeholder)
 
 
-def items_of(written: Written, read: Callable[[Written], Value]) -> list[Value]:
+def items_of(written: YamlValue, read: Callable[[YamlValue], Value]) -> list[Value]:
     """The entries of a list; those that cannot be used are noted and left out."""
     if not isinstance(written.content, list):
         raise Wrong(f"{described(written)} is not allowed: must be a list")
@@ -188,7 +188,7 @@ def items_of(written: Written, read: Callable[[Written], Value]) -> list[Value]:
     return found
 
 
-def entries_of(written: Written, read: Callable[[str, Written], Value]) -> dict[str, Value]:
+def entries_of(written: YamlValue, read: Callable[[str, YamlValue], Value]) -> dict[str, Value]:
     """The entries of a mapping whose keys are names that users choose; those that cannot be used are noted and left out."""
     if not isinstance(written.content, dict):
         raise Wrong(f"{described(written)} is not allowed: must be keys and values")
@@ -209,7 +209,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f": did you mean {meant}?" if meant else f": must be one of {', '.join(allowed)}"
 
 
-def described(written: Written) -> str:
+def described(written: YamlValue) -> str:
     """A value in a message: short texts as they are, everything else by its shape."""
     match written.content:
         case dict():
@@ -222,10 +222,10 @@ def described(written: Written) -> str:
             return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'
 
 
-def read_yaml(path: Path, faults: Faults) -> Written:
+def read_yaml(path: Path, faults: Faults) -> YamlValue:
     """The one document of a file; a file that cannot be read at all raises at once."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    nothing = Place(path, 1)
+    nothing = SourcePosition(path, 1)
     try:
         documents = list(composed(loader(read_bytes(path).decode())))
     except InvalidObject as error:
@@ -247,36 +247,36 @@ def read_yaml(path: Path, faults: Faults) -> Written:
         raise ScenarioError(f"{path}:{line}:{column}: expected one document; --- begins another one")
     root = documents[0][0]
     line, column = _line_and_column(root)
-    return _Tree(faults).grown(root, Place(path, line, column=column), 0)
+    return _Tree(faults).grown(root, SourcePosition(path, line, column=column), 0)
 
 
 class _Tree:
-    """Turns YAML's nodes into `Written` values and counts them."""
+    """Turns YAML's nodes into `YamlValue` values and counts them."""
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
         self.values = 0
 
-    def grown(self, node: yaml.Node, place: Place, depth: int) -> Written:
+    def grown(self, node: yaml.Node, place: SourcePosition, depth: int) -> YamlValue:
         self.values += 1
         if depth > DEEPEST or self.values > MOST_VALUES:
             raise ScenarioError(f"{place}: is nested too deeply or repeats itself without end")
         if isinstance(node, yaml.MappingNode):
-            return Written(place, self.faults, self._entries(node, place, depth))
+            return YamlValue(place, self.faults, self._entries(node, place, depth))
         if isinstance(node, yaml.SequenceNode):
             items = [
                 self.grown(each, place.item(index, *_line_and_column(each)), depth + 1)
                 for index, each in enumerate(node.value)
             ]
-            return Written(place, self.faults, items)
+            return YamlValue(place, self.faults, items)
         assert isinstance(node, yaml.ScalarNode)  # there are three kinds of nodes
         scalar = _scalar(node)
-        return Written(place, self.faults, None if scalar is None else node.value, scalar)
+        return YamlValue(place, self.faults, None if scalar is None else node.value, scalar)
 
-    def _entries(self, node: yaml.MappingNode, place: Place, depth: int) -> dict[str, Written]:
+    def _entries(self, node: yaml.MappingNode, place: SourcePosition, depth: int) -> dict[str, YamlValue]:
         """Keys and values; `<<: *other` puts those of another mapping before them."""
-        entries: dict[str, Written] = {}
-        merged: dict[str, Written] = {}
+        entries: dict[str, YamlValue] = {}
+        merged: dict[str, YamlValue] = {}
         for key, value in node.value:
             here = _line_and_column(key)
             if key.tag == "tag:yaml.org,2002:merge":
@@ -288,7 +288,9 @@ class _Tree:
                         shown = described(self.grown(each, merge, depth + 1))
                         self.faults.add(merge, f"{shown} is not allowed: must be a mapping, or a list of them")
             elif not isinstance(key, yaml.ScalarNode):
-                self.faults.add(Place(place.file, here[0], place.key, here[1]), "holds a key that is not a string")
+                self.faults.add(
+                    SourcePosition(place.file, here[0], place.key, here[1]), "holds a key that is not a string"
+                )
             elif key.value in entries:
                 self.faults.add(place.child(key.value, *here), "appears twice")
             else:

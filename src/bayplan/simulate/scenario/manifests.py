@@ -31,11 +31,11 @@ from bayplan.kube.wire import volcano_batch_v1alpha1
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodShape
 from bayplan.simulate.scenario.arrivals import arrivals, chance, run_times
-from bayplan.simulate.scenario.lines import Section, Written, Wrong
-from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, Member, SimulatedNode, Together, Workload
+from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue
+from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, GangPattern, Kind, ScenarioPod, SimulatedNode, Workload
 from bayplan.simulate.scenario.values import name, text, whole_number
 from bayplan.workloads.kinds import kind_of
-from bayplan.workloads.plan import Beside, Plan, plan_of, with_names
+from bayplan.workloads.plan import Beside, WorkloadPlan, plan_of, with_names
 from bayplan.workloads.planned import Around
 
 KEY = "manifest"
@@ -47,7 +47,7 @@ RUN_TO_END = frozenset(
 )
 
 
-def is_manifest(written: Written) -> bool:
+def is_manifest(written: YamlValue) -> bool:
     """Whether an entry of `workloads` is an object of Kubernetes, or names a file of them."""
     return isinstance(written.content, dict) and bool({KEY, "apiVersion"} & set(written.content))
 
@@ -61,7 +61,7 @@ class Manifests:
     settings: GroupingSettings = field(default_factory=GroupingSettings)
     remarks: list[str] = field(default_factory=list)
 
-    def add_rules(self, written: Written) -> None:
+    def add_rules(self, written: YamlValue) -> None:
         """Take the rules of a file that is meant from the scenario's folder."""
         file = written.place.file.parent / text(written)
         try:
@@ -69,7 +69,7 @@ class Manifests:
         except InvalidObject as error:
             raise Wrong(str(error)) from None
 
-    def workloads_of(self, written: Written) -> list[Workload]:
+    def workloads_of(self, written: YamlValue) -> list[Workload]:
         """The workloads of an entry with a manifest."""
         is_object = "apiVersion" in (written.content if isinstance(written.content, dict) else {})
         section = Section(written, (*OBJECT_KEYS, *KEYS[1:]) if is_object else KEYS)
@@ -89,7 +89,7 @@ class Manifests:
             manifest.wrong("holds no workload with pods")
         return found
 
-    def _planned_inline(self, written: Written, home: str) -> list[Plan]:
+    def _planned_inline(self, written: YamlValue, home: str) -> list[WorkloadPlan]:
         """The object that stands in the scenario; what is wrong with it is noted at its line."""
         thing = {key: value for key, value in written.plain().items() if key in (*OBJECT_KEYS, "status")}
         try:
@@ -98,7 +98,7 @@ class Manifests:
             written.at(error.at.field).wrong(f"{error.at.field}: {error.problem}")
             return []
 
-    def _planned_file(self, written: Written, home: str) -> list[Plan]:
+    def _planned_file(self, written: YamlValue, home: str) -> list[WorkloadPlan]:
         """The objects of a file that is meant from the scenario's folder."""
         path = written.place.file.parent / text(written)
         try:
@@ -109,7 +109,7 @@ class Manifests:
         except InvalidObject as error:
             raise Wrong(str(error)) from None
 
-    def _planned(self, objects: ObjectSet, path: Path, written: Written, home: str) -> list[Plan]:
+    def _planned(self, objects: ObjectSet, path: Path, written: YamlValue, home: str) -> list[WorkloadPlan]:
         things = [each.decoded() for each in objects.others]
         things += [
             {"apiVersion": volcano_batch_v1alpha1.API_VERSION, "kind": "Job", **_said(msgspec.to_builtins(job))}
@@ -124,7 +124,7 @@ class Manifests:
         about = KubernetesWorkloads.of(objects.kubernetes_workloads, home)
         return [self._plan(thing, home, about) for thing in known]
 
-    def _plan(self, thing: dict[str, Any], home: str, about: KubernetesWorkloads) -> Plan:
+    def _plan(self, thing: dict[str, Any], home: str, about: KubernetesWorkloads) -> WorkloadPlan:
         around = Around(self.settings.rules, self._state())
         plan = plan_of(with_names(thing, home), around, self.settings, Beside(workloads=about))
         self.remarks += plan.remarks
@@ -138,7 +138,7 @@ class Manifests:
             state.set_node(Node(metadata=Metadata(name=node.name, labels=dict(node.labels)), spec=spec))
         return state
 
-    def _workloads(self, section: Section, plan: Plan) -> list[Workload]:
+    def _workloads(self, section: Section, plan: WorkloadPlan) -> list[Workload]:
         """Gangs of one shape are one workload, and the pods that stand alone another."""
         gangs = {gang.metadata.name: gang for gang in plan.gangs}
         by_gang: dict[str, list[Pod]] = {}
@@ -156,7 +156,7 @@ class Manifests:
         return found
 
     def _workload(
-        self, section: Section, plan: Plan, called: str, pods: Sequence[Pod], together: Together | None
+        self, section: Section, plan: WorkloadPlan, called: str, pods: Sequence[Pod], together: GangPattern | None
     ) -> Workload:
         ends = plan.about.kind in RUN_TO_END
         for key in ("runs", "backoffLimit"):
@@ -172,7 +172,8 @@ class Manifests:
             "runs", lambda value: run_times(value, number, chance(self.seed, chosen, "run times")), no_end
         )
         members = [
-            Member(moment, time, pod, pod.metadata.name) for moment, time, pod in zip(moments, times, pods, strict=True)
+            ScenarioPod(moment, time, pod, pod.metadata.name)
+            for moment, time, pod in zip(moments, times, pods, strict=True)
         ]
         return Workload(
             name=called,
@@ -184,10 +185,10 @@ class Manifests:
         )
 
 
-def _together(gang: PodGroup, pods: Sequence[Pod]) -> Together:
+def _together(gang: PodGroup, pods: Sequence[Pod]) -> GangPattern:
     """The gang in the one tree of the scenario, whatever tree the workload names."""
     spec = msgspec.structs.replace(gang.spec, topology="", pod=PodShape(spec=pods[0].spec))
-    return Together(spec, len(pods))
+    return GangPattern(spec, len(pods))
 
 
 def _not_simulated(objects: ObjectSet) -> Iterable[object]:

@@ -36,7 +36,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ScenarioPod:
     """One pod that a workload wants: when it arrives, and how long it runs once started (None: until the end).
 
     `shape` is set where it does not look like the workload's template: in a gang whose groups differ. `name` is the name that its controller
@@ -50,7 +50,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class GangPattern:
     """A workload's pods are gangs of `size`, in their order, each as the spec of bayplan's own PodGroup says it."""
 
     spec: PodGroupSpec
@@ -67,9 +67,9 @@ class Workload:
     name: str
     kind: Kind
     template: Pod
-    members: tuple[Member, ...]
+    members: tuple[ScenarioPod, ...]
     backoff_limit: int = JOB_BACKOFF_LIMIT
-    together: Together | None = None
+    together: GangPattern | None = None
 
     @property
     def namespace(self) -> str:

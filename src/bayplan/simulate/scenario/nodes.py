@@ -15,7 +15,7 @@ from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.scenario.kubelet_keys import KEYS as KUBELET_KEYS
 from bayplan.simulate.scenario.kubelet_keys import kubelet_of
-from bayplan.simulate.scenario.lines import Section, Written, Wrong, items_of
+from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue, items_of
 from bayplan.simulate.scenario.machine_text import MachineTextError, machine_of
 from bayplan.simulate.scenario.model import SimulatedNode
 from bayplan.simulate.scenario.values import label, name, one_of, text, whole_number, yes_or_no
@@ -25,7 +25,7 @@ TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 MOST_NODES = 100_000
 
 
-def nodes_of(written: Written) -> list[SimulatedNode]:
+def nodes_of(written: YamlValue) -> list[SimulatedNode]:
     """The nodes of one group; none if its machine cannot be built."""
     section = Section(written, KEYS)
     group = section.need("name", name, "")
@@ -53,14 +53,14 @@ def nodes_of(written: Written) -> list[SimulatedNode]:
     ]
 
 
-def _machine(written: Written) -> Machine | None:
+def _machine(written: YamlValue) -> Machine | None:
     try:
         return machine_of(text(written))
     except MachineTextError as error:
         raise Wrong(str(error)) from None
 
 
-def _dealt(key: str, written: Written, count: int) -> list[str]:
+def _dealt(key: str, written: YamlValue, count: int) -> list[str]:
     """A label's value on each node: the same everywhere, or a list dealt out in equal consecutive shares."""
     if not isinstance(written.content, list):
         return [label(key, written)] * count
@@ -70,7 +70,7 @@ def _dealt(key: str, written: Written, count: int) -> list[str]:
     return [values[number * len(values) // count] for number in range(count)]
 
 
-def _taint(written: Written) -> Taint:
+def _taint(written: YamlValue) -> Taint:
     section = Section(written, ("key", "value", "effect"))
     return Taint(
         key=section.need("key", text, ""),

@@ -14,7 +14,7 @@ from bayplan.cluster.pods.pod_class import pod_class_of
 from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.simulate.scenario.lines import Section, Written, Wrong, described, entries_of
+from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue, described, entries_of
 from bayplan.simulate.scenario.machine_text import SHORT_NAMES_BELONG_TO
 from bayplan.simulate.scenario.values import amount, text, whole_amount, whole_number
 
@@ -41,7 +41,7 @@ NATIVE = (CPU, MEMORY, "ephemeral-storage")
 
 
 def template_of(
-    written: Written, name: str, namespace: str, labels: dict[str, str], annotations: dict[str, str] | None = None
+    written: YamlValue, name: str, namespace: str, labels: dict[str, str], annotations: dict[str, str] | None = None
 ) -> Pod | None:
     """The pod that is written here, called as its workload is; None if something is wrong with it."""
     before = len(written.faults.found)
@@ -79,7 +79,7 @@ def template_of(
     return None
 
 
-def _check_container(written: Written, taken: set[str]) -> None:
+def _check_container(written: YamlValue, taken: set[str]) -> None:
     """Fields that a container has, resources that Kubernetes knows, and a name that is not among those taken."""
     section = Section(written, CONTAINER_FIELDS)
     own_name = section.get("name")
@@ -92,7 +92,7 @@ def _check_container(written: Written, taken: set[str]) -> None:
         resources.entries(key, _amount)
 
 
-def _short_resources(written: Written) -> dict[str, Any] | None:
+def _short_resources(written: YamlValue) -> dict[str, Any] | None:
     """A container's requests and limits, or only amounts, which then are both: the pod is Guaranteed."""
     if isinstance(written.content, dict) and set(written.content) & {"requests", "limits"}:
         section = Section(written, ("requests", "limits"))
@@ -105,7 +105,7 @@ def _short_resources(written: Written) -> dict[str, Any] | None:
     return {"requests": written.plain(), "limits": written.plain()}
 
 
-def _amount(resource: str, written: Written) -> int:
+def _amount(resource: str, written: YamlValue) -> int:
     """An amount of something that Kubernetes would take for a resource."""
     if resource not in NATIVE and not resource.startswith(HUGEPAGES_PREFIX) and "/" not in resource:
         hint = f"did you mean {SHORT_NAMES_BELONG_TO}/{resource}?"

@@ -15,7 +15,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.errors import InvalidObject
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
 from bayplan.simulate.scenario.gangs import note_what_cannot_be, trees_of
-from bayplan.simulate.scenario.lines import Faults, Place, Section, Written, Wrong, read_yaml
+from bayplan.simulate.scenario.lines import Faults, Section, SourcePosition, Wrong, YamlValue, read_yaml
 from bayplan.simulate.scenario.manifests import Manifests, is_manifest
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
 from bayplan.simulate.scenario.nodes import nodes_of
@@ -62,7 +62,7 @@ def read_scenario(path: Path, seed: int | None = None) -> Scenario:
     return replace(scenario, remarks=(*from_dump, *manifests.remarks, *remarks_on(scenario, section, places)))
 
 
-def _check_gangs(section: Section, scenario: Scenario, workloads: list[tuple[Place, Workload]]) -> None:
+def _check_gangs(section: Section, scenario: Scenario, workloads: list[tuple[SourcePosition, Workload]]) -> None:
     """What a gang asks for must be possible in the tree, of which a workload alone knows nothing."""
     gangs = [(place, workload.together) for place, workload in workloads if workload.together is not None]
     trees = trees_of(scenario.nodes if gangs else (), scenario.levels)
@@ -70,7 +70,7 @@ def _check_gangs(section: Section, scenario: Scenario, workloads: list[tuple[Pla
         note_what_cannot_be(section.written.at(f"{place.key}.gang"), together, trees)
 
 
-def _cluster(written: Written) -> RecordedCluster:
+def _cluster(written: YamlValue) -> RecordedCluster:
     """The recorded cluster at a path that is meant from the scenario's folder."""
     try:
         return read_cluster(written.place.file.parent / text(written))
@@ -93,18 +93,18 @@ def _nodes(section: Section, recorded: RecordedCluster) -> list[SimulatedNode]:
 
 def _workloads(
     section: Section, seed: int, recorded: RecordedCluster, manifests: Manifests
-) -> list[tuple[Place, Workload]]:
+) -> list[tuple[SourcePosition, Workload]]:
     """Pods that wait in the recorded cluster, then what is written, then the trace; each with the place to name."""
     running = {pod_key(pod) for pod in recorded.running}
     taken = running | {_REPLACEMENT.sub("", key) for key in running}
-    found: dict[str, tuple[Place, Workload]] = {}
+    found: dict[str, tuple[SourcePosition, Workload]] = {}
     for waiting in recorded.waiting:
         own_name = waiting.name
         while own_name in found or _clashes(waiting, own_name, taken):
             own_name += "-waiting"
         found[own_name] = (section.written.at("cluster").place, replace(waiting, name=own_name))
 
-    def read(entry: Written) -> list[tuple[Written, Workload | None]]:
+    def read(entry: YamlValue) -> list[tuple[YamlValue, Workload | None]]:
         if is_manifest(entry):
             return [(entry, each) for each in manifests.workloads_of(entry)]
         return [(entry, workload_of(entry, seed))]
@@ -122,13 +122,13 @@ def _workloads(
     return list(found.values())
 
 
-def _traced(section: Section) -> list[tuple[Written, Workload]]:
+def _traced(section: Section) -> list[tuple[YamlValue, Workload]]:
     """Workloads of the trace, whose path is meant from the scenario's folder."""
     nothing: list[Workload] = []
     return [(section.written.at("trace"), workload) for workload in section.take("trace", _trace, nothing)]
 
 
-def _trace(written: Written) -> list[Workload]:
+def _trace(written: YamlValue) -> list[Workload]:
     return read_trace(written.place.file.parent / text(written), written.faults)
 
 

@@ -21,12 +21,12 @@ from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec
 from bayplan.kube.wire.volcano_annotations import POLICY
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
-from bayplan.simulate.scenario.lines import Place, Section, described
+from bayplan.simulate.scenario.lines import Section, SourcePosition, described
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
 from bayplan.simulate.scenario.pods import PRIORITY_CLASSES
 
 
-def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, Place]) -> tuple[str, ...]:
+def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, SourcePosition]) -> tuple[str, ...]:
     """All remarks; `places` tells where each workload stands."""
     found = [*_levels(scenario, section), *_unknown_classes(section)]
     if not scenario.workloads:
@@ -38,7 +38,7 @@ def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, Place]
     return tuple(f"{place}: {text}" for place, text in sorted(found, key=lambda remark: remark[0].line))
 
 
-def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[Place, str]]:
+def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[SourcePosition, str]]:
     """Every node should have every level, and a narrower level should lie inside one wider one."""
     for index, level in enumerate(scenario.levels):
         without = [node.name for node in scenario.nodes if level not in node.labels]
@@ -57,7 +57,7 @@ def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[Place, str]]
             yield section.written.at(f"levels[{index + 1}]").place, text
 
 
-def _unknown_classes(section: Section) -> Iterator[tuple[Place, str]]:
+def _unknown_classes(section: Section) -> Iterator[tuple[SourcePosition, str]]:
     """What a PriorityClass means stands in the cluster that the pod was copied from."""
     workloads = section.get("workloads")
     for workload in workloads.content if workloads is not None and isinstance(workloads.content, list) else ():

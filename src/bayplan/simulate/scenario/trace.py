@@ -20,8 +20,8 @@ from bayplan.kube.documents import not_utf_8, read_bytes
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.kube.json_text import decode, json_words
 from bayplan.simulate.scenario.arrivals import SHORTEST_RUN
-from bayplan.simulate.scenario.lines import Faults, Place, ScenarioError, Section, Written, Wrong, suggestion
-from bayplan.simulate.scenario.model import Kind, Member, Seconds, Workload
+from bayplan.simulate.scenario.lines import Faults, ScenarioError, Section, SourcePosition, Wrong, YamlValue, suggestion
+from bayplan.simulate.scenario.model import Kind, ScenarioPod, Seconds, Workload
 from bayplan.simulate.scenario.pods import template_of
 from bayplan.simulate.scenario.values import duration, duration_of_at_least, name, one_of
 from bayplan.simulate.scenario.workloads import KINDS
@@ -37,7 +37,7 @@ def read_trace(path: Path, faults: Faults) -> list[Workload]:
     rows = _json_rows if path.suffix in JSON_LINES else _csv_rows
     faults_before = len(faults.found)
     first_of_name: dict[str, Section] = {}
-    members: dict[str, list[Member]] = {}
+    members: dict[str, list[ScenarioPod]] = {}
     for row in rows(path, faults):
         arrival = Section(row, [*COLUMNS, *_resources_of(row)])
         own_name = arrival.need("name", name, "")
@@ -46,18 +46,18 @@ def read_trace(path: Path, faults: Faults) -> list[Workload]:
         first = first_of_name.setdefault(own_name, arrival)
         if first is not arrival:
             _check_same(first, arrival)
-        members.setdefault(own_name, []).append(Member(at, runs_for))
+        members.setdefault(own_name, []).append(ScenarioPod(at, runs_for))
     if not members and len(faults.found) == faults_before:
         raise Wrong(f"{path} has no line below its header: must have one for each pod")
     workloads = [_workload(own_name, first, members[own_name]) for own_name, first in first_of_name.items()]
     return [workload for workload in workloads if workload is not None]
 
 
-def _runtime(written: Written) -> Seconds | None:
+def _runtime(written: YamlValue) -> Seconds | None:
     return duration_of_at_least(SHORTEST_RUN)(written)
 
 
-def _workload(own_name: str, first: Section, members: list[Member]) -> Workload | None:
+def _workload(own_name: str, first: Section, members: list[ScenarioPod]) -> Workload | None:
     """A pod that ends belongs to a job unless the trace says otherwise."""
     kind = first.take("kind", one_of(KINDS), Kind.JOB if members[0].runs_for is not None else Kind.POD)
     if kind is not Kind.JOB and any(member.runs_for is not None for member in members):
@@ -69,8 +69,8 @@ def _workload(own_name: str, first: Section, members: list[Member]) -> Workload 
     if not asked:
         row.wrong("asks for nothing: must have a value for cpu, memory or another resource")
         return None
-    spec = {"resources": Written(row.place, row.faults, asked)}
-    template = template_of(Written(row.place, row.faults, spec), own_name, namespace, {})
+    spec = {"resources": YamlValue(row.place, row.faults, asked)}
+    template = template_of(YamlValue(row.place, row.faults, spec), own_name, namespace, {})
     if template is None:
         return None
     return Workload(own_name, kind, template, tuple(sorted(members, key=lambda member: member.arrives)))
@@ -84,7 +84,7 @@ def _check_same(first: Section, arrival: Section) -> None:
             (now or arrival.written).wrong(DIFFERING if now else f"{column} {DIFFERING}")
 
 
-def _resources_of(row: Written) -> list[str]:
+def _resources_of(row: YamlValue) -> list[str]:
     columns = row.content if isinstance(row.content, dict) else {}
     return [column for column in columns if _is_resource(column)]
 
@@ -93,14 +93,14 @@ def _is_resource(column: str) -> bool:
     return column in RESOURCES or is_memory(column) or "/" in column
 
 
-def _csv_rows(path: Path, faults: Faults) -> Iterator[Written]:
+def _csv_rows(path: Path, faults: Faults) -> Iterator[YamlValue]:
     lines = csv.reader(_text_of(path).splitlines(), skipinitialspace=True)
     try:
         header = [column.strip() for column in next(lines)]
-        if not _header_is_good(header, Place(path, 1), faults):
+        if not _header_is_good(header, SourcePosition(path, 1), faults):
             return
         for cells in lines:
-            place = Place(path, lines.line_num)
+            place = SourcePosition(path, lines.line_num)
             if len(cells) == len(header):
                 yield _row(place, faults, {column: cell.strip() for column, cell in zip(header, cells, strict=True)})
             elif cells:
@@ -109,7 +109,7 @@ def _csv_rows(path: Path, faults: Faults) -> Iterator[Written]:
         raise ScenarioError(f"{path}:{lines.line_num}: is not CSV: {error}") from None
 
 
-def _header_is_good(header: list[str], place: Place, faults: Faults) -> bool:
+def _header_is_good(header: list[str], place: SourcePosition, faults: Faults) -> bool:
     before = len(faults.found)
     for column in dict.fromkeys(header):
         if column not in COLUMNS and not _is_resource(column):
@@ -120,11 +120,11 @@ def _header_is_good(header: list[str], place: Place, faults: Faults) -> bool:
     return len(faults.found) == before
 
 
-def _json_rows(path: Path, faults: Faults) -> Iterator[Written]:
+def _json_rows(path: Path, faults: Faults) -> Iterator[YamlValue]:
     for number, line in enumerate(_text_of(path).splitlines(), start=1):
         if not line.strip():
             continue
-        place = Place(path, number)
+        place = SourcePosition(path, number)
         try:
             cells = decode(line, dict[str, str | int | float | None])
         except msgspec.DecodeError as error:
@@ -138,14 +138,14 @@ def _json_rows(path: Path, faults: Faults) -> Iterator[Written]:
         yield _row(place, faults, {key: "" if value is None else str(value) for key, value in cells.items()})
 
 
-def _row(place: Place, faults: Faults, cells: dict[str, str]) -> Written:
+def _row(place: SourcePosition, faults: Faults, cells: dict[str, str]) -> YamlValue:
     """One line as a mapping of column to text; what asks for nothing is absent."""
     entries = {
-        column: Written(place.child(column, place.line), faults, cell or None, cell or None)
+        column: YamlValue(place.child(column, place.line), faults, cell or None, cell or None)
         for column, cell in cells.items()
         if not (cell == "0" and column not in COLUMNS)
     }
-    return Written(place, faults, entries)
+    return YamlValue(place, faults, entries)
 
 
 def _text_of(path: Path) -> str:

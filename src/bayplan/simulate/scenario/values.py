@@ -1,6 +1,6 @@
 """What single values of a scenario may look like: names, numbers, durations, rates, amounts.
 
-Each function takes a `Written` value and gives what it means, or raises `Wrong` with what would be allowed. A scalar counts as the
+Each function takes a `YamlValue` value and gives what it means, or raises `Wrong` with what would be allowed. A scalar counts as the
 text that stands in the file, so `zone: 07` and `full-pcpus-only: true` need no quotes.
 """
 
@@ -13,7 +13,7 @@ from typing import TypeVar
 from bayplan.cluster.pods.request import AmountError, amount_of
 from bayplan.kube.duration import NUMBER, UNITS, NoDuration, seconds_of
 from bayplan.kube.quantity import NANO, parse
-from bayplan.simulate.scenario.lines import Written, Wrong, described, suggestion
+from bayplan.simulate.scenario.lines import Wrong, YamlValue, described, suggestion
 from bayplan.simulate.scenario.model import Seconds
 
 Value = TypeVar("Value")
@@ -28,14 +28,14 @@ _DOMAIN = re.compile(rf"(?=.{{1,{LONGEST_DOMAIN}}}$)[a-z0-9]([-a-z0-9]*[a-z0-9])
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
-def text(written: Written) -> str:
+def text(written: YamlValue) -> str:
     """A text; numbers and the like are taken as they are spelled."""
     if not isinstance(written.content, str):
         raise Wrong(f"{described(written)} is not allowed: must be a single value")
     return written.content
 
 
-def name(written: Written) -> str:
+def name(written: YamlValue) -> str:
     """A name that Kubernetes would take for an object."""
     found = text(written)
     if not _NAME.fullmatch(found) or len(found) > LONGEST_NAME:
@@ -44,7 +44,7 @@ def name(written: Written) -> str:
     return found
 
 
-def label(key: str, written: Written) -> str:
+def label(key: str, written: YamlValue) -> str:
     """The value of a label, if the API server would take both it and its key."""
     domain, slash, own_name = key.rpartition("/")
     word = f"letters, digits, '-', '_' and '.' between letters or digits, at most {LONGEST_LABEL} of them"
@@ -56,10 +56,10 @@ def label(key: str, written: Written) -> str:
     return found
 
 
-def whole_number(least: int, most: int) -> Callable[[Written], int]:
+def whole_number(least: int, most: int) -> Callable[[YamlValue], int]:
     """An integer between bounds."""
 
-    def read(written: Written) -> int:
+    def read(written: YamlValue) -> int:
         found = text(written)
         if not _WHOLE.fullmatch(found) or len(found) > 20:
             raise Wrong(f"{described(written)} is no whole number: must be {least} to {most}")
@@ -73,15 +73,15 @@ def whole_number(least: int, most: int) -> Callable[[Written], int]:
     return read
 
 
-def yes_or_no(written: Written) -> bool:
+def yes_or_no(written: YamlValue) -> bool:
     """True or false, quoted or not."""
     return one_of({"true": True, "false": False})(written)
 
 
-def one_of(allowed: Mapping[str, Value]) -> Callable[[Written], Value]:
+def one_of(allowed: Mapping[str, Value]) -> Callable[[YamlValue], Value]:
     """One of several words."""
 
-    def read(written: Written) -> Value:
+    def read(written: YamlValue) -> Value:
         found = text(written)
         if found not in allowed:
             raise Wrong(f"{described(written)} is not allowed{suggestion(found, allowed)}")
@@ -90,7 +90,7 @@ def one_of(allowed: Mapping[str, Value]) -> Callable[[Written], Value]:
     return read
 
 
-def duration(written: Written) -> Seconds:
+def duration(written: YamlValue) -> Seconds:
     """`90s`, `1h30m`, `250ms` as Go writes them; a plain number is seconds."""
     try:
         return seconds_of(text(written))
@@ -98,10 +98,10 @@ def duration(written: Written) -> Seconds:
         raise Wrong(str(error)) from None
 
 
-def duration_of_at_least(least: Seconds) -> Callable[[Written], Seconds]:
+def duration_of_at_least(least: Seconds) -> Callable[[YamlValue], Seconds]:
     """A duration that is not too short."""
 
-    def read(written: Written) -> Seconds:
+    def read(written: YamlValue) -> Seconds:
         found = duration(written)
         if found < least:
             raise Wrong(f"{described(written)} is too short: must be {least:g}s or more")
@@ -110,7 +110,7 @@ def duration_of_at_least(least: Seconds) -> Callable[[Written], Seconds]:
     return read
 
 
-def rate(written: Written) -> float:
+def rate(written: YamlValue) -> float:
     """`0.5/s`, `30/m`, `10/h`, `1/90s`: how many in which time; the answer is per second."""
     found = text(written)
     count, slash, per = found.partition("/")
@@ -125,7 +125,7 @@ def rate(written: Written) -> float:
     return number / in_seconds
 
 
-def amount(resource: str, written: Written) -> int:
+def amount(resource: str, written: YamlValue) -> int:
     """An amount of a resource: milli-CPUs for cpu, whole units for everything else."""
     try:
         return amount_of(resource, text(written))
@@ -133,7 +133,7 @@ def amount(resource: str, written: Written) -> int:
         raise Wrong(str(error)) from None
 
 
-def whole_amount(resource: str, written: Written) -> int:
+def whole_amount(resource: str, written: YamlValue) -> int:
     """An amount of what cannot be divided, such as devices."""
     found = amount(resource, written)
     if parse(text(written)).nano % NANO:

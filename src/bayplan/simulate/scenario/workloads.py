@@ -11,8 +11,8 @@ from itertools import cycle
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.simulate.scenario.arrivals import arrivals, chance, run_times
 from bayplan.simulate.scenario.gangs import gang_written, gives_all_shapes
-from bayplan.simulate.scenario.lines import Section, Written
-from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, Member, Workload
+from bayplan.simulate.scenario.lines import Section, YamlValue
+from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, Kind, ScenarioPod, Workload
 from bayplan.simulate.scenario.pods import template_of
 from bayplan.simulate.scenario.values import label, name, one_of, text, whole_number
 
@@ -40,7 +40,7 @@ KINDS = {
 MOST_PODS = 1_000_000
 
 
-def workload_of(written: Written, seed: int) -> Workload | None:
+def workload_of(written: YamlValue, seed: int) -> Workload | None:
     """One workload with all its members; None if its pod cannot be used."""
     section = Section(written, KEYS)
     own_name = section.need("name", name, "")
@@ -49,7 +49,7 @@ def workload_of(written: Written, seed: int) -> Workload | None:
     labels = section.entries("labels", label)
     annotations = section.entries("annotations", lambda _, value: text(value))
 
-    def read_pod(value: Written) -> Pod | None:
+    def read_pod(value: YamlValue) -> Pod | None:
         return template_of(value, own_name, namespace, labels, annotations)
 
     needs_pod = not gives_all_shapes(section.get("gang"))
@@ -81,7 +81,7 @@ def workload_of(written: Written, seed: int) -> Workload | None:
         name=own_name,
         kind=kind,
         template=template,
-        members=tuple(map(Member, moments, times, own_shapes)),
+        members=tuple(map(ScenarioPod, moments, times, own_shapes)),
         backoff_limit=section.take("backoffLimit", whole_number(0, 1_000_000), JOB_BACKOFF_LIMIT),
         together=together,
     )

@@ -75,7 +75,7 @@ class TestWhoKeepsTheBooks:
     )
     def test_arguments(self, arguments: dict[str, object], books: str, period: float) -> None:
         settings = read_arguments(arguments).reports
-        assert (settings.books, settings.resync_period) == (books, period)
+        assert (settings.accounting, settings.resync_period) == (books, period)
         assert isinstance(intake_for(ClusterState(), settings), CachedIntake) is (books != "Ledger")
 
     @pytest.mark.parametrize("scope, follows", [(None, True), ("All", True), ("OnlyResources", False), ("x", False)])
@@ -173,7 +173,7 @@ class TestOverReserve:
 
     def test_hides_a_node_that_becomes_known_later(self) -> None:
         state = ClusterState()
-        intake = intake_for(state, ReportSettings(books="OverReserve"), ["ours"])
+        intake = intake_for(state, ReportSettings(accounting="OverReserve"), ["ours"])
         intake.topology(report((8, 8)), NOON)
         intake.pod_changed(bound(cpus(6, "theirs"), "default-scheduler"))
         state.set_node(node("n1", {"cpu": 16, "memory": "64Gi"}))

@@ -12,7 +12,7 @@ from bayplan.engine.gangs import closeness
 from bayplan.engine.gangs import search as module
 from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.exact import program
-from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, wished_domains
+from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, preferred_domains
 from bayplan.engine.gangs.search import search
 from tests.unit.engine.gangs.small_trees import BLOCK, NO_SUMS, NODE, RACK, equal_pods, gang, group, pods_of, racks
 
@@ -129,14 +129,14 @@ def mixed(racks_of_four: int, large: int, small: int, preferred: int | None = RA
 def test_several_shapes_share_nodes(large: int, small: int, domains: int) -> None:
     problem = mixed(4, large, small)
     solution = search(problem, Budget())
-    assert (solution.status, wished_domains(problem, solution)) == (Status.OPTIMAL, domains)
+    assert (solution.status, preferred_domains(problem, solution)) == (Status.OPTIMAL, domains)
 
 
 def test_a_cluster_too_large_for_one_program_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = mixed(40, 16, 16)
     monkeypatch.setattr(program, "MOST_VARIABLES", 100)
     solution = search(problem, Budget())
-    assert (solution.status, wished_domains(problem, solution)) == (Status.OPTIMAL, 4)
+    assert (solution.status, preferred_domains(problem, solution)) == (Status.OPTIMAL, 4)
     assert solution.bound.endswith("no fewer than 4 preferred domains hold all pods")
 
 
@@ -149,7 +149,7 @@ def test_a_no_about_several_shapes_comes_from_the_exact_search(preferred: int | 
 
 def test_running_members_draw_the_others_to_them() -> None:
     tree, slots = racks("b1/r1: 2", "b1/r2: 4", "b1/r3: 2")
-    whole = replace(gang(2, None, RACK), standing=(2,))
+    whole = replace(gang(2, None, RACK), running_at=(2,))
     problem = Problem(tree, (whole,), (slots,), *NO_SUMS)
     solution = search(problem, Budget())
     assert solution.placed[0][0].positions.tolist() == [2]

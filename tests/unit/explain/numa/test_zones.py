@@ -3,7 +3,7 @@
 import pytest
 
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES, zones_of_pod
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.numa.zones import zone_column, zone_numbers, zone_phrase
 from bayplan.kube.wire.core_v1 import Metadata, Pod
@@ -50,7 +50,7 @@ def test_a_pod_reports_its_zones_in_an_annotation(text: str, zones: dict[str, tu
 
 @pytest.mark.parametrize("text", ["", "1", "[1]", '{"app": "1"}', '{"app": [1.5]}', "{"])
 def test_an_annotation_that_makes_no_sense_is_ignored_and_named(text: str) -> None:
-    problems: list[Problem] = []
+    problems: list[ObjectRemark] = []
     pod = Pod(metadata=Metadata(name="p", namespace="ns", annotations={NUMA_ZONES: text}))
     assert zones_of_pod(pod, problems) == {}
     assert str(problems[0]).startswith('Pod ns/p: metadata.annotations["bayplan.io/numa-zones"]: ')

@@ -13,7 +13,7 @@ import pytest
 from bayplan.kube.client.client import KubeClient, Unreachable
 from bayplan.kube.resources import Resource
 from bayplan.services.agent.heads import Head, HeadMetadata, Managed
-from bayplan.services.agent.publisher import FIELD_MANAGER, Publisher, Written
+from bayplan.services.agent.publisher import FIELD_MANAGER, PublishedReport, Publisher
 from bayplan.services.agent.troubles import Troubles
 from tests.helpers import Json
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
@@ -102,7 +102,7 @@ class Told:
     ) -> None:
         self.server = server or Server()
         self.troubles = Troubles(clock=lambda: 0.0)
-        self.written: list[Written] = []
+        self.written: list[PublishedReport] = []
 
         async def all_of_it() -> None:
             publisher = Publisher(

@@ -8,7 +8,7 @@ import msgspec
 
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.kubelets.fleet import Fleet
-from bayplan.services.kubelets.layout import Group, lay_out
+from bayplan.services.kubelets.layout import NodeGroup, lay_out
 from bayplan.services.kubelets.settings import KubeletsSettings
 from bayplan.services.kubelets.writes import SetPodStatus, Write
 
@@ -17,7 +17,7 @@ MACHINE = "pack:2 core:4 mem:8Gi"  # zone 0 has 3 CPUs for pods, zone 1 has 4
 
 def fleet(nodes: int = 1, *, kubelet: str = "", **settings: Any) -> Fleet:
     """Nodes virtual-0, virtual-1, ..."""
-    return Fleet(KubeletsSettings(lay_out([Group(MACHINE, nodes, kubelet)]), **settings))
+    return Fleet(KubeletsSettings(lay_out([NodeGroup(MACHINE, nodes, kubelet)]), **settings))
 
 
 def bound(

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.kube.wire.core_v1 import Taint
-from bayplan.services.kubelets.layout import Group, LayoutError, kubelet_from_text, lay_out, tree_labels
+from bayplan.services.kubelets.layout import LayoutError, NodeGroup, kubelet_from_text, lay_out, tree_labels
 from bayplan.simulate.scenario.machine_text import machine_of
 
 TWO_ZONES = "pack:2 core:4 pu:2 mem:8Gi"
@@ -14,7 +14,7 @@ GI = 2**30
 
 
 def test_groups_of_nodes_are_numbered_through() -> None:
-    nodes = lay_out([Group("core:4 mem:8Gi", 2), Group(TWO_ZONES, 1)], name_prefix="fake")
+    nodes = lay_out([NodeGroup("core:4 mem:8Gi", 2), NodeGroup(TWO_ZONES, 1)], name_prefix="fake")
     assert [(node.name, node.group, len(node.machine.zones)) for node in nodes] == [
         ("fake-0", "core:4 mem:8Gi", 1),
         ("fake-1", "core:4 mem:8Gi", 1),
@@ -24,7 +24,7 @@ def test_groups_of_nodes_are_numbered_through() -> None:
 
 def test_labels_and_taints_are_on_every_node() -> None:
     (node,) = lay_out(
-        [Group(TWO_ZONES, 1)], labels={"example.com/pool": "a"}, taints=["example.com/virtual=true:NoSchedule"]
+        [NodeGroup(TWO_ZONES, 1)], labels={"example.com/pool": "a"}, taints=["example.com/virtual=true:NoSchedule"]
     )
     assert node.labels == {"kubernetes.io/hostname": "virtual-0", "example.com/pool": "a"}
     assert node.taints == (Taint(key="example.com/virtual", value="true", effect="NoSchedule"),)
@@ -104,10 +104,10 @@ def test_words_that_describe_no_kubelet(text: str, problem: str) -> None:
 )
 def test_words_that_lay_out_no_nodes(arguments: dict[str, object], problem: str) -> None:
     with pytest.raises(LayoutError) as error:
-        lay_out([Group(TWO_ZONES, 4)], **arguments)  # type: ignore[arg-type]
+        lay_out([NodeGroup(TWO_ZONES, 4)], **arguments)  # type: ignore[arg-type]
     assert str(error.value).startswith(problem)
 
 
 def test_a_machine_that_is_none() -> None:
     with pytest.raises(LayoutError, match=r"--machine: .* has no core"):
-        lay_out([Group("mem:8Gi", 1)])
+        lay_out([NodeGroup("mem:8Gi", 1)])

@@ -18,9 +18,9 @@ from bayplan.services.kubelets.news import (
     news_document,
     news_line,
 )
-from bayplan.services.kubelets.writes import Refusal
+from bayplan.services.kubelets.writes import RejectedPod
 
-REFUSAL = Refusal(
+REFUSAL = RejectedPod(
     "telco/upf-0", "virtual-3", "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
 )
 
@@ -67,7 +67,11 @@ REFUSAL = Refusal(
                 "reports": 12,
             },
         ),
-        (Trouble("no answer", 12), "no answer (12 times)", {"event": "trouble", "problem": "no answer", "times": 12}),
+        (
+            Trouble("no answer", 12),
+            "no answer (12 times)",
+            {"event": "trouble", "problem": "no answer", "times": 12},
+        ),
         (
             Removing(200, 10.0),
             "removing 200 nodes; gives up if the API server does not answer for 10 s (Ctrl-C ends at once)",

@@ -11,7 +11,7 @@ import pytest
 from bayplan.kube.client.client import ApiError, Unreachable
 from bayplan.kube.wire.meta_v1 import Status
 from bayplan.services.kubelets import writer as writer_module
-from bayplan.services.kubelets.writer import Writer
+from bayplan.services.kubelets.writer import StatusWriter
 from bayplan.services.kubelets.writes import DeletePod, PublishTopology, SetPodStatus, Write
 
 
@@ -55,7 +55,7 @@ def report(*, exists: bool) -> PublishTopology:
     return PublishTopology("virtual-0", {"metadata": {"name": "virtual-0"}, "zones": []}, exists)
 
 
-Story = Callable[[FakeClient, Writer], Awaitable[None]]
+Story = Callable[[FakeClient, StatusWriter], Awaitable[None]]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Story], tuple[FakeClient, 
         troubles: list[str] = []
 
         async def whole_story() -> None:
-            writer = Writer(client, {"virtual-0": "uid-node"}, troubles.append, workers=4)  # type: ignore[arg-type]
+            writer = StatusWriter(client, {"virtual-0": "uid-node"}, troubles.append, workers=4)  # type: ignore[arg-type]
             work = asyncio.create_task(writer.work())
             await story(client, writer)
             await asyncio.wait_for(writer.idle(), 5)
@@ -84,7 +84,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Story], tuple[FakeClient, 
 def write_all(*writes: Write, **answers: list[Exception]) -> Story:
     """Write these at once; `patch_a=[...]` are failures of patching `a`, `-` written as `_`."""
 
-    async def story(client: FakeClient, writer: Writer) -> None:
+    async def story(client: FakeClient, writer: StatusWriter) -> None:
         for request, failures in answers.items():
             verb, _, name = request.partition("_")
             client.answers[verb, name.replace("_", "-")] = list(failures)
@@ -114,7 +114,7 @@ def test_what_has_not_been_sent_is_replaced_by_what_is_newer(run: Run) -> None:
 
 
 def test_writes_to_one_pod_wait_for_each_other_and_others_do_not(run: Run) -> None:
-    async def story(client: FakeClient, writer: Writer) -> None:
+    async def story(client: FakeClient, writer: StatusWriter) -> None:
         client.gate = asyncio.Event()
         writer.put([status("a", "Running")])
         await asyncio.sleep(0.01)

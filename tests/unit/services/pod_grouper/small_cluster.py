@@ -1,4 +1,4 @@
-"""A cluster in a dictionary, for tests of the pod grouper: it answers as an API server would, and tells the books what changed.
+"""A cluster in a dictionary, for tests of the pod grouper: it answers as an API server would, and tells the cache what changed.
 
 `asked` and `written` keep what was asked for and written, in order. `trouble` is asked before each request and may raise. Time is virtual (`in_virtual_time`).
 """
@@ -23,7 +23,7 @@ from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.wire.scheduling_v1alpha2 import Workload
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
 from tests.helpers import Json
@@ -76,7 +76,7 @@ class SmallCluster:
     pods: dict[str, Pod] = field(default_factory=dict)
     groups: dict[str, PodGroup] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
-    listeners: list[Books] = field(default_factory=list)
+    listeners: list[GrouperCache] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     trouble: Callable[[str, str], None] = lambda verb, what: None
@@ -108,16 +108,16 @@ class SmallCluster:
     def remove_workload(self, name: str) -> None:
         self._tell(KUBERNETES_WORKLOADS, "DELETED", self.workloads.pop(name))
 
-    def listen(self, books: Books) -> None:
-        """Tell books everything there is, and from now on every change."""
-        books.take(PODS, Listed(list(self.pods.values()), "1", []))
-        books.take(POD_GROUPS, Listed(list(self.groups.values()), "1", []))
-        books.take(KUBERNETES_WORKLOADS, Listed(list(self.workloads.values()), "1", []))
-        self.listeners.append(books)
+    def listen(self, cache: GrouperCache) -> None:
+        """Tell cache everything there is, and from now on every change."""
+        cache.take(PODS, Listed(list(self.pods.values()), "1", []))
+        cache.take(POD_GROUPS, Listed(list(self.groups.values()), "1", []))
+        cache.take(KUBERNETES_WORKLOADS, Listed(list(self.workloads.values()), "1", []))
+        self.listeners.append(cache)
 
     def _tell(self, resource: Resource[Any], kind: Any, thing: Any) -> None:
-        for books in self.listeners:
-            books.take(resource, Changes([Change(kind, thing)], []))
+        for cache in self.listeners:
+            cache.take(resource, Changes([Change(kind, thing)], []))
 
     # -- the client -----------------------------------------------------------------------------------------------
 
@@ -209,24 +209,24 @@ def grouper_at_work(
     holds_lease: Callable[[], bool] = lambda: True,
     registry: CollectorRegistry | None = None,
     marks_alone: bool = False,
-) -> Iterator[Books]:
+) -> Iterator[GrouperCache]:
     """A pod grouper that works until the end of the block."""
-    books = Books(GroupingSettings(), ["bayplan"])
+    cache = GrouperCache(GroupingSettings(), ["bayplan"])
     heard = heard or Heard()
     grouper = PodGrouper(
         cast("KubeClient", cluster),
-        books,
+        cache,
         events=cast("EventRecorder", heard),
         metrics=GrouperMetrics(registry or CollectorRegistry()),
         hears=heard,
         marks_alone=marks_alone,
         clock=now,
     )
-    cluster.listen(books)
+    cluster.listen(cache)
     work = asyncio.get_running_loop().create_task(grouper.work(holds_lease))
     try:
-        yield books
+        yield cache
         assert not work.done(), work
     finally:
-        cluster.listeners.remove(books)
+        cluster.listeners.remove(cache)
         work.cancel()

@@ -13,17 +13,17 @@ from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.wire.scheduling_v1alpha2 import Workload
-from bayplan.services.pod_grouper.books import Books
+from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from tests.unit.services.pod_grouper.small_cluster import job, pod_of
 
 LABEL = "bayplan.io/pod-group"
 
 
-def books_with(*pods: Pod) -> Books:
-    books = Books(GroupingSettings(), ["bayplan"])
-    books.take(PODS, Listed(list(pods), "1", []))
-    return books
+def books_with(*pods: Pod) -> GrouperCache:
+    cache = GrouperCache(GroupingSettings(), ["bayplan"])
+    cache.take(PODS, Listed(list(pods), "1", []))
+    return cache
 
 
 def group(name: str = "g", *, made: bool = True) -> PodGroup:
@@ -38,40 +38,40 @@ def changed(pod: Pod, **metadata: object) -> Changes[Pod]:
     )
 
 
-def names(books: Books) -> list[str]:
-    return [pod.metadata.name for pod in books.to_look_at()]
+def names(cache: GrouperCache) -> list[str]:
+    return [pod.metadata.name for pod in cache.to_look_at()]
 
 
 def test_nothing_is_ready_before_pods_groups_and_workloads_are_listed_or_known_to_be_absent() -> None:
-    books = books_with()
-    assert not books.ready
-    books.take(NODES, Listed([], "1", []))
-    assert not books.ready
-    books.take(POD_GROUPS, Absent(POD_GROUPS))
-    assert not books.ready
-    books.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
-    assert books.ready
+    cache = books_with()
+    assert not cache.ready
+    cache.take(NODES, Listed([], "1", []))
+    assert not cache.ready
+    cache.take(POD_GROUPS, Absent(POD_GROUPS))
+    assert not cache.ready
+    cache.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
+    assert cache.ready
 
 
 def test_a_pod_is_looked_at_once_and_again_only_when_what_matters_has_changed() -> None:
     pod = pod_of(job(), 0)
-    books = books_with(pod)
-    assert (names(books), names(books)) == (["train-0"], [])
-    books.take(PODS, changed(pod, resource_version="2"))
-    assert names(books) == []
-    books.take(PODS, changed(pod, annotations={"kai.scheduler/topology": "network"}))
-    assert names(books) == ["train-0"]
+    cache = books_with(pod)
+    assert (names(cache), names(cache)) == (["train-0"], [])
+    cache.take(PODS, changed(pod, resource_version="2"))
+    assert names(cache) == []
+    cache.take(PODS, changed(pod, annotations={"kai.scheduler/topology": "network"}))
+    assert names(cache) == ["train-0"]
 
 
 def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses_it_is() -> None:
     pod = pod_of(job(), 0)
-    books = books_with(pod)
-    books.take(POD_GROUPS, Listed([group()], "1", []))
-    list(books.to_look_at())
-    books.take(PODS, changed(pod, labels={**(pod.metadata.labels or {}), LABEL: "g", "bayplan.io/rank": "0"}))
-    assert names(books) == []
-    books.take(PODS, changed(pod))
-    assert names(books) == ["train-0"]
+    cache = books_with(pod)
+    cache.take(POD_GROUPS, Listed([group()], "1", []))
+    list(cache.to_look_at())
+    cache.take(PODS, changed(pod, labels={**(pod.metadata.labels or {}), LABEL: "g", "bayplan.io/rank": "0"}))
+    assert names(cache) == []
+    cache.take(PODS, changed(pod))
+    assert names(cache) == ["train-0"]
 
 
 @pytest.mark.parametrize(
@@ -92,50 +92,50 @@ def test_who_must_not_be_placed_before_somebody_has_looked(metadata: dict[str, o
 
 def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
     pod = pod_of(job(), 0)
-    books = books_with(pod)
-    books.stands_alone(pod)
-    assert not books.expects_group(pod)
-    books.take(PODS, changed(pod, annotations={"bayplan.io/gang": "true"}))
-    assert books.expects_group(pod)
+    cache = books_with(pod)
+    cache.stands_alone(pod)
+    assert not cache.expects_group(pod)
+    cache.take(PODS, changed(pod, annotations={"bayplan.io/gang": "true"}))
+    assert cache.expects_group(pod)
 
 
 def test_a_successor_of_the_same_name_is_judged_anew() -> None:
     pod = pod_of(job(), 0)
-    books = books_with(pod)
-    books.stands_alone(pod)
-    list(books.to_look_at())
+    cache = books_with(pod)
+    cache.stands_alone(pod)
+    list(cache.to_look_at())
     successor = pod_of(job(), 0, uid="another")
-    books.take(PODS, Listed([successor], "2", []))
-    assert (books.expects_group(successor), names(books)) == (True, ["train-0"])
+    cache.take(PODS, Listed([successor], "2", []))
+    assert (cache.expects_group(successor), names(cache)) == (True, ["train-0"])
 
 
 def test_pods_that_are_not_in_the_next_list_are_gone() -> None:
-    books = books_with(pod_of(job(), 0, labels={LABEL: "g"}), pod_of(job(), 1, labels={LABEL: "g"}))
-    books.take(PODS, Listed([pod_of(job(), 1, labels={LABEL: "g"})], "2", []))
-    assert [pod.metadata.name for pod in books.members("ml/g")] == ["train-1"]
+    cache = books_with(pod_of(job(), 0, labels={LABEL: "g"}), pod_of(job(), 1, labels={LABEL: "g"}))
+    cache.take(PODS, Listed([pod_of(job(), 1, labels={LABEL: "g"})], "2", []))
+    assert [pod.metadata.name for pod in cache.members("ml/g")] == ["train-1"]
 
 
 def test_groups_that_no_pod_names_are_unused_if_the_grouper_made_them() -> None:
-    books = books_with(pod_of(job(), 0, labels={LABEL: "named"}))
-    books.take(POD_GROUPS, Listed([group("named"), group("lost"), group("own", made=False)], "1", []))
-    assert [key for key, _ in books.made_and_unused()] == ["ml/lost"]
-    assert books.made() == 2
+    cache = books_with(pod_of(job(), 0, labels={LABEL: "named"}))
+    cache.take(POD_GROUPS, Listed([group("named"), group("lost"), group("own", made=False)], "1", []))
+    assert [key for key, _ in cache.made_and_unused()] == ["ml/lost"]
+    assert cache.made() == 2
 
 
 def test_gangs_that_wait_are_those_with_a_group_of_the_groupers_making_and_a_pod_without_a_node() -> None:
     waiting, bound = pod_of(job(), 0, labels={LABEL: "a"}), pod_of(job(), 1, labels={LABEL: "b"})
     bound = msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1"))
-    books = books_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))
-    books.take(POD_GROUPS, Listed([group("a"), group("b"), group("own", made=False)], "1", []))
-    assert [pod.metadata.name for pod in books.gangs_that_wait()] == ["train-0"]
+    cache = books_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))
+    cache.take(POD_GROUPS, Listed([group("a"), group("b"), group("own", made=False)], "1", []))
+    assert [pod.metadata.name for pod in cache.gangs_that_wait()] == ["train-0"]
 
 
 def test_as_kai_does_it_every_pod_has_a_group_and_it_is_kais() -> None:
     pod = pod_of(job(), 0, ownerReferences=[])
-    books = Books(GroupingSettings(mode="kai"), ["bayplan"])
-    books.take(PODS, Listed([pod], "1", []))
-    assert (books.resource, names(books)) == (KAI_POD_GROUPS, ["train-0"])
-    assert not books.expects_group(pod_of(job(), 0, annotations={"pod-group-name": "pg"}))
+    cache = GrouperCache(GroupingSettings(mode="kai"), ["bayplan"])
+    cache.take(PODS, Listed([pod], "1", []))
+    assert (cache.resource, names(cache)) == (KAI_POD_GROUPS, ["train-0"])
+    assert not cache.expects_group(pod_of(job(), 0, annotations={"pod-group-name": "pg"}))
 
 
 def workload(about: str = "train", **metadata: object) -> Workload:
@@ -156,20 +156,20 @@ def workload(about: str = "train", **metadata: object) -> Workload:
 )
 def test_pods_that_wait_are_looked_at_again_when_a_workload_comes(late: Workload, looked_at: list[str]) -> None:
     pod = pod_of(job(), 0)
-    books = books_with(pod)
-    books.take(POD_GROUPS, Listed([], "1", []))
-    books.take(KUBERNETES_WORKLOADS, Listed([], "1", []))
-    list(books.to_look_at())
-    books.stands_alone(pod)
-    books.take(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], []))
-    assert (names(books), books.expects_group(pod)) == (looked_at, bool(looked_at))
-    books.take(KUBERNETES_WORKLOADS, Changes([Change("MODIFIED", late)], []))
-    assert names(books) == []
+    cache = books_with(pod)
+    cache.take(POD_GROUPS, Listed([], "1", []))
+    cache.take(KUBERNETES_WORKLOADS, Listed([], "1", []))
+    list(cache.to_look_at())
+    cache.stands_alone(pod)
+    cache.take(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], []))
+    assert (names(cache), cache.expects_group(pod)) == (looked_at, bool(looked_at))
+    cache.take(KUBERNETES_WORKLOADS, Changes([Change("MODIFIED", late)], []))
+    assert names(cache) == []
 
 
 def test_workloads_that_are_not_in_the_next_list_are_gone() -> None:
-    books = books_with()
-    books.take(KUBERNETES_WORKLOADS, Listed([workload()], "1", []))
-    assert books.workloads.names() == ["ml/plan"]
-    books.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
-    assert books.workloads.names() == []
+    cache = books_with()
+    cache.take(KUBERNETES_WORKLOADS, Listed([workload()], "1", []))
+    assert cache.workloads.names() == ["ml/plan"]
+    cache.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
+    assert cache.workloads.names() == []

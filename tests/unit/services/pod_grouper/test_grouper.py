@@ -81,11 +81,11 @@ async def test_groups_are_counted_as_soon_as_they_are_made() -> None:
 async def test_pods_that_ask_for_nothing_stand_alone() -> None:
     cluster, heard = SmallCluster(), Heard()
     cluster.put_owner(job(annotations={}))
-    with grouper_at_work(cluster, heard) as books:
+    with grouper_at_work(cluster, heard) as cache:
         cluster.put_pod(pod_of(job(), 0))
-        assert books.expects_group(cluster.pods["train-0"])
+        assert cache.expects_group(cluster.pods["train-0"])
         await asyncio.sleep(1)
-        assert not books.expects_group(cluster.pods["train-0"])
+        assert not cache.expects_group(cluster.pods["train-0"])
     assert (heard.alone, cluster.written) == (["train-0"], [])
 
 
@@ -208,20 +208,20 @@ async def test_what_somebody_changes_in_a_group_is_put_back_and_what_somebody_ad
 @story
 async def test_a_gang_is_held_back_until_its_group_is_put_back() -> None:
     cluster = cluster_with_job()
-    with grouper_at_work(cluster) as books:
+    with grouper_at_work(cluster) as cache:
         await asyncio.sleep(1)
         made = cluster.groups[GROUP]
-        assert books.why_gang_waits(made) == ""
+        assert cache.why_gang_waits(made) == ""
         changed = msgspec.structs.replace(made, spec=PodGroupSpec(size=3, minimum=1, preferred="example.com/rack"))
         cluster.put_group(changed)
-        assert "is not what its owner means" in books.why_gang_waits(changed)
+        assert "is not what its owner means" in cache.why_gang_waits(changed)
         await asyncio.sleep(1)
         assert cluster.groups[GROUP].spec == made.spec
-        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
         # Whose it is does not change where it goes.
         without_owner = msgspec.structs.replace(made.metadata, owner_references=None)
         cluster.put_group(msgspec.structs.replace(made, metadata=without_owner))
-        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
 
 
 @story
@@ -229,10 +229,10 @@ async def test_a_gang_whose_group_was_there_before_is_held_back_until_its_owner_
     cluster, heard = cluster_with_job(), Heard()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
-    with grouper_at_work(cluster, heard) as books:
-        assert books.why_gang_waits(cluster.groups[GROUP]) == "waits for the pod grouper to look at its owner"
+    with grouper_at_work(cluster, heard) as cache:
+        assert cache.why_gang_waits(cluster.groups[GROUP]) == "waits for the pod grouper to look at its owner"
         await asyncio.sleep(1)
-        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
     assert heard.free == [f"ml/{GROUP}"]
 
 
@@ -242,9 +242,9 @@ async def test_a_gang_whose_owner_cannot_be_read_any_more_is_placed_as_its_group
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
     del cluster.owners[JOB]
-    with grouper_at_work(cluster, heard) as books:
+    with grouper_at_work(cluster, heard) as cache:
         await asyncio.sleep(1)
-        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
     assert heard.free == [f"ml/{GROUP}"]
     assert set(cluster.labelled().values()) == {GROUP}
 
@@ -253,12 +253,12 @@ async def test_a_gang_whose_owner_cannot_be_read_any_more_is_placed_as_its_group
 def test_pods_leave_a_gang_that_nobody_asks_for_any_more(annotations: dict[str, str]) -> None:
     async def told() -> None:
         cluster, heard = cluster_with_job(), Heard()
-        with grouper_at_work(cluster, heard) as books:
+        with grouper_at_work(cluster, heard) as cache:
             await asyncio.sleep(1)
             cluster.put_owner(job(annotations=annotations))
             await asyncio.sleep(15)
             assert set(cluster.labelled().values()) == {""}
-            assert not any(books.expects_group(pod) for pod in cluster.pods.values())
+            assert not any(cache.expects_group(pod) for pod in cluster.pods.values())
             await asyncio.sleep(20)
         assert sorted(heard.alone) == ["train-0", "train-1", "train-2"]
         assert cluster.groups == {}
@@ -269,14 +269,14 @@ def test_pods_leave_a_gang_that_nobody_asks_for_any_more(annotations: dict[str, 
 @story
 async def test_a_group_without_the_label_is_left_to_whoever_took_it_off() -> None:
     cluster = cluster_with_job()
-    with grouper_at_work(cluster) as books:
+    with grouper_at_work(cluster) as cache:
         await asyncio.sleep(1)
         made = cluster.groups[GROUP]
         taken_over = msgspec.structs.replace(made.metadata, labels=None)
         cluster.put_group(PodGroup(metadata=taken_over, spec=PodGroupSpec(size=2)))
         cluster.written.clear()
         await asyncio.sleep(60)
-        assert books.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
     assert (cluster.written, cluster.groups[GROUP].spec.size) == ([], 2)
 
 
@@ -331,11 +331,11 @@ async def test_a_group_that_was_deleted_while_nobody_worked_comes_back() -> None
 async def test_a_group_that_went_before_the_watch_had_shown_it_comes_back() -> None:
     """Written while the watch was broken and deleted by somebody: only the next list tells, by what it lacks."""
     cluster = cluster_with_job()
-    with grouper_at_work(cluster) as books:
-        cluster.listeners.remove(books)
+    with grouper_at_work(cluster) as cache:
+        cluster.listeners.remove(cache)
         await asyncio.sleep(1)
         del cluster.groups[GROUP]
-        cluster.listen(books)
+        cluster.listen(cache)
         await asyncio.sleep(1)
     assert list(cluster.groups) == [GROUP]
 

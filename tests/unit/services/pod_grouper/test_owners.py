@@ -11,7 +11,7 @@ from bayplan.grouping.questions import Question
 from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.services.pod_grouper.discovery import ABSENT_FOR, MOST_ABSENT, Discovery
-from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, Owners
+from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, OwnerFetcher
 from tests.helpers import Json
 from tests.scripted_api_server import ScriptedServer, asynchronous
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
@@ -25,9 +25,9 @@ REPLICA_SET = {
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "ml", "uid": "d"}}
 
 
-def owners_in(cluster: SmallCluster) -> Owners:
+def owners_in(cluster: SmallCluster) -> OwnerFetcher:
     client = cast("KubeClient", cluster)
-    return Owners(client, Discovery(client, now), now)
+    return OwnerFetcher(client, Discovery(client, now), now)
 
 
 def chain_of(cluster: SmallCluster, owner: Json) -> Chain:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.client import KubeClient
-from bayplan.services.pod_grouper.books import Books
-from bayplan.services.pod_grouper.writer import Writer
+from bayplan.services.pod_grouper.cache import GrouperCache
+from bayplan.services.pod_grouper.writer import PodGroupWriter
 from tests.helpers import Json
 
 GANG = "ml/train"
@@ -38,7 +38,7 @@ def manifest(size: int) -> Json:
 
 def test_a_gang_that_is_forgotten_during_a_write_is_still_written_by_one_at_a_time() -> None:
     client = SlowClient()
-    writer = Writer(cast("KubeClient", client), Books(GroupingSettings(), ["bayplan"]))
+    writer = PodGroupWriter(cast("KubeClient", client), GrouperCache(GroupingSettings(), ["bayplan"]))
 
     async def told() -> None:
         writes = [asyncio.create_task(writer.ensure(manifest(size))) for size in (1, 2)]

@@ -10,11 +10,11 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dialects.progress import MemberCounts
 from bayplan.dialects.registry import AnyPodGroup
-from bayplan.dispatch.actions import Complete, Refusal
+from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import GangDecision
@@ -86,8 +86,8 @@ def announcer() -> tuple[Announcer, Heard, Dispatcher]:
     return made, heard, dispatcher
 
 
-def refusal(unit: str, reason: str, *pods: str, **more: Any) -> Refusal:
-    return Refusal(unit, tuple(pod_named(name) for name in pods), reason, **more)
+def refusal(unit: str, reason: str, *pods: str, **more: Any) -> Unschedulable:
+    return Unschedulable(unit, tuple(pod_named(name) for name in pods), reason, **more)
 
 
 def explain(announces: Announcer, now: float) -> None:
@@ -140,7 +140,7 @@ def test_a_gated_member_keeps_its_condition_and_the_others_are_told_of_its_gates
     announces, heard, _ = announcer()
     gated = pod_named("gated")
     spec = msgspec.structs.replace(gated.spec, scheduling_gates=[SchedulingGate(name="example.com/quota")])
-    refused = Refusal(
+    refused = Unschedulable(
         "gang ml/train", (msgspec.structs.replace(gated, spec=spec), pod_named("b")), "pod ml/gated waits for its gates"
     )
     announces.refused(refused, 100.0)
@@ -178,7 +178,7 @@ def member_named(name: str, node: str | None = None) -> Pod:
     return msgspec.structs.replace(member, metadata=metadata)
 
 
-def no_room(*pods: str) -> Refusal:
+def no_room(*pods: str) -> Unschedulable:
     return refusal("gang ml/train", "", *pods, gang=GangDecision("ml/train", Status.INFEASIBLE, "no rack is free"))
 
 
@@ -271,7 +271,7 @@ class TestGangsThatArriveSlowly:
         """One more pod, a decision, and the explanations that are due."""
         dispatcher.set_pod(member_named(f"p{number}"), now)
         refused = dispatcher.decide(now)
-        assert isinstance(refused, Refusal)
+        assert isinstance(refused, Unschedulable)
         announces.refused(refused, now)
         explain(announces, now)
 
@@ -358,7 +358,7 @@ def test_a_gang_that_everybody_has_left_has_nobody() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 2)
     dispatcher.set_pod(member_named("a"), 0.0)
-    assert isinstance(dispatcher.decide(0.0), Refusal)
+    assert isinstance(dispatcher.decide(0.0), Unschedulable)
     without_label = msgspec.structs.replace(member_named("a").metadata, labels={})
     dispatcher.set_pod(msgspec.structs.replace(member_named("a"), metadata=without_label), 10.0)
     dispatcher.decide(10.0)
@@ -373,16 +373,16 @@ class TestACompleteGang:
         own_gang(dispatcher, len(names))
         for name in names:
             dispatcher.set_pod(member_named(name, node="n1"), 0.0)
-        todo = dispatcher.decide(0.0)
-        assert isinstance(todo, Complete)
-        announces.complete(todo)
+        action = dispatcher.decide(0.0)
+        assert isinstance(action, Complete)
+        announces.complete(action)
         return announces, heard, dispatcher
 
     def later(self, announces: Announcer, dispatcher: Dispatcher, now: float) -> None:
         """What the scheduler does at every turn."""
-        todo = dispatcher.decide(now)
-        if isinstance(todo, Refusal):
-            announces.refused(todo, now)
+        action = dispatcher.decide(now)
+        if isinstance(action, Unschedulable):
+            announces.refused(action, now)
         announces.count(dispatcher.gangs.to_count(), now)
 
     def test_that_loses_pods_is_counted_again_once_for_all_of_them(self) -> None:
@@ -465,7 +465,7 @@ def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
 
 def test_an_explanation_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     announces, heard, _ = announcer()
-    announces.refused(Refusal("ml/a", (), ""), 100.0)  # nothing to explain it by
+    announces.refused(Unschedulable("ml/a", (), ""), 100.0)  # nothing to explain it by
     announces.refused(refusal("ml/b", "no room", "b"), 100.0)
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines[0] == "event b: no room"
@@ -487,8 +487,8 @@ class TestProblemsWithObjects:
         announces, heard, dispatcher = announcer()
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
         at = ObjectPath("NodeResourceTopology n1").child("zones")
-        announces.tell_problems({}, [Problem(at, "no zones")])
-        announces.tell_problems({}, [Problem(at, "no zones")])
+        announces.tell_problems({}, [ObjectRemark(at, "no zones")])
+        announces.tell_problems({}, [ObjectRemark(at, "no zones")])
         assert heard.lines == [
             "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: no zones",
         ]
@@ -508,7 +508,7 @@ class TestProblemsWithObjects:
 
     def test_a_report_without_a_node_is_only_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         announces, heard, _ = announcer()
-        announces.tell_problems({}, [Problem(ObjectPath("NodeResourceTopology ghost"), "no zones")])
+        announces.tell_problems({}, [ObjectRemark(ObjectPath("NodeResourceTopology ghost"), "no zones")])
         assert heard.lines == []
         assert len(caplog.records) == 1
 

@@ -22,9 +22,9 @@ from bayplan.services.scheduler.binder import (
     PATIENT_TRIES,
     USUAL_TRIES,
     Binder,
+    BindResult,
     Ending,
-    Outcome,
-    Together,
+    UnitBinds,
 )
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 
@@ -74,9 +74,9 @@ def binder_of(
     return Binder(cast("KubeClient", client), at_once=at_once, still_wanted=still_wanted)
 
 
-def bind(client: ScriptedClient, *, patient: bool = False) -> Outcome:
-    async def story() -> Outcome:
-        return await binder_of(client).bind(pod(), "n1", {}, Together(patient=patient))
+def bind(client: ScriptedClient, *, patient: bool = False) -> BindResult:
+    async def story() -> BindResult:
+        return await binder_of(client).bind(pod(), "n1", {}, UnitBinds(patient=patient))
 
     return in_virtual_time(story())
 
@@ -130,7 +130,7 @@ def test_every_ending(answers: list[Exception | None], found: list[Pod | Excepti
 def test_how_often_a_refused_bind_is_tried(status: int, patient: bool, tries: int) -> None:
     client = ScriptedClient([refusal(status)], [pod()])
     outcome = bind(client, patient=patient)
-    assert (len(client.sent), outcome) == (tries, Outcome(Ending.REFUSED, "no"))
+    assert (len(client.sent), outcome) == (tries, BindResult(Ending.REFUSED, "no"))
 
 
 @pytest.mark.parametrize("asked, waited", [(3.0, 3.0), (3600.0, LONGEST_WAIT)])
@@ -157,7 +157,7 @@ def test_a_bind_that_is_no_longer_wanted_is_not_sent() -> None:
     async def story() -> None:
         client = ScriptedClient(found=[pod()])
         outcome = await binder_of(client, still_wanted=lambda pod, node: False).bind(pod(), "n1", {})
-        assert (outcome, client.sent) == (Outcome(Ending.UNSENT, NOT_WANTED), [])
+        assert (outcome, client.sent) == (BindResult(Ending.UNSENT, NOT_WANTED), [])
 
     in_virtual_time(story())
 
@@ -228,9 +228,9 @@ class RefusingOne(ScriptedClient):
         await super().bind(namespace, pod, uid, node, annotations)
 
 
-def binds_of_a_gang(client: ScriptedClient, places: list[tuple[str, str]], at_once: int = 64) -> list[Outcome]:
-    async def story() -> list[Outcome]:
-        binder, together = binder_of(client, at_once=at_once), Together(patient=True)
+def binds_of_a_gang(client: ScriptedClient, places: list[tuple[str, str]], at_once: int = 64) -> list[BindResult]:
+    async def story() -> list[BindResult]:
+        binder, together = binder_of(client, at_once=at_once), UnitBinds(patient=True)
         return await asyncio.gather(*(binder.bind(pod(name), node, {}, together) for name, node in places))
 
     return in_virtual_time(story())
@@ -250,7 +250,7 @@ def test_one_that_waits_for_its_next_try_hears_at_once_that_its_gang_is_given_up
     client = RefusingOne([later], seconds=1.0, found=[pod()])
 
     async def story() -> None:
-        binder, together = binder_of(client), Together(patient=True)
+        binder, together = binder_of(client), UnitBinds(patient=True)
         waiting = asyncio.create_task(binder.bind(pod("a"), "n1", {}, together))
         await asyncio.sleep(2)
         await binder.bind(pod("bad"), "n2", {}, together)
@@ -270,7 +270,7 @@ def test_of_the_refusals_of_a_gang_the_first_is_told_and_the_one_that_ends_it() 
     client = ScriptedClient([refusal(500), refusal(500), refusal(403)], [pod()])
 
     async def story() -> None:
-        together = Together(
+        together = UnitBinds(
             patient=True,
             on_refusal=lambda pod, message: heard.append(("first", pod.metadata.name)),
             on_end=lambda pod, message: heard.append(("end", pod.metadata.name)),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES as TREE
-from bayplan.dispatch.actions import Bind, Refusal, Todo
+from bayplan.dispatch.actions import Action, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.client.watch import Absent
@@ -57,28 +57,30 @@ def deleted(*items: Any) -> Changes[Any]:
     return Changes([Change("DELETED", item) for item in items], [])
 
 
-def decided(dispatcher: Dispatcher, now: float) -> list[Todo]:
+def decided(dispatcher: Dispatcher, now: float) -> list[Action]:
     found = []
-    while (todo := dispatcher.decide(now)) is not None:
-        found.append(todo)
+    while (action := dispatcher.decide(now)) is not None:
+        found.append(action)
     return found
 
 
-def nodes_of(todo: Todo) -> set[str]:
-    assert isinstance(todo, Bind)
-    return {each.node for each in todo.assignments}
+def nodes_of(action: Action) -> set[str]:
+    assert isinstance(action, Bind)
+    return {each.node for each in action.assignments}
 
 
 def test_the_gang_stays_at_one_switch() -> None:
     _, dispatcher = cluster(*SWITCHES, SPINE)
-    gang = next(todo for todo in decided(dispatcher, 1) if isinstance(todo, Bind) and len(todo.assignments) == 2)
+    gang = next(
+        action for action in decided(dispatcher, 1) if isinstance(action, Bind) and len(action.assignments) == 2
+    )
     assert nodes_of(gang) in ({"n0", "n1"}, {"n2", "n3"})
 
 
 def test_while_they_are_no_tree_it_waits_with_that_sentence_and_others_go_on() -> None:
     intake, dispatcher = cluster(*SWITCHES, SPINE, SECOND_PARENT)
-    refused, alone = sorted(decided(dispatcher, 1), key=lambda todo: isinstance(todo, Bind))
-    assert isinstance(refused, Refusal)
+    refused, alone = sorted(decided(dispatcher, 1), key=lambda action: isinstance(action, Bind))
+    assert isinstance(refused, Unschedulable)
     assert "HyperNode zoo: spec.members[0].selector.exactMatch.name" in refused.reason
     assert len(nodes_of(alone)) == 1
     intake.take(HYPER_NODES, deleted(SECOND_PARENT), 2)
@@ -90,7 +92,7 @@ def test_without_the_kind_tiers_are_levels_of_a_topology() -> None:
     intake, dispatcher = cluster(*SWITCHES, SPINE)
     intake.take(HYPER_NODES, Absent(HYPER_NODES), 1)
     assert dispatcher.trees.get(TREE) is None
-    refused = next(todo for todo in decided(dispatcher, 1) if isinstance(todo, Refusal))
+    refused = next(action for action in decided(dispatcher, 1) if isinstance(action, Unschedulable))
     assert refused.reason.endswith(
         "tiers are levels of a Topology; the cluster has no Topology whose levels they could be"
     )

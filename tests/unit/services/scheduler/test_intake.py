@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.cluster.reports.intake import OVER_RESERVE, ReportSettings, intake_for
-from bayplan.dispatch.actions import Refusal
+from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.decoding import Broken, Changes, Listed
 from bayplan.kube.client.watch import Absent
@@ -61,7 +61,7 @@ def pod(name: str, *, on: str | None = None, version: str = "1", uid: str = "", 
 
 def _reason(dispatcher: Dispatcher, now: float) -> str:
     refusal = dispatcher.decide(now)
-    assert isinstance(refusal, Refusal), refusal
+    assert isinstance(refusal, Unschedulable), refusal
     return refusal.reason
 
 
@@ -308,7 +308,7 @@ class TestReportsThatMakeNoSense:
 
     def test_a_scheduler_that_keeps_books_like_scheduler_plugins_stays_away_too(self) -> None:
         intake, dispatcher = new_intake()
-        dispatcher.reports = intake_for(dispatcher.state, ReportSettings(books=OVER_RESERVE))
+        dispatcher.reports = intake_for(dispatcher.state, ReportSettings(accounting=OVER_RESERVE))
         intake = Intake(dispatcher)
         intake.take(NODES, listed(node("n1")), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 1)

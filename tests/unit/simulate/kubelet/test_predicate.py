@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.simulate.kubelet.answer import Refusal
+from bayplan.simulate.kubelet.answer import AdmissionError
 from bayplan.simulate.kubelet.predicate import Shortage, first_shortage
 from tests.helpers import GI, GPU
 from tests.unit.simulate.kubelet.nodes import guaranteed
@@ -32,7 +32,7 @@ def test_the_shortage_that_is_named(
 
 
 def test_the_words() -> None:
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(AdmissionError) as refusal:
         Shortage("cpu", 2000, 3000, 4000).refuse()
     assert refusal.value.reason == "OutOfcpu"
     assert refusal.value.message == "Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.simulate.scenario.lines import Faults, ScenarioError, Section, Written, read_yaml, suggestion
+from bayplan.simulate.scenario.lines import Faults, ScenarioError, Section, YamlValue, read_yaml, suggestion
 from bayplan.simulate.scenario.values import text, whole_number
 
 
-def tree(folder: Path, content: str) -> Written:
+def tree(folder: Path, content: str) -> YamlValue:
     file = folder / "x.yaml"
     file.write_text(content)
     return read_yaml(file, Faults())
 
 
-def problems(written: Written) -> str:
+def problems(written: YamlValue) -> str:
     with pytest.raises(ScenarioError) as error:
         written.faults.check()
     return str(error.value).replace(f"{written.place.file.parent}/", "")

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.cluster.pods.request import effective_request
 from bayplan.simulate.scenario.lines import Faults, ScenarioError
-from bayplan.simulate.scenario.model import Kind, Member, Workload
+from bayplan.simulate.scenario.model import Kind, ScenarioPod, Workload
 from bayplan.simulate.scenario.trace import read_trace
 from tests.helpers import GI
 from tests.unit.simulate.scenario.files import NODES, faults, scenario
@@ -32,9 +32,9 @@ time,name,namespace,runtime,cpu,memory,nvidia.com/gpu
 """
     train, web = trace(tmp_path, text)
     assert (train.name, train.namespace, train.kind) == ("train", "ml", Kind.JOB)
-    assert train.members == (Member(12.5, 300.0), Member(90.0, 600.0))
+    assert train.members == (ScenarioPod(12.5, 300.0), ScenarioPod(90.0, 600.0))
     assert effective_request(train.template).total == {"cpu": 16000, "memory": 128 * GI, "nvidia.com/gpu": 2}
-    assert (web.namespace, web.kind, web.members) == ("default", Kind.POD, (Member(0.0),))
+    assert (web.namespace, web.kind, web.members) == ("default", Kind.POD, (ScenarioPod(0.0),))
     assert effective_request(web.template).total == {"cpu": 500, "memory": GI}
 
 
@@ -42,7 +42,7 @@ def test_json_lines_say_the_same(tmp_path: Path) -> None:
     lines = '{"time": 1.5, "name": "a", "kind": "Deployment", "cpu": 2, "example.com/gpu": null}\n\n{"time": "2m", "name": "a", "kind": "Deployment", "cpu": 2}\n'
     (workload,) = trace(tmp_path, lines, "t.jsonl")
     assert workload.kind is Kind.REPLICA_SET
-    assert workload.members == (Member(1.5), Member(120.0))
+    assert workload.members == (ScenarioPod(1.5), ScenarioPod(120.0))
 
 
 def test_nothing_and_zero_ask_for_nothing(tmp_path: Path) -> None:

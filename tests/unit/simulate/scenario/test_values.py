@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from bayplan.simulate.scenario.lines import Faults, Place, Written, Wrong
+from bayplan.simulate.scenario.lines import Faults, SourcePosition, Wrong, YamlValue
 from bayplan.simulate.scenario.values import amount, duration, name, one_of, rate, whole_number, yes_or_no
 
-Read = Callable[[Written], Any]
+Read = Callable[[YamlValue], Any]
 
 
-def written(text: str) -> Written:
-    return Written(Place(Path("x.yaml"), 1), Faults(), text, text)
+def written(text: str) -> YamlValue:
+    return YamlValue(SourcePosition(Path("x.yaml"), 1), Faults(), text, text)
 
 
 @pytest.mark.parametrize(

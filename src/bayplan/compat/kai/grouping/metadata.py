@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import Problem, Refused
+from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.questions import Answers, Question, one
 from bayplan.grouping.raw import RawObject, Reference, annotations_of, labels_of, look_up
 from bayplan.kube.json_text import decode
@@ -28,9 +28,9 @@ YAML_WORDS = ("", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "
 TOP_OWNER = "kai.scheduler/top-owner-metadata"
 
 
-def wrong_pod(pod: RawObject, field: str, value: object, allowed: str) -> Refused:
+def wrong_pod(pod: RawObject, field: str, value: object, allowed: str) -> InvalidGrouping:
     """What is wrong with a pod itself; what is wrong with its owner is a `WrongValue`."""
-    return Refused(Problem(Reference.of(pod), field, value, allowed))
+    return InvalidGrouping(InvalidValue(Reference.of(pod), field, value, allowed))
 
 
 @dataclass(frozen=True, slots=True)

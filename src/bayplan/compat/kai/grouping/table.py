@@ -18,7 +18,7 @@ from bayplan.compat.kai.grouping.metadata import (
     KaiSubGroup,
 )
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import Grouping, Problem
+from bayplan.grouping.grouping import Grouping, InvalidValue
 from bayplan.grouping.questions import Answers
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, annotations_of, labels_of, metadata_of
 
@@ -95,7 +95,7 @@ def kai_group_for(pod: RawObject, owners: Sequence[RawObject], settings: KaiSett
     try:
         group = grouper_for(owner)(KaiCase(pod, owner, tuple(owners), settings, answers))
     except WrongValue as wrong:
-        return Grouping(problems=(Problem(Reference.of(owner), wrong.field, wrong.value, wrong.allowed),))
+        return Grouping(problems=(InvalidValue(Reference.of(owner), wrong.field, wrong.value, wrong.allowed),))
     name = Reference.of(pod).name
     place = next((sub_group.name for sub_group in group.sub_groups if name in sub_group.pods), "")
     return Grouping(

@@ -17,12 +17,12 @@ from bayplan.compat.kai.scheduler.model import ACTIVE, Amounts, Cluster, Job, St
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TaskPlace:
     """Where a task stands. One that was made to leave knows what it held before, so that it can be put back."""
 
     status: Status
     node: str = ""
-    before: Place | None = None
+    before: TaskPlace | None = None
 
 
 class Books:
@@ -31,10 +31,10 @@ class Books:
     def __init__(self, cluster: Cluster) -> None:
         self.age = {job.name: number for number, job in enumerate(cluster.jobs)}
         self.job_of = {task.name: job for job in cluster.jobs for task in job.tasks}
-        self.places = {task.name: Place(task.status, task.node) for job in cluster.jobs for task in job.tasks}
+        self.places = {task.name: TaskPlace(task.status, task.node) for job in cluster.jobs for task in job.tasks}
         self.idle = {node.name: dict(node.idle) for node in cluster.nodes}
         self.releasing = {node.name: dict(node.releasing) for node in cluster.nodes}
-        self._before: list[tuple[Task, Place]] = []
+        self._before: list[tuple[Task, TaskPlace]] = []
 
     def checkpoint(self) -> int:
         """A mark to come back to."""
@@ -60,7 +60,7 @@ class Books:
 
     def bind(self, task: Task, node: str) -> None:
         """Give a task what is idle on a node."""
-        self._write(task, Place(Status.BINDING, node))
+        self._write(task, TaskPlace(Status.BINDING, node))
 
     def pipeline(self, task: Task, node: str) -> None:
         """Promise a task what is being released on a node; one that was leaving that very node stays instead."""
@@ -68,12 +68,12 @@ class Books:
         if before is not None and before.node == node:
             self._write(task, before)
         else:
-            self._write(task, Place(Status.PIPELINED, node, before))
+            self._write(task, TaskPlace(Status.PIPELINED, node, before))
 
     def evict(self, task: Task) -> None:
         """Make a task leave its node."""
         place = self.places[task.name]
-        self._write(task, Place(Status.RELEASING, place.node, place))
+        self._write(task, TaskPlace(Status.RELEASING, place.node, place))
 
     def status(self, task: Task) -> Status:
         """Where a task stands now."""
@@ -88,20 +88,20 @@ class Books:
         return [task for task in job.tasks if self._waits(self.places[task.name], evicted=evicted)]
 
     @staticmethod
-    def _waits(place: Place, *, evicted: bool) -> bool:
+    def _waits(place: TaskPlace, *, evicted: bool) -> bool:
         made_to_leave = place.status is Status.RELEASING and place.before is not None
         return place.status is Status.PENDING or (evicted and made_to_leave)
 
-    def _write(self, task: Task, place: Place) -> None:
+    def _write(self, task: Task, place: TaskPlace) -> None:
         self._before.append((task, self.places[task.name]))
         self._move(task, place)
 
-    def _move(self, task: Task, place: Place) -> None:
+    def _move(self, task: Task, place: TaskPlace) -> None:
         self._take(task.requests, self.places[task.name], sign=1)
         self._take(task.requests, place, sign=-1)
         self.places[task.name] = place
 
-    def _take(self, request: Amounts, place: Place, *, sign: int) -> None:
+    def _take(self, request: Amounts, place: TaskPlace, *, sign: int) -> None:
         """Take what a task in this place holds from its nodes, or (`sign` 1) give it back."""
         if place.before is not None:  # what it held before is still on its way out
             _add(self.idle[place.before.node], request, sign)

@@ -28,7 +28,7 @@ class Action(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RoundResult:
     """Where every task stands after a round, its node, and why jobs were not placed."""
 
     statuses: dict[str, Status]
@@ -37,7 +37,7 @@ class Outcome:
     next_cluster: Cluster
 
 
-def run_round(cluster: Cluster, actions: Sequence[Action] = tuple(Action)) -> Outcome:
+def run_round(cluster: Cluster, actions: Sequence[Action] = tuple(Action)) -> RoundResult:
     """Let KAI's actions run once over a cluster."""
     refused = _mistaken_for_others(cluster.jobs)
     session = open_session(replace(cluster, jobs=tuple(job for job in cluster.jobs if job.name not in refused)))
@@ -47,7 +47,7 @@ def run_round(cluster: Cluster, actions: Sequence[Action] = tuple(Action)) -> Ou
         for helped in consolidate(session):
             refused.pop(helped, None)
     places = session.books.places
-    return Outcome(
+    return RoundResult(
         {name: place.status for name, place in places.items()},
         {name: place.node for name, place in places.items() if place.status in ACTIVE},
         refused,

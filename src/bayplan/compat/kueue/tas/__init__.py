@@ -5,9 +5,9 @@
 
 from bayplan.compat.kueue.tas.model import (
     Assignment,
+    AssignmentResult,
     Host,
     Leaf,
-    Outcome,
     PodSet,
     Profile,
     RunningWorkload,
@@ -20,9 +20,9 @@ from bayplan.compat.kueue.tas.snapshot import Snapshot, snapshot_of
 
 __all__ = [
     "Assignment",
+    "AssignmentResult",
     "Host",
     "Leaf",
-    "Outcome",
     "PodSet",
     "Profile",
     "RunningWorkload",

@@ -127,7 +127,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AssignmentResult:
     """An assignment, or the reason why there is none."""
 
     assignment: Assignment | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bayplan.compat.kueue.tas.elastic import place_elastic
-from bayplan.compat.kueue.tas.model import Outcome, PodSet, RunningWorkload, Settings
+from bayplan.compat.kueue.tas.model import AssignmentResult, PodSet, RunningWorkload, Settings
 from bayplan.compat.kueue.tas.replacement import replace_node
 from bayplan.compat.kueue.tas.result import Placed, placed_group
 from bayplan.compat.kueue.tas.search import search
@@ -24,19 +24,19 @@ def place(
     pod_sets: Sequence[PodSet],
     settings: Settings = _DEFAULTS,
     running: RunningWorkload | None = None,
-) -> dict[str, Outcome]:
+) -> dict[str, AssignmentResult]:
     """An outcome per pod set by name; pod sets after one that does not fit have none.
 
     With a `running` workload that has unhealthy nodes, its pods on them get a new place instead.
     """
     if running is not None and running.unhealthy_nodes:
         return _replace(snapshot, pod_sets, settings, running)
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, AssignmentResult] = {}
     for group in _groups(pod_sets):
         placed = _place_group(snapshot, settings, group)
         if isinstance(placed, Mapping):
             return outcomes | placed
-        outcomes |= {name: Outcome(assignment) for name, assignment in placed.assignments.items()}
+        outcomes |= {name: AssignmentResult(assignment) for name, assignment in placed.assignments.items()}
         snapshot = placed.snapshot
     return outcomes
 
@@ -48,20 +48,20 @@ def _groups(pod_sets: Sequence[PodSet]) -> list[list[PodSet]]:
     return list(groups.values())
 
 
-def _place_group(snapshot: Snapshot, settings: Settings, group: list[PodSet]) -> Placed | dict[str, Outcome]:
+def _place_group(snapshot: Snapshot, settings: Settings, group: list[PodSet]) -> Placed | dict[str, AssignmentResult]:
     reason = _no_group(group)
     if reason is not None:
-        return {pod_set.name: Outcome(reason=reason) for pod_set in group}
+        return {pod_set.name: AssignmentResult(reason=reason) for pod_set in group}
     workers, leader = leader_apart(group)
     if settings.elastic:
         grown = place_elastic(snapshot, settings, workers, leader)
         if isinstance(grown, str):
-            return {workers.name: Outcome(reason=grown)}
+            return {workers.name: AssignmentResult(reason=grown)}
         if grown is not None:
             return grown
     found = search(snapshot, settings, workers, leader)
     if isinstance(found, str):
-        return {pod_set.name: Outcome(reason=found) for pod_set in group}
+        return {pod_set.name: AssignmentResult(reason=found) for pod_set in group}
     return placed_group(snapshot, found, workers, leader)
 
 
@@ -84,19 +84,19 @@ def _no_group(group: Sequence[PodSet]) -> str | None:
 
 def _replace(
     snapshot: Snapshot, pod_sets: Sequence[PodSet], settings: Settings, running: RunningWorkload
-) -> dict[str, Outcome]:
-    outcomes: dict[str, Outcome] = {}
+) -> dict[str, AssignmentResult]:
+    outcomes: dict[str, AssignmentResult] = {}
     for pod_set in (each for group in _groups(pod_sets) for each in group):
         existing = running.assignments.get(pod_set.name)
         if existing is None:
             continue
         if settings.single_pods_stay and running.owned_by_single_pod:
             # Such a pod cannot move and its workload ends with it, so the assignment goes on saying where it runs.
-            outcomes[pod_set.name] = Outcome(existing)
+            outcomes[pod_set.name] = AssignmentResult(existing)
             continue
         placed = replace_node(snapshot, settings, pod_set, existing, running.unhealthy_nodes[0])
         if isinstance(placed, str):
-            return outcomes | {pod_set.name: Outcome(reason=placed)}
-        outcomes[pod_set.name] = Outcome(placed.assignments[pod_set.name])
+            return outcomes | {pod_set.name: AssignmentResult(reason=placed)}
+        outcomes[pod_set.name] = AssignmentResult(placed.assignments[pod_set.name])
         snapshot = placed.snapshot
     return outcomes

@@ -37,7 +37,7 @@ class CachedIntake(ReportIntake):
 
     def _new_cache(self) -> TopologyCache:
         settings = self._settings
-        if settings.books == DISCARD_RESERVED:
+        if settings.accounting == DISCARD_RESERVED:
             return DiscardReserved(self._reports)
         return OverReserve(
             self._reports,
@@ -114,7 +114,7 @@ class CachedIntake(ReportIntake):
     @property
     def counts_refusals(self) -> bool:
         """Only a cache that reserves too much learns from refusals."""
-        return self._settings.books == OVER_RESERVE
+        return self._settings.accounting == OVER_RESERVE
 
     @property
     def doubts(self) -> bool:

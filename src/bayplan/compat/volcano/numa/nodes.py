@@ -15,7 +15,15 @@ from bayplan.cluster.state import ClusterState
 from bayplan.compat.volcano.numa.cpu_picker import take_cpus
 from bayplan.compat.volcano.numa.cpus import NodeCpus
 from bayplan.compat.volcano.numa.machine import NO_CPUS, CpuPlace, Cpus, Machine
-from bayplan.compat.volcano.numa.predicate import STATIC, Evaluation, NodePolicies, Outcome, Rejection, evaluate, gate
+from bayplan.compat.volcano.numa.predicate import (
+    STATIC,
+    Evaluation,
+    GateResult,
+    NodePolicies,
+    Rejection,
+    evaluate,
+    gate,
+)
 from bayplan.engine.kubelet.masks import MOST_ZONES, zones_in
 
 
@@ -40,7 +48,7 @@ def judged(seen: NodeSeen | None, policy: str, request: PodRequest) -> Judged:
     """The predicate for one pod on one node."""
     policies, free = (seen.policies, seen.free) if seen is not None else (None, None)
     outcome, rejection = gate(policy, policies, free, guaranteed=request.guaranteed)
-    if outcome is not Outcome.EVALUATE or seen is None:
+    if outcome is not GateResult.EVALUATE or seen is None:
         return Judged(rejection)
     asked = [each.requests.get(CPU) for each in request.containers if each.role is Role.APP]
     return Judged(None, evaluate(seen.cpus, seen.policies.topology_manager, seen.free, asked))

@@ -21,7 +21,7 @@ STATIC = "static"
 CPU = "cpu"
 
 
-class Outcome(Enum):
+class GateResult(Enum):
     """What the gate says."""
 
     UNCHECKED = "pass-unchecked"
@@ -80,18 +80,18 @@ class Evaluation:
 
 def gate(
     policy: str, policies: NodePolicies | None, free: Cpus | None, *, guaranteed: bool
-) -> tuple[Outcome, Rejection | None]:
+) -> tuple[GateResult, Rejection | None]:
     """Whether a node is looked at for a pod, and if not, why.
 
     `policies` is None for a node without a Numatopology object, `free` for one that the session knows no CPUs of.
     """
     if not guaranteed:
-        return Outcome.UNCHECKED, None
+        return GateResult.UNCHECKED, None
     if policy in NO_POLICIES:
         aligns = policies and policies.cpu_manager == STATIC and policies.topology_manager not in NO_POLICIES
-        return (Outcome.EVALUATE if aligns else Outcome.UNCHECKED), None
+        return (GateResult.EVALUATE if aligns else GateResult.UNCHECKED), None
     rejection = _rejection(policy, policies, free)
-    return (Outcome.EVALUATE if rejection is None else Outcome.REJECT), rejection
+    return (GateResult.EVALUATE if rejection is None else GateResult.REJECT), rejection
 
 
 def _rejection(policy: str, policies: NodePolicies | None, free: Cpus | None) -> Rejection | None:

@@ -32,10 +32,10 @@ MOST_ROOM = -(1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EqualPods:
     """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
 
-    Members that run already are `standing` at these positions, each as often as there are members; the preferred domains there cost
+    Members that run already are `running_at` at these positions, each as often as there are members; the preferred domains there cost
     nothing more. `spread` is about nodes: on as many as there are. `roomiest` is about domains: as few, but those with the most room, not the least.
     """
 
@@ -44,7 +44,7 @@ class Wish:
     preferred: int | None = None
     layers: tuple[Layer, ...] = ()
     spread: bool = False
-    standing: tuple[int, ...] = ()
+    running_at: tuple[int, ...] = ()
     objective: Objective = USUAL
     roomiest: bool = False
 
@@ -78,7 +78,7 @@ class Choice:
         return tuple((self.number,) if goal is Goal.FEWEST_DOMAINS else (self.room, self.slots) for goal in goals)
 
 
-def choose(tree: Tree, slots: Counts, room: Sequence[Counts], wish: Wish) -> Choice:
+def choose(tree: Tree, slots: Counts, room: Sequence[Counts], wish: EqualPods) -> Choice:
     """The best domains; there is room for all pods in one required domain. Of slices, `room` has whole ones only."""
     return _Chooser(tree, slots, room, wish).best()
 
@@ -88,14 +88,14 @@ class _Chooser:
     tree: Tree
     slots: Counts
     room: Sequence[Counts]
-    wish: Wish
+    wish: EqualPods
 
     def best(self) -> Choice:
         wish = self.wish
         place = self._order.index(Goal.CLOSEST)
         before = self._order[:place]
         anywhere = self._best_inside(wish.required) if before else None
-        # Spreading over nodes and standing on the same one contradict each other: closeness ends at the level of the chosen domains.
+        # Spreading over nodes and running_at on the same one contradict each other: closeness ends at the level of the chosen domains.
         lowest = wish.target if wish.spread else self.tree.node_level
         most = anywhere.number if Goal.FEWEST_DOMAINS in before and anywhere is not None else None
         for level in range(lowest, wish.required, -1):
@@ -120,9 +120,9 @@ class _Chooser:
     @cached_property
     def _used(self) -> list[int]:
         """Domains of the target level that members stand in; none if nothing is preferred there, because they save nothing then."""
-        if self.wish.preferred != self.wish.target or not self.wish.standing:
+        if self.wish.preferred != self.wish.target or not self.wish.running_at:
             return []
-        return sorted({int(self.tree.domain_at[self.wish.target][position]) for position in self.wish.standing})
+        return sorted({int(self.tree.domain_at[self.wish.target][position]) for position in self.wish.running_at})
 
     def _best_inside(self, level: int, most: int | None = None) -> Choice | None:
         """The best choice with all members inside one domain of a level; None if no domain holds them in at most so many new ones."""
@@ -146,9 +146,9 @@ class _Chooser:
         if int(self.room[level].max(initial=0)) < self.wish.pods:
             return np.zeros(0, dtype=np.intp)
         holding = np.flatnonzero(self.room[level] >= self.wish.pods)
-        if self.wish.standing:
+        if self.wish.running_at:
             at = self.tree.domain_at[level]
-            first, last = at[min(self.wish.standing)], at[max(self.wish.standing)]
+            first, last = at[min(self.wish.running_at)], at[max(self.wish.running_at)]
             holding = holding[holding == first] if first == last else holding[:0]
         return holding
 
@@ -253,9 +253,9 @@ class _Chooser:
 
     def _nearest_first(self, members: NDArray[np.intp]) -> NDArray[np.intp]:
         """Domains of the target in the order of their distance to members that run, if any do; else those with fewer slots besides whole slices first."""
-        if not self.wish.standing:
+        if not self.wish.running_at:
             return members[np.argsort(self._slots[members], kind="stable")] if self.wish.layers else members
-        distances = distances_to(self.tree, self.wish.standing)[self.tree.starts[self.wish.target]]
+        distances = distances_to(self.tree, self.wish.running_at)[self.tree.starts[self.wish.target]]
         return members[np.argsort(distances[members], kind="stable")]
 
     def _by_slices(self, level: int, around: NDArray[np.intp], above: tuple[Layer, ...]) -> Choice | None:
@@ -274,10 +274,10 @@ def _needed(room: Counts, missing: int) -> int:
     return 1 + int(np.searchsorted(np.cumsum(np.sort(room)[::-1]), missing))
 
 
-def distances_to(tree: Tree, standing: Sequence[int]) -> Counts:
+def distances_to(tree: Tree, running_at: Sequence[int]) -> Counts:
     """For every position the sum of its distances to these positions, in edges."""
     total = np.zeros(tree.size, dtype=np.int64)
     for domain_at in tree.domain_at:
-        beside = np.bincount(domain_at[list(standing)], minlength=int(domain_at[-1]) + 1)
-        total += 2 * (len(standing) - beside[domain_at])
+        beside = np.bincount(domain_at[list(running_at)], minlength=int(domain_at[-1]) + 1)
+        total += 2 * (len(running_at) - beside[domain_at])
     return total

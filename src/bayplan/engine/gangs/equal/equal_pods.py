@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
-from bayplan.engine.gangs.equal.choice import Choice, Wish, choose, distances_to
+from bayplan.engine.gangs.equal.choice import Choice, EqualPods, choose, distances_to
 from bayplan.engine.gangs.equal.slices import Layer
-from bayplan.engine.gangs.equal.tree_table import Asked, largest_first, place_by_table
+from bayplan.engine.gangs.equal.tree_table import TableRequest, largest_first, place_by_table
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 
@@ -39,7 +39,7 @@ class Found:
     """False if the same number of preferred domains might be in fewer domains of wider levels."""
 
 
-def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
+def place_equal(tree: Tree, slots: Counts, wish: EqualPods) -> Found:
     """Where so many equal pods go."""
     crowded = [
         layer for layer in wish.layers if layer.apart and layer.level <= wish.required and layer.size < wish.pods
@@ -59,42 +59,44 @@ def place_equal(tree: Tree, slots: Counts, wish: Wish) -> Found:
     else:
         choice = choose(tree, slots, room, wish)
         counts, unproven = _filled(tree, slots, wish, room, choice), choice.unproven
-        if wish.standing or np.count_nonzero(counts) > 1:
+        if wish.running_at or np.count_nonzero(counts) > 1:
             unproven |= _not_counted(wish)
     if wish.preferred is None:
         return Found(counts, 0, most, unproven)
     wider_proven = by_table is not None or _few_wider_domains(tree, room, wish, counts)
     touched = tree.domain_at[wish.preferred][np.flatnonzero(counts)]
-    if wish.standing:
-        touched = np.sort(np.append(touched, tree.domain_at[wish.preferred][list(wish.standing)]))
+    if wish.running_at:
+        touched = np.sort(np.append(touched, tree.domain_at[wish.preferred][list(wish.running_at)]))
     return Found(counts, 1 + int(np.count_nonzero(np.diff(touched))), most, unproven, wider_proven)
 
 
-def _few_wider_domains(tree: Tree, room: Sequence[Counts], wish: Wish, counts: Counts) -> bool:
+def _few_wider_domains(tree: Tree, room: Sequence[Counts], wish: EqualPods, counts: Counts) -> bool:
     """True if no fewer domains of any wider level hold all pods, or members stand in them anyway."""
-    used = [*np.flatnonzero(counts).tolist(), *wish.standing]
+    used = [*np.flatnonzero(counts).tolist(), *wish.running_at]
     for level in range((wish.preferred or 0) - 1, -1, -1):
         domains = tree.domain_at[level]
-        standing = {int(domains[at]) for at in wish.standing}
-        left = wish.pods - int(room[level][list(standing)].sum())
-        others = np.sort(np.delete(room[level], list(standing)))[::-1]
-        needed = len(standing) + (1 + int(np.searchsorted(np.cumsum(others), left)) if left > 0 else 0)
+        running_at = {int(domains[at]) for at in wish.running_at}
+        left = wish.pods - int(room[level][list(running_at)].sum())
+        others = np.sort(np.delete(room[level], list(running_at)))[::-1]
+        needed = len(running_at) + (1 + int(np.searchsorted(np.cumsum(others), left)) if left > 0 else 0)
         if len(set(domains[used].tolist())) > needed:
             return False
     return True
 
 
-def _not_counted(wish: Wish) -> frozenset[Goal]:
+def _not_counted(wish: EqualPods) -> frozenset[Goal]:
     """The goals that choosing by counting meets only about, and those behind them."""
     unknown = min(wish.objective.index(goal) for goal in (Goal.MEAN_DISTANCE, Goal.FEWEST_NODES))
     return frozenset(wish.objective[unknown:])
 
 
-def _by_all_goals(tree: Tree, slots: Counts, room: Sequence[Counts], wish: Wish) -> tuple[Counts | None, bool] | None:
+def _by_all_goals(
+    tree: Tree, slots: Counts, room: Sequence[Counts], wish: EqualPods
+) -> tuple[Counts | None, bool] | None:
     """The best by a table over the tree, and whether it has compared all domains; None if it would be too large, or if the pods ask for more than it knows."""
     if wish.spread or wish.roomiest or any(layer.level == WHOLE_TREE for layer in wish.layers):
         return None
-    asked = Asked(wish.pods, wish.required, wish.preferred, wish.objective, wish.standing, wish.layers)
+    asked = TableRequest(wish.pods, wish.required, wish.preferred, wish.objective, wish.running_at, wish.layers)
     return place_by_table(tree, slots, room, asked)
 
 
@@ -124,13 +126,13 @@ def _first_children(tree: Tree, level: int) -> NDArray[np.intp]:
     return np.searchsorted(tree.starts[level + 1], tree.starts[level])
 
 
-def _of_whole_tree(tree: Tree, room: list[Counts], wish: Wish) -> Counts:
+def _of_whole_tree(tree: Tree, room: list[Counts], wish: EqualPods) -> Counts:
     total = room[0].sum() if tree.size else 0
     layer = next((layer for layer in wish.layers if layer.level == WHOLE_TREE), None)
     return _whole_slices(np.array([total], dtype=np.int64), layer)
 
 
-def _filled(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], choice: Choice) -> Counts:
+def _filled(tree: Tree, slots: Counts, wish: EqualPods, room: list[Counts], choice: Choice) -> Counts:
     """Pods by position, from the chosen domains down through the layers of slices to the nodes."""
     if choice.slices is not None:
         return _filled_by_slices(tree, slots, wish, *choice.slices)
@@ -145,7 +147,7 @@ def _filled(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], choice: C
         shares = [
             (*tree.bounds(level, domain), int(count)) for domain, count in zip(choice.domains, divided, strict=True)
         ]
-    if wish.standing and multiple == 1 and not wish.spread:
+    if wish.running_at and multiple == 1 and not wish.spread:
         return _nearest_first(tree, slots, wish, [share[:2] for share in shares])
     counts = np.zeros(tree.size, dtype=np.int64)
     for first, end, share in shares:
@@ -157,7 +159,9 @@ def _filled(tree: Tree, slots: Counts, wish: Wish, room: list[Counts], choice: C
     return counts
 
 
-def _filled_by_slices(tree: Tree, slots: Counts, wish: Wish, layer: Layer, shares: Sequence[tuple[int, int]]) -> Counts:
+def _filled_by_slices(
+    tree: Tree, slots: Counts, wish: EqualPods, layer: Layer, shares: Sequence[tuple[int, int]]
+) -> Counts:
     """Slices are wider than preferred domains, and each domain of their layer has its share: it is filled like a cluster of its own."""
     inner = tuple(each for each in wish.layers if each.level > layer.level)
     counts = np.zeros(tree.size, dtype=np.int64)
@@ -171,11 +175,11 @@ def _filled_by_slices(tree: Tree, slots: Counts, wish: Wish, layer: Layer, share
     return counts
 
 
-def _nearest_first(tree: Tree, slots: Counts, wish: Wish, runs: Sequence[tuple[int, int]]) -> Counts:
+def _nearest_first(tree: Tree, slots: Counts, wish: EqualPods, runs: Sequence[tuple[int, int]]) -> Counts:
     """Fill the nodes of some domains from those nearest to members that run, of equally near ones the largest first."""
     here = np.concatenate([np.arange(first, end) for first, end in runs])
     counts = np.zeros(tree.size, dtype=np.int64)
-    counts[here] = fill_nearest(slots[here], wish.pods, distances_to(tree, wish.standing)[here])
+    counts[here] = fill_nearest(slots[here], wish.pods, distances_to(tree, wish.running_at)[here])
     return counts
 
 
@@ -187,7 +191,7 @@ def _fill_one(
     end: int,
     pods: int,
     layers: Sequence[Layer],
-    wish: Wish,
+    wish: EqualPods,
 ) -> Counts:
     if not layers or layers[0].level >= tree.node_level:
         multiple = layers[0].size if layers else 1
@@ -218,7 +222,7 @@ def fill_nearest(slots: Counts, pods: int, distances: Counts) -> Counts:
     return counts
 
 
-def _multiple(wish: Wish, level: int) -> int:
+def _multiple(wish: EqualPods, level: int) -> int:
     """The size of slices that must not be divided between domains of a level: those of layers at it or above it."""
     sizes = [layer.size for layer in wish.layers if layer.level >= level]
     return sizes[0] if sizes else 1

@@ -33,8 +33,8 @@ NO_WAY = np.int64(1 << 61)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """So many pods inside one domain of `required`, in few of `preferred`, by an order of goals; `standing` are members that run, by position.
+class TableRequest:
+    """So many pods inside one domain of `required`, in few of `preferred`, by an order of goals; `running_at` are members that run, by position.
 
     Domains of the level of a layer hold whole slices only, or just one if slices are apart. `least` is by level how many pods each domain must have at least.
     """
@@ -43,7 +43,7 @@ class Asked:
     required: int
     preferred: int | None
     objective: Objective
-    standing: tuple[int, ...] = ()
+    running_at: tuple[int, ...] = ()
     layers: tuple[Layer, ...] = ()
     least: tuple[Counts, ...] = ()
 
@@ -74,7 +74,7 @@ class Asked:
 
 
 def place_by_table(
-    tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: Asked
+    tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: TableRequest
 ) -> tuple[Counts | None, bool] | None:
     """Pods by position, None if they have no place, and whether every domain was compared; None if the table would be too large.
 
@@ -82,13 +82,13 @@ def place_by_table(
     """
     # If closeness comes first, levels above the lowest one with a domain for all pods do not matter.
     closest_first = asked.objective[0] is Goal.CLOSEST
-    by_nodes = bool(asked.standing) or not _largest_nodes_are_best(tree, asked)
+    by_nodes = bool(asked.running_at) or not _largest_nodes_are_best(tree, asked)
     by_nodes = by_nodes or bool(asked.least and asked.least[tree.node_level].any())
     lowest = tree.node_level if by_nodes else tree.node_level - 1
     starts = tree.starts[lowest] if lowest >= 0 else np.zeros(1, dtype=np.intp)
     room = rooms[lowest] if lowest >= 0 else np.add.reduceat(slots, starts)
     top = asked.required
-    if closest_first and not asked.standing:
+    if closest_first and not asked.running_at:
         levels = range(tree.node_level, asked.required, -1)
         holding = (level for level in levels if asked.may_be_in_one(level) and rooms[level].max() >= asked.pods)
         top = next(holding, asked.required)
@@ -114,7 +114,7 @@ def place_by_table(
     return _Table(tree, slots, asked, weights, lowest, top, starts, leftover).best(cells, widths), complete
 
 
-def _widths(rooms: Sequence[Counts], asked: Asked, lowest: int, top: int) -> list[int]:
+def _widths(rooms: Sequence[Counts], asked: TableRequest, lowest: int, top: int) -> list[int]:
     """How long the rows of each level are, the lowest first: no domain has more pods than room."""
     unit = asked.unit(lowest)
     most = (int(rooms[level].max()) if level > WHOLE_TREE else asked.pods for level in range(lowest, top - 1, -1))
@@ -133,7 +133,7 @@ def _cells(tree: Tree, cells: NDArray[np.intp], widths: Sequence[int], *, by_nod
     return len(cells) * widths[0] * nodes + joined
 
 
-def _largest_nodes_are_best(tree: Tree, asked: Asked) -> bool:
+def _largest_nodes_are_best(tree: Tree, asked: TableRequest) -> bool:
     """True if filling the largest nodes of a rack first is best by all goals: not if the room that is left over is that of nodes, or slices are on nodes."""
     return asked.target < tree.node_level and all(layer.level < tree.node_level for layer in asked.layers)
 
@@ -149,7 +149,7 @@ class _Weights:
     before_closeness: int
 
 
-def _weights(tree: Tree, asked: Asked, largest: int) -> _Weights | None:
+def _weights(tree: Tree, asked: TableRequest, largest: int) -> _Weights | None:
     """Weights that make the first goal decide before the second, and so on; None if they are too large."""
     pods = asked.pods
     widths: list[tuple[object, int]] = []
@@ -158,7 +158,7 @@ def _weights(tree: Tree, asked: Asked, largest: int) -> _Weights | None:
             levels = range(asked.preferred, -1, -1)
             widths += [(level, asked.most_domains(tree, level)) for level in levels]
         elif goal is Goal.MEAN_DISTANCE:
-            widths.append((goal, (tree.node_level + 1) * (pods + len(asked.standing)) ** 2))
+            widths.append((goal, (tree.node_level + 1) * (pods + len(asked.running_at)) ** 2))
         elif goal is Goal.FEWEST_NODES:
             widths.append((goal, min(pods, tree.size)))
         elif goal is Goal.LEAST_LEFTOVER:
@@ -206,7 +206,7 @@ class _Table:
 
     tree: Tree
     slots: Counts
-    asked: Asked
+    asked: TableRequest
     weights: _Weights
     lowest: int
     top: int
@@ -230,8 +230,8 @@ class _Table:
         """All pods in one domain of the lowest level."""
         pods = np.array([self.asked.pods])
         costs = self._lowest_costs(cells, pods)[:, 0]
-        if self.asked.standing:
-            costs = np.where(self._standing(self.lowest)[cells] == len(self.asked.standing), costs, NO_WAY)
+        if self.asked.running_at:
+            costs = np.where(self._running_at(self.lowest)[cells] == len(self.asked.running_at), costs, NO_WAY)
         for level in range(self.lowest - 1, max(self.asked.required, 0) - 1, -1):
             costs = costs + self._own(level, self.tree.domain_at[level][self.starts[cells]], pods[0])
         costs = self._with_all(costs, self.lowest, cells)
@@ -267,8 +267,8 @@ class _Table:
         if not holds_all or not asked.may_be_in_one(level):
             return []
         costs = self._with_all(rows.costs[:, -1], level, rows.domains)
-        if level != WHOLE_TREE and asked.standing:
-            costs = np.where(self._standing(level)[rows.domains] == len(asked.standing), costs, NO_WAY)
+        if level != WHOLE_TREE and asked.running_at:
+            costs = np.where(self._running_at(level)[rows.domains] == len(asked.running_at), costs, NO_WAY)
         at = np.flatnonzero(costs < NO_WAY)
         if not len(at):
             return []
@@ -290,8 +290,8 @@ class _Table:
     def _lowest_costs(self, cells: NDArray[np.intp], pods: Counts) -> Counts:
         """By domain of the lowest level and number of pods, what they cost there."""
         if self.lowest == self.tree.node_level:
-            standing = self._standing(self.lowest)[cells]
-            new = np.where(standing > 0, 0, self.weights.nodes)
+            running_at = self._running_at(self.lowest)[cells]
+            new = np.where(running_at > 0, 0, self.weights.nodes)
             costs = self._own(self.lowest, cells[:, np.newaxis], pods) + np.where(pods > 0, new[:, np.newaxis], 0)
             fits = (pods <= self.slots[cells][:, np.newaxis]) & self._allows(self.lowest, cells, pods)
             return np.where(fits, costs, NO_WAY)
@@ -332,19 +332,19 @@ class _Table:
         """What domains of a level cost themselves, by their number of pods; where members stand, they are in use already, and others are closer to them."""
         weights, asked = self.weights, self.asked
         used: Counts | int = weights.domains.get(level, 0)
-        standing: Counts | int = 0
-        if asked.standing:
-            standing = self._standing(level)[domains]
-            used = np.where(standing > 0, 0, used)
+        running_at: Counts | int = 0
+        if asked.running_at:
+            running_at = self._running_at(level)[domains]
+            used = np.where(running_at > 0, 0, used)
         if level == asked.target:
             leftover = weights.leftover * self.leftover[domains]
-            used = used + (np.where(standing > 0, 0, leftover) if asked.preferred == level else leftover)
-        return np.where(pods > 0, used, 0) - weights.squares * pods * (pods + 2 * standing)
+            used = used + (np.where(running_at > 0, 0, leftover) if asked.preferred == level else leftover)
+        return np.where(pods > 0, used, 0) - weights.squares * pods * (pods + 2 * running_at)
 
-    def _standing(self, level: int) -> Counts:
+    def _running_at(self, level: int) -> Counts:
         """How many members run in each domain of a level."""
         if level not in self.members:
-            at = self.tree.domain_at[level][list(self.asked.standing)]
+            at = self.tree.domain_at[level][list(self.asked.running_at)]
             self.members[level] = np.bincount(at, minlength=len(self.tree.starts[level]))
         return self.members[level]
 

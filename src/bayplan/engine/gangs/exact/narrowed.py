@@ -26,7 +26,7 @@ from bayplan.engine.gangs.problem import (
     Solution,
     Spots,
     Status,
-    wished_domains,
+    preferred_domains,
 )
 
 # Required domains that are looked into one by one.
@@ -44,29 +44,29 @@ def solve(problem: Problem, budget: Budget, least: int) -> Solution:
     best = Solution(Status.LIMIT_REACHED, bound=OUT_OF_WORK)
     if problem.prefers:
         best = _in_few_domains(problem, budget, work * SHARE)
-        if best.found and wished_domains(problem, best) == least:
+        if best.found and preferred_domains(problem, best) == least:
             return best
     whole = program.solve(problem, budget.at_most(work * (1 / 2 if problem.prefers else 3 / 4)))
     if whole.status in (Status.OPTIMAL, Status.INFEASIBLE):
         return whole
     if whole.found:
-        least = max(least, wished_domains(problem, whole) - whole.gap)
+        least = max(least, preferred_domains(problem, whole) - whole.gap)
     best = _better(problem, whole, best)
     if not best.found and not problem.prefers:
         best = _better(problem, best, _in_few_domains(problem, budget, work * SHARE))
     for number, inside in enumerate(in_required_domains(problem) if problem.parts[0].required is not None else ()):
-        if number == MOST_DOMAINS or budget.is_spent or (best.found and wished_domains(problem, best) == least):
+        if number == MOST_DOMAINS or budget.is_spent or (best.found and preferred_domains(problem, best) == least):
             break
         few = _in_few_domains(inside.problem, budget, work * SHARE / MOST_DOMAINS)
         best = _better(problem, best, inside.moved(few))
         exact = program.solve(inside.problem, budget.at_most(work / MOST_DOMAINS))
         best = _better(problem, best, inside.moved(exact))
-    return replace(best, gap=wished_domains(problem, best) - least) if best.found else best
+    return replace(best, gap=preferred_domains(problem, best) - least) if best.found else best
 
 
 def _better(problem: Problem, known: Solution, other: Solution) -> Solution:
     """The one with fewer domains. What was found on a part of the cluster proves nothing about the rest."""
-    if not other.found or (known.found and wished_domains(problem, known) <= wished_domains(problem, other)):
+    if not other.found or (known.found and preferred_domains(problem, known) <= preferred_domains(problem, other)):
         return known
     return replace(other, status=Status.FEASIBLE, bound=INSIDE, wider_proven=False)
 
@@ -96,8 +96,8 @@ def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Insi
     """The problem in domains of a level that have enough slots for each shape, at most so many, the tightest first."""
     tree = problem.tree
     enough = np.ones(len(tree.starts[level]), dtype=np.bool_)
-    if problem.parts[0].standing:
-        occupied = np.unique(tree.domain_at[level][list(problem.parts[0].standing)])
+    if problem.parts[0].running_at:
+        occupied = np.unique(tree.domain_at[level][list(problem.parts[0].running_at)])
         enough = np.arange(len(enough)) == occupied[0] if len(occupied) == 1 else ~enough
     room = np.zeros(len(enough), dtype=np.int64)
     for shape in problem.shapes:
@@ -140,9 +140,9 @@ def inside_of(problem: Problem, first: int, end: int) -> Inside:
         replace(
             part,
             home=None if part.home is None else part.home - int(tree.domain_at[part.required or 0][first]),
-            standing=tuple(at - first for at in part.standing),
+            running_at=tuple(at - first for at in part.running_at),
         )
-        if part.standing
+        if part.running_at
         else part
         for part in problem.parts
     )

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.capacity_rows import capacity_rows
-from bayplan.engine.gangs.exact.solver import Answer, Outcome, Program
+from bayplan.engine.gangs.exact.solver import Answer, Program, SolverStatus
 from bayplan.engine.gangs.groups.groups import WHOLE_GANG, groups_of
 from bayplan.engine.gangs.groups.nodes import Filling, Nodes, Packed
-from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, wished_domains, within
+from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, preferred_domains, within
 
 MOST_ROUNDS = 60
 # Larger programs are not even built: HiGHS would need its whole work for the presolve.
@@ -49,9 +49,9 @@ def solve(problem: Problem, budget: Budget) -> Solution:
     sure = True
     for _ in range(MOST_ROUNDS):
         answer = gang.program.solve(budget)
-        if answer.outcome is Outcome.STOPPED:
+        if answer.outcome is SolverStatus.STOPPED:
             return Solution(Status.LIMIT_REACHED, bound=answer.why)
-        if answer.outcome is Outcome.NONE:
+        if answer.outcome is SolverStatus.NONE:
             return gang.refused(sure=sure)
         mixes = gang.mixes(answer.values)
         packed = {cell: gang.packed(cell, mix) for cell, mix in mixes.items()}
@@ -214,13 +214,13 @@ class _GangProgram:
             last = min((value for value in weights.values() if value), default=1.0)
             of_room = last / (2.0 * len(wishes) * (1.0 + float(room.sum())))
             touched = self._touched(number, preferred)
-            standing = self.problem.parts[number].standing
+            running_at = self.problem.parts[number].running_at
             for domain, column in touched.items():
                 self.program.cost[column] = 1.0 + of_room * float(room[domain])
             for level in range(preferred - 1, -1, -1):
                 if not weights[level]:
                     break
-                known = {int(self.tree.domain_at[level][position]) for position in standing}
+                known = {int(self.tree.domain_at[level][position]) for position in running_at}
                 inner, touched = touched, {}
                 for domain, column in inner.items():
                     at = int(self.tree.domain_at[level][self.tree.starts[level + 1][domain]])
@@ -360,14 +360,14 @@ class _GangProgram:
             {shape: _joined(found[number, shape]) for shape in part.pods}
             for number, part in enumerate(self.problem.parts)
         )
-        proven = answer.outcome is Outcome.BEST and sure and not self._gave_up
+        proven = answer.outcome is SolverStatus.BEST and sure and not self._gave_up
         if proven:
             return Solution(Status.OPTIMAL, placed, PROVEN, wider_proven=self.counts_wider)
         why = answer.why or UNSURE
         solution = Solution(Status.FEASIBLE, placed, f"{why}, this is the best so far")
-        standing = sum(len(self.problem.used(number)) for number in range(len(self.problem.parts)))
-        least = standing + int(np.ceil(max(answer.least - 0.5, 0.0))) if sure and not self._gave_up else 0
-        return replace(solution, gap=max(0, wished_domains(self.problem, solution) - least))
+        running_at = sum(len(self.problem.used(number)) for number in range(len(self.problem.parts)))
+        least = running_at + int(np.ceil(max(answer.least - 0.5, 0.0))) if sure and not self._gave_up else 0
+        return replace(solution, gap=max(0, preferred_domains(self.problem, solution) - least))
 
 
 def _joined(spots: list[Spots]) -> Spots:

@@ -26,7 +26,7 @@ WORK_OF_A_NODE = 500
 FIRST_TRY = 150_000
 
 
-class Outcome(Enum):
+class SolverStatus(Enum):
     """What came of a program."""
 
     BEST = auto()
@@ -39,7 +39,7 @@ class Outcome(Enum):
 class Answer:
     """Values of the variables, if there are any; no solution costs less than `least`. `why` says what stopped the solver."""
 
-    outcome: Outcome
+    outcome: SolverStatus
     values: NDArray[np.float64]
     least: float = 0.0
     why: str = ""
@@ -83,7 +83,7 @@ class Program:
         work, seed = FIRST_TRY, 0
         while True:
             answer = self._solve(budget.at_most(work), seed)
-            if answer.outcome is not Outcome.STOPPED or answer.why != OUT_OF_WORK or budget.is_spent:
+            if answer.outcome is not SolverStatus.STOPPED or answer.why != OUT_OF_WORK or budget.is_spent:
                 return answer
             work, seed = 2 * work, seed + 1
 
@@ -92,12 +92,12 @@ class Program:
         try:
             import highspy
         except ImportError:
-            return Answer(Outcome.STOPPED, nothing, why=NOT_INSTALLED)
+            return Answer(SolverStatus.STOPPED, nothing, why=NOT_INSTALLED)
         if budget.is_spent:
-            return Answer(Outcome.STOPPED, nothing, why=OUT_OF_WORK)
+            return Answer(SolverStatus.STOPPED, nothing, why=OUT_OF_WORK)
         if not self.cost:
             holds = all(lower <= 0.0 <= upper for lower, upper in zip(self.lower, self.upper, strict=True))
-            return Answer(Outcome.BEST if holds else Outcome.NONE, nothing)
+            return Answer(SolverStatus.BEST if holds else SolverStatus.NONE, nothing)
         solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.silent()
         solver.setOptionValue("time_limit", GUARD_SECONDS)
@@ -116,14 +116,14 @@ class Program:
         budget.spend(max(work, (1 + len(checkpoints)) * WORK_OF_A_CHECKPOINT))
         # Every variable has bounds, so that only one reading is left of the second.
         if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
-            return Answer(Outcome.NONE, nothing)
+            return Answer(SolverStatus.NONE, nothing)
         why = GUARD if status == highspy.HighsModelStatus.kTimeLimit else OUT_OF_WORK
         values = np.asarray(solver.getSolution().col_value)
         if not len(values) or known.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return Answer(Outcome.STOPPED, nothing, why=why)
+            return Answer(SolverStatus.STOPPED, nothing, why=why)
         if status == highspy.HighsModelStatus.kOptimal:
-            return Answer(Outcome.BEST, values, float(known.objective_function_value))
-        return Answer(Outcome.SOME, values, float(known.mip_dual_bound), why)
+            return Answer(SolverStatus.BEST, values, float(known.objective_function_value))
+        return Answer(SolverStatus.SOME, values, float(known.mip_dual_bound), why)
 
     def _model(self, highspy: Any) -> Any:
         lp = highspy.HighsLp()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.capacity_rows import capacity_rows
 from bayplan.engine.gangs.groups.carrying_out import Domains, carried_out
-from bayplan.engine.gangs.groups.groups import WHOLE_GANG, Group, groups_of
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, DomainGroup, groups_of
 from bayplan.engine.gangs.groups.nodes import Fill, Filling, Nodes
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Status
 
@@ -113,7 +113,9 @@ class _Search:
             sorted(parts, key=lambda part: (-pods[part], -largest[part])),
         ]
 
-    def together(self, level: int, domain: int, before: Inside | None, more: Group, attempt: _Attempt) -> Inside | None:
+    def together(
+        self, level: int, domain: int, before: Inside | None, more: DomainGroup, attempt: _Attempt
+    ) -> Inside | None:
         """The groups of a domain and one more on its nodes; None if best fit finds no place for all.
 
         To pack all of them anew is worth it while there are few. It would cost the square of their number if every group that comes asked for it, so an
@@ -173,7 +175,7 @@ class _Attempt:
         self.failed = -1
         # Who stands in a domain beside each other.
         self.inside: dict[tuple[int, int], Inside] = {}
-        self.done: list[tuple[Group, Inside | None]] = []
+        self.done: list[tuple[DomainGroup, Inside | None]] = []
         self.repacked = 0
         preferred = search.problem.parts[0].preferred
         self.touched = np.zeros(0 if preferred is None else len(search.problem.tree.starts[preferred]), dtype=np.int64)
@@ -185,7 +187,7 @@ class _Attempt:
         ordered = sorted(inside, key=lambda group: (group.home is None, self.rank[group.part]))
         return all(self._place(group, first, end) for group in ordered)
 
-    def _place(self, group: Group, first: int, end: int) -> bool:
+    def _place(self, group: DomainGroup, first: int, end: int) -> bool:
         bounds = self.search.problem.tree.bounds
         for domain in self._candidates(group, first, end):
             before = len(self.done)
@@ -199,7 +201,7 @@ class _Attempt:
             self.failed = group.part
         return False
 
-    def _take(self, group: Group, domain: int) -> bool:
+    def _take(self, group: DomainGroup, domain: int) -> bool:
         """Put a group into a domain, if its nodes hold the pods that are bound to it."""
         where = (group.level, domain)
         before = self.inside.get(where)
@@ -223,7 +225,7 @@ class _Attempt:
             else:
                 self.inside[group.level, domain] = inside
 
-    def _charge(self, group: Group, domain: int, sign: int) -> None:
+    def _charge(self, group: DomainGroup, domain: int, sign: int) -> None:
         """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
         search, tree = self.search, self.search.problem.tree
         around = search.groups.level_of[group.around]
@@ -242,7 +244,7 @@ class _Attempt:
 
     # -- which domain --------------------------------------------------------------------------------------------------------
 
-    def _candidates(self, group: Group, first: int, end: int) -> list[int]:
+    def _candidates(self, group: DomainGroup, first: int, end: int) -> list[int]:
         """Domains that seem to hold a group, in the order in which they are tried."""
         search, tree, level = self.search, self.search.problem.tree, group.level
         search.budget.spend(WORK_OF_A_CHOICE)
@@ -260,7 +262,7 @@ class _Attempt:
         order = np.lexsort(keys) if len(keys) > 1 else np.argsort(keys[0], kind="stable")
         return [int(domain) for domain in domains[order[:MOST_TRIES]]]
 
-    def _by_preference(self, group: Group, domains: NDArray[np.intp]) -> list[NDArray[np.float64] | Counts]:
+    def _by_preference(self, group: DomainGroup, domains: NDArray[np.intp]) -> list[NDArray[np.float64] | Counts]:
         """What the gang's preferred level says about domains: least important first, small is good."""
         tree = self.search.problem.tree
         preferred = self.search.problem.parts[0].preferred
@@ -273,7 +275,7 @@ class _Attempt:
         order = np.where(holds_rest, self.share[preferred], -self.share[preferred])
         return [order[around], ~holds_rest[around], self.touched[around] == 0]
 
-    def _domains_needed(self, group: Group, domains: NDArray[np.intp], preferred: int) -> Counts:
+    def _domains_needed(self, group: DomainGroup, domains: NDArray[np.intp], preferred: int) -> Counts:
         """For each domain a bound: how many preferred ones inside it the group needs, each row by itself."""
         tree = self.search.problem.tree
         wanted = self.search.counts[group.part]

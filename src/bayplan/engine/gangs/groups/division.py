@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal, room_by_level
-from bayplan.engine.gangs.equal.tree_table import Asked, place_by_table
+from bayplan.engine.gangs.equal.tree_table import TableRequest, place_by_table
 from bayplan.engine.gangs.groups.gathering import closeness_of
 from bayplan.engine.gangs.groups.packing import pack
 from bayplan.engine.gangs.objective import Goal, objective_of
@@ -31,7 +31,7 @@ from bayplan.engine.gangs.problem import (
     Solution,
     around,
     domains_at,
-    wished_domains,
+    preferred_domains,
 )
 
 # In more nodes than that only the first table is made.
@@ -57,7 +57,7 @@ def divided(problem: Problem, fewest: int, budget: Budget, like: Solution | None
     Each part that prefers a level is in one domain of it, or of the lowest wider level that can hold it, or does in a placement `like` this.
     """
     # Members that come back stand near those of their own group, which sums over the gang do not tell.
-    unlike = any(part.apart is not None or (number and part.standing) for number, part in enumerate(problem.parts))
+    unlike = any(part.apart is not None or (number and part.running_at) for number, part in enumerate(problem.parts))
     if len(problem.shapes) > 1 or problem.spread or problem.roomiest or unlike:
         return None
     parts = tuple(_bound_to_one(problem, number, like) for number in range(len(problem.parts)))
@@ -150,13 +150,15 @@ class _Search:
         most = int(rooms[required].max(initial=0) if required != WHOLE_TREE else slots.sum())
         if most < problem.totals[0][shape]:
             return None, True
-        asked = Asked(problem.totals[0][shape], required, None, CLOSEST_FIRST, gang.standing, least=self._least(bound))
+        asked = TableRequest(
+            problem.totals[0][shape], required, None, CLOSEST_FIRST, gang.running_at, least=self._least(bound)
+        )
         by_table = place_by_table(problem.tree, slots, rooms, asked)
         if by_table is not None:
             return by_table
         if bound:
             return None, False
-        wish = Wish(asked.pods, required, standing=gang.standing, objective=CLOSEST_FIRST)
+        wish = EqualPods(asked.pods, required, running_at=gang.running_at, objective=CLOSEST_FIRST)
         return place_equal(problem.tree, slots, wish).counts, False
 
     def _least(self, bound: Mapping[int, int]) -> tuple[Counts, ...]:
@@ -189,7 +191,7 @@ class _Search:
         )
         slots = tuple(counts if each == shape else every for each, every in enumerate(self.problem.slots))
         found = pack(replace(self.problem, parts=parts, slots=slots), self.budget.at_most(WORK_OF_A_DIVISION))
-        return found.placed if found.found and wished_domains(self.problem, found) == self.fewest else None
+        return found.placed if found.found and preferred_domains(self.problem, found) == self.fewest else None
 
     def _candidates(self, number: int, counts: Counts, bound: Mapping[int, int]) -> list[int]:
         """The domains that a part can be bound to, those first in which most pods would be."""

@@ -15,7 +15,7 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Part, Problem
 def slices_of(problem: Problem) -> tuple[Layer, ...] | None:
     """The layers of slices that say the same as the groups of a gang, the widest first; None if there are none."""
     whole = problem.parts[0]
-    if whole.standing or any(part.preferred is not None for part in problem.parts[1:]):
+    if whole.running_at or any(part.preferred is not None for part in problem.parts[1:]):
         return None
     inside: list[list[int]] = [[] for _ in problem.parts]
     for number, part in enumerate(problem.parts[1:], start=1):
@@ -46,7 +46,7 @@ def _layers(
 
 def _is_like(problem: Problem, number: int, first: Part, size: int) -> bool:
     part = problem.parts[number]
-    same = part.required == first.required and part.apart == first.apart and not part.standing
+    same = part.required == first.required and part.apart == first.apart and not part.running_at
     return same and sum(problem.totals[number].values()) == size
 
 

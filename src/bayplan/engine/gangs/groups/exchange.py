@@ -50,7 +50,7 @@ def _kinds(parts: Sequence[Part]) -> list[Hashable]:
     kinds: list[Hashable] = [None] * len(parts)
     for number in range(len(parts) - 1, -1, -1):
         part = parts[number]
-        if part.home is None and not part.standing and None not in inside[number]:
+        if part.home is None and not part.running_at and None not in inside[number]:
             kinds[number] = (
                 tuple(sorted(part.pods.items())),
                 part.required,

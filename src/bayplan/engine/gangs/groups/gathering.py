@@ -48,7 +48,7 @@ def closeness(problem: Problem, placed: Placed) -> int:
 def closeness_of(problem: Problem, counts: Counts) -> int:
     """The same by what each position has of the pods that are placed."""
     pods = counts.copy()
-    np.add.at(pods, list(problem.parts[0].standing), 1)
+    np.add.at(pods, list(problem.parts[0].running_at), 1)
     return _sum_of_squares(problem, pods)
 
 
@@ -58,10 +58,10 @@ def _sum_of_squares(problem: Problem, pods: Counts) -> int:
 
 def closest_possible(problem: Problem) -> int:
     """A bound on closeness: at each level by itself, as many pods as fit in the largest domains."""
-    standing = problem.parts[0].standing
+    running_at = problem.parts[0].running_at
     room = np.add.reduce([np.minimum(problem.slots[shape], count) for shape, count in problem.totals[0].items()])
-    np.add.at(room, list(standing), 1)
-    pods = len(standing) + sum(problem.totals[0].values())
+    np.add.at(room, list(running_at), 1)
+    pods = len(running_at) + sum(problem.totals[0].values())
     total = 0
     for sums in _by_level(problem, room):
         largest_first = np.sort(sums)[::-1]
@@ -73,7 +73,7 @@ def closest_possible(problem: Problem) -> int:
 
 def _by_position(problem: Problem, placed: Placed) -> Counts:
     pods = np.zeros(problem.tree.size, dtype=np.int64)
-    np.add.at(pods, list(problem.parts[0].standing), 1)
+    np.add.at(pods, list(problem.parts[0].running_at), 1)
     for shapes in placed:
         for spots in shapes.values():
             pods[spots.positions] += spots.counts

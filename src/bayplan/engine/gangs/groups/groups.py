@@ -17,7 +17,7 @@ WHOLE_GANG = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DomainGroup:
     """A part that takes a domain: its number, the group around it, and its level.
 
     `home` is the only domain it may take, `closed` are some that it may not; groups with the same number in `apart` take different ones.
@@ -36,11 +36,11 @@ class Groups:
     """All groups of a problem, outer ones before those inside, and to which of them each part is bound."""
 
     problem: Problem
-    groups: tuple[Group, ...]
+    groups: tuple[DomainGroup, ...]
     bound_by: tuple[int, ...]
 
     @cached_property
-    def by_part(self) -> dict[int, Group]:
+    def by_part(self) -> dict[int, DomainGroup]:
         """Groups by the number of their part."""
         return {group.part: group for group in self.groups}
 
@@ -50,9 +50,9 @@ class Groups:
         return {WHOLE_GANG: WHOLE_TREE} | {group.part: group.level for group in self.groups}
 
     @cached_property
-    def inside(self) -> dict[int, list[Group]]:
+    def inside(self) -> dict[int, list[DomainGroup]]:
         """The groups directly inside each group."""
-        inside: dict[int, list[Group]] = {group: [] for group in self.level_of}
+        inside: dict[int, list[DomainGroup]] = {group: [] for group in self.level_of}
         for group in self.groups:
             inside[group.around].append(group)
         return inside
@@ -81,14 +81,14 @@ class Groups:
 
 def groups_of(problem: Problem) -> Groups:
     """The parts that narrow the domain of what is around them, parents first."""
-    groups: list[Group] = []
+    groups: list[DomainGroup] = []
     level_of = {WHOLE_GANG: WHOLE_TREE}
     bound_by: list[int] = []
     for number, part in enumerate(problem.parts):
         around = bound_by[part.parent] if part.parent >= 0 else WHOLE_GANG
         level = part.required if part.required is not None else WHOLE_TREE
         if problem.totals[number] and level > level_of[around]:
-            groups.append(Group(number, around, level, part.home, part.apart, problem.closed(number)))
+            groups.append(DomainGroup(number, around, level, part.home, part.apart, problem.closed(number)))
             level_of[number] = level
             around = number
         bound_by.append(around)

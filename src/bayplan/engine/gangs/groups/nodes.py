@@ -233,15 +233,15 @@ class Nodes:
         self, filling: Filling, room: Counts, number: int, fill: Fill, touched: NDArray[np.bool_] | None
     ) -> Counts:
         problem = self.problem
-        standing = problem.parts[0].standing
+        running_at = problem.parts[0].running_at
         if touched is not None and self._spans_preferred(filling):
             everywhere = np.zeros(problem.tree.size, dtype=np.int64)
             everywhere[filling.first : filling.end] = room
             return in_touched_domains_first(problem, everywhere, filling.first, filling.end, number, touched)
         if problem.spread:
             return fill_nodes(room, number, spread=True)
-        if standing and fill is Fill.FEW:
-            return fill_nearest(room, number, distances_to(problem.tree, standing)[filling.first : filling.end])
+        if running_at and fill is Fill.FEW:
+            return fill_nearest(room, number, distances_to(problem.tree, running_at)[filling.first : filling.end])
         if fill is Fill.FEW:
             return fill_nodes(room, number, spread=False)
         left = self.scarcity @ filling.free if len(filling.free) else room.astype(np.float64)

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.equal.choice import Wish, distances_to
+from bayplan.engine.gangs.equal.choice import EqualPods, distances_to
 from bayplan.engine.gangs.equal.equal_pods import fill_nearest, fill_nodes, place_equal
-from bayplan.engine.gangs.groups.groups import WHOLE_GANG, Group, groups_of
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, DomainGroup, groups_of
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,
     Counts,
@@ -67,7 +67,7 @@ class _Search:
         # Domains that look alike can be told apart by groups that may take only one of them, or not the same.
         self.alike = all(group.home is None and group.apart is None for group in self.groups)
 
-    def _groups(self) -> list[Group]:
+    def _groups(self) -> list[DomainGroup]:
         """Groups in the order in which they choose: those with a home, then parents, wide levels, large ones first."""
         depth = {WHOLE_GANG: 0}
         groups = groups_of(self.problem).groups
@@ -109,7 +109,7 @@ class _Search:
         """True if there are no more steps, or no time. Straight down to a place for the last group is always allowed."""
         return self.steps >= self.most_steps or (self.steps > len(self.groups) and self.budget.is_spent)
 
-    def _take(self, group: Group, domain: int) -> None:
+    def _take(self, group: DomainGroup, domain: int) -> None:
         self.taken.append(domain)
         self.domain_of[group.part] = domain
         self._charge(group, domain, self.pods[group.part])
@@ -119,7 +119,7 @@ class _Search:
         del self.domain_of[group.part]
         self._charge(group, self.taken.pop(), -self.pods[group.part])
 
-    def _charge(self, group: Group, domain: int, pods: int) -> None:
+    def _charge(self, group: DomainGroup, domain: int, pods: int) -> None:
         """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
         tree = self.problem.tree
         first = tree.starts[group.level][domain]
@@ -146,7 +146,7 @@ class _Search:
                 decisive.append(self.left[level][low:high])
         return index, _digest(decisive)
 
-    def _is_finest(self, group: Group) -> bool:
+    def _is_finest(self, group: DomainGroup) -> bool:
         """True if nothing is ever chosen below a group's domain, and all that it may take share what is around them."""
         return self.alike and group.level == self.finest and group.level - self.level_of[group.around] == 1
 
@@ -156,12 +156,12 @@ class _Search:
             return 0, self.problem.tree.size
         return self.problem.tree.bounds(self.level_of[part], self.domain_of[part])
 
-    def _span(self, group: Group) -> tuple[int, int]:
+    def _span(self, group: DomainGroup) -> tuple[int, int]:
         """The domains of the group's level that lie inside the domain of the group around it."""
         low, high = np.searchsorted(self.problem.tree.starts[group.level], self._bounds(group.around))
         return int(low), int(high)
 
-    def _candidates(self, group: Group) -> Iterator[int]:
+    def _candidates(self, group: DomainGroup) -> Iterator[int]:
         """Domains that hold a group, the tightest first."""
         low, high = self._span(group)
         left = self.left[group.level][low:high]
@@ -181,7 +181,7 @@ class _Search:
             candidates = candidates[np.argsort(left[candidates], kind="stable")]
         return (low + int(candidate) for candidate in candidates)
 
-    def _allows(self, group: Group, low: int, high: int) -> NDArray[np.bool_]:
+    def _allows(self, group: DomainGroup, low: int, high: int) -> NDArray[np.bool_]:
         """The domains that a group may take because of its home and of the groups that it keeps apart from."""
         allowed = np.full(high - low, group.home is None)
         if group.home is not None:
@@ -191,7 +191,7 @@ class _Search:
             allowed[[domain - low for domain in (*group.closed, *taken) if low <= domain < high]] = False
         return allowed
 
-    def _holds_what_is_inside(self, group: Group, low: int, high: int) -> NDArray[np.bool_]:
+    def _holds_what_is_inside(self, group: DomainGroup, low: int, high: int) -> NDArray[np.bool_]:
         """A bound: domains in which the groups inside find room if each takes whole multiples of what divides all of them."""
         tree = self.problem.tree
         holds = np.ones(high - low, dtype=np.bool_)
@@ -244,17 +244,19 @@ class _Search:
         """A part's pods between two positions in as few of the domains that it prefers as it can have by itself."""
         part, here = self.problem.parts[number], np.zeros_like(slots)
         here[first:end] = slots[first:end]
-        found = place_equal(self.problem.tree, here, Wish(pods, preferred=part.preferred, standing=part.standing))
+        found = place_equal(
+            self.problem.tree, here, EqualPods(pods, preferred=part.preferred, running_at=part.running_at)
+        )
         assert found.counts is not None
         return found.counts[first:end]
 
     def _filled(self, number: int, slots: Counts, pods: int, first: int, end: int) -> Counts:
         """A part's pods on the nodes of its domain: near its members that run, else near the gang's, else on few nodes or many."""
         parts = self.problem.parts
-        standing = parts[number].standing or parts[0].standing
-        if not standing or self.problem.spread:
+        running_at = parts[number].running_at or parts[0].running_at
+        if not running_at or self.problem.spread:
             return fill_nodes(slots, pods, spread=self.problem.spread)
-        return fill_nearest(slots, pods, distances_to(self.problem.tree, standing)[first:end])
+        return fill_nearest(slots, pods, distances_to(self.problem.tree, running_at)[first:end])
 
     def _bound_by(self, number: int) -> int:
         """The group whose domain a part's own pods are bound to."""
@@ -276,7 +278,7 @@ def in_touched_domains_first(
     share = min(pods, int(inside.sum()))
     for wanted, room in ((share, inside), (pods - share, here)):
         if wanted:
-            found = place_equal(tree, room - counts if room is here else room, Wish(wanted, preferred=preferred))
+            found = place_equal(tree, room - counts if room is here else room, EqualPods(wanted, preferred=preferred))
             assert found.counts is not None
             counts += found.counts
     return counts[first:end]

@@ -55,7 +55,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class EncodedPlacement:
     """What is published: the metadata, and a vector for every zone with containers but the fullest."""
 
     metadata: Metadata
@@ -67,7 +67,7 @@ def container_hash(container: ContainerName) -> int:
     return xxh64("\0".join(container).encode())
 
 
-def encode_placement(zones: int, zone_of: Mapping[ContainerName, int]) -> Placement:
+def encode_placement(zones: int, zone_of: Mapping[ContainerName, int]) -> EncodedPlacement:
     """The placement of containers on a node with zones 0 to `zones` - 1."""
     if zones <= 0:
         raise PlacementError("inconsistent NUMA node count")
@@ -81,13 +81,13 @@ def encode_placement(zones: int, zone_of: Mapping[ContainerName, int]) -> Placem
     for number, (_, zone) in enumerate(by_hash):
         in_zone.setdefault(zone, []).append(number)
     busiest = max(sorted(in_zone), key=lambda zone: len(in_zone[zone]), default=0)
-    return Placement(
+    return EncodedPlacement(
         Metadata(len(zone_of), zones, busiest, LEB89),
         {zone: encode_vector(numbers) for zone, numbers in sorted(in_zone.items()) if zone != busiest},
     )
 
 
-def decode_placement(placement: Placement, containers: Iterable[ContainerName]) -> dict[ContainerName, int]:
+def decode_placement(placement: EncodedPlacement, containers: Iterable[ContainerName]) -> dict[ContainerName, int]:
     """The zone of each container, if they are exactly those that the placement was made of."""
     metadata = placement.metadata
     if metadata.encoding != LEB89:

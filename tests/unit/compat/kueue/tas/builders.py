@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayplan.compat.kueue.tas import (
+    AssignmentResult,
     Host,
     Leaf,
-    Outcome,
     PodSet,
     Settings,
     Snapshot,
@@ -45,7 +45,7 @@ def placed(snapshot: Snapshot, *pod_sets: PodSet, **settings: Any) -> Any:
     return shown if len(pod_sets) > 1 else shown[pod_sets[0].name]
 
 
-def told(outcome: Outcome) -> dict[str, int] | str:
+def told(outcome: AssignmentResult) -> dict[str, int] | str:
     if outcome.assignment is None:
         return outcome.reason or ""
     return {"/".join(values): count for values, count in outcome.assignment.domains}

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.compat.kueue.tas import (
     Assignment,
-    Outcome,
+    AssignmentResult,
     PodSet,
     RunningWorkload,
     Settings,
@@ -23,7 +23,7 @@ def running(node: str, pods_on: dict[str, int], *, single: bool = False) -> Runn
 
 
 def replaced(cluster: Snapshot, pod_set: PodSet, workload: RunningWorkload, settings: Settings | None = None) -> object:
-    outcome: Outcome = place(cluster, [pod_set], settings or Settings(), workload)["main"]
+    outcome: AssignmentResult = place(cluster, [pod_set], settings or Settings(), workload)["main"]
     return told(outcome)
 
 

@@ -8,7 +8,7 @@ from bayplan.compat.volcano.numa.cpu_picker import take_cpus
 from bayplan.compat.volcano.numa.cpus import NodeCpus, cpu_hints
 from bayplan.compat.volcano.numa.machine import NO_CPUS, CpuPlace, Cpus, Machine
 from bayplan.compat.volcano.numa.policy import judge
-from bayplan.compat.volcano.numa.predicate import NodePolicies, Outcome, Rejection, evaluate, gate
+from bayplan.compat.volcano.numa.predicate import GateResult, NodePolicies, Rejection, evaluate, gate
 from bayplan.compat.volcano.numa.score import numa_nodes_needed, scores, weight_in
 from bayplan.engine.kubelet.merge import Hint
 
@@ -28,14 +28,14 @@ class TestGate:
     @pytest.mark.parametrize(
         "policy, node, outcome",
         [
-            ("", None, Outcome.UNCHECKED),
-            ("none", NodePolicies("none", "restricted"), Outcome.UNCHECKED),
-            ("none", NodePolicies("static", "none"), Outcome.UNCHECKED),
-            ("none", ALIGNS, Outcome.EVALUATE),
-            ("restricted", ALIGNS, Outcome.EVALUATE),
+            ("", None, GateResult.UNCHECKED),
+            ("none", NodePolicies("none", "restricted"), GateResult.UNCHECKED),
+            ("none", NodePolicies("static", "none"), GateResult.UNCHECKED),
+            ("none", ALIGNS, GateResult.EVALUATE),
+            ("restricted", ALIGNS, GateResult.EVALUATE),
         ],
     )
-    def test_open(self, policy: str, node: NodePolicies | None, outcome: Outcome) -> None:
+    def test_open(self, policy: str, node: NodePolicies | None, outcome: GateResult) -> None:
         assert gate(policy, node, cpus((0, 7)), guaranteed=True) == (outcome, None)
 
     @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ class TestGate:
         ],
     )
     def test_closed(self, node: NodePolicies | None, free: Cpus | None, why: Rejection) -> None:
-        assert gate("restricted", node, free, guaranteed=True) == (Outcome.REJECT, why)
-        assert gate("restricted", node, free, guaranteed=False) == (Outcome.UNCHECKED, None)
+        assert gate("restricted", node, free, guaranteed=True) == (GateResult.REJECT, why)
+        assert gate("restricted", node, free, guaranteed=False) == (GateResult.UNCHECKED, None)
 
 
 class TestHints:

@@ -11,8 +11,8 @@ import pytest
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.exact import program, solver
-from bayplan.engine.gangs.exact.solver import GUARD, OUT_OF_WORK, Outcome, Program
-from bayplan.engine.gangs.problem import Mix, Part, Problem, Solution, Status, domains_used, wished_domains
+from bayplan.engine.gangs.exact.solver import GUARD, OUT_OF_WORK, Program, SolverStatus
+from bayplan.engine.gangs.problem import Mix, Part, Problem, Solution, Status, domains_used, preferred_domains
 from tests.unit.engine.gangs.small_trees import BLOCK, RACK, equal_pods, gang, group, pods_of, racks
 
 BYTES = 2**30
@@ -58,7 +58,7 @@ def test_as_few_preferred_domains_as_possible(lines: tuple[str, ...], parts: lis
     problem = equal_pods(*racks(*lines), *parts)
     solution = program.solve(problem, Budget())
     assert (solution.status, solution.gap) == (Status.OPTIMAL, 0)
-    assert wished_domains(problem, solution) == domains
+    assert preferred_domains(problem, solution) == domains
 
 
 def test_of_equally_few_the_ones_with_the_least_room() -> None:
@@ -100,7 +100,7 @@ def test_required_domains_homes_and_distance() -> None:
 
 
 def test_domains_where_members_run_cost_nothing_more() -> None:
-    whole = replace(gang(2, None, RACK), standing=(1,))
+    whole = replace(gang(2, None, RACK), running_at=(1,))
     problem = equal_pods(*racks("b1/r1: 2", "b1/r2: 2"), whole)
     solution = program.solve(problem, Budget())
     assert by_position(problem, solution) == [(0,), (2,)]
@@ -171,7 +171,7 @@ def packing(pods: int, bins: int) -> Program:
 def test_the_solver_stops_when_its_work_is_done_and_says_so() -> None:
     answers = [packing(40, 24).solve(Budget(100_000)) for _ in range(2)]
     assert {answer.why for answer in answers} == {OUT_OF_WORK}
-    assert answers[0].outcome is answers[1].outcome is not Outcome.BEST
+    assert answers[0].outcome is answers[1].outcome is not SolverStatus.BEST
     assert answers[0].values.tolist() == answers[1].values.tolist()
 
 

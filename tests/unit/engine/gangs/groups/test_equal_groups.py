@@ -43,7 +43,7 @@ def groups(number: int, pods: int, required: int | None, parent: int = 0) -> lis
         pytest.param([gang(), *groups(2, 4, RACK), *groups(1, 4, NODE)], None, id="of another level"),
         pytest.param([gang(2), *groups(2, 4, RACK)], None, id="beside pods of the gang's own"),
         pytest.param([gang(), *(replace(each, preferred=NODE) for each in groups(2, 4, RACK))], None, id="that prefer"),
-        pytest.param([gang(), replace(groups(1, 4, RACK)[0], home=0, standing=(0,))], None, id="where members run"),
+        pytest.param([gang(), replace(groups(1, 4, RACK)[0], home=0, running_at=(0,))], None, id="where members run"),
         pytest.param(
             [gang(0, RACK), *(replace(each, apart=0) for each in groups(2, 4, BLOCK))],
             None,

@@ -52,7 +52,7 @@ def at(position: int) -> dict[int, Spots]:
     [
         ([group("a", 1), group("b", 1)], [3, 0], [0, 3]),
         ([group("a", 1), group("b", 2)], [3, 0], [3, 0]),
-        ([group("a", 1), replace(group("b", 1), standing=(0,))], [3, 0], [3, 0]),
+        ([group("a", 1), replace(group("b", 1), running_at=(0,))], [3, 0], [3, 0]),
         ([group("a", 1), group("b", 1), group("c", 1)], [2, 3, 0], [0, 2, 3]),
     ],
     ids=["equal", "unlike", "one has members that run", "three"],

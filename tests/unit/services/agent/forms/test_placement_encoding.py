@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayplan.services.agent.forms.placement_encoding import (
+    EncodedPlacement,
     Metadata,
-    Placement,
     PlacementError,
     decode_placement,
     decode_vector,
@@ -23,7 +23,7 @@ A, B, C = (("ns", "pod", name) for name in "abc")
 @given(st.dictionaries(st.tuples(st.text(), st.text(), st.text()), st.integers(0, 3)))
 def test_what_is_written_can_be_read_again(zone_of: dict[tuple[str, str, str], int]) -> None:
     placement = encode_placement(4, zone_of)
-    read = Placement(read_metadata(str(placement.metadata)), placement.vectors)
+    read = EncodedPlacement(read_metadata(str(placement.metadata)), placement.vectors)
     assert decode_placement(read, zone_of) == zone_of
 
 
@@ -77,7 +77,7 @@ GOOD = Metadata(2, 2, 0, "leb89")
 )
 def test_what_cannot_be_read(metadata: Metadata, vectors: dict[int, str], message: str) -> None:
     with pytest.raises(PlacementError, match=message):
-        decode_placement(Placement(metadata, vectors), [A, B])
+        decode_placement(EncodedPlacement(metadata, vectors), [A, B])
 
 
 @pytest.mark.parametrize(

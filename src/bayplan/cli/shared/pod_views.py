@@ -11,19 +11,19 @@ from difflib import get_close_matches
 import click
 
 from bayplan.cli.shared.gangs import outcome_of_gang_with, warn_of_stranger
-from bayplan.cli.shared.options import Session
+from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import in_namespace, outcome_for
 from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.reports.pod_zones import zones_on_node
-from bayplan.cluster.reports.topology_report import Problem
+from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.dialects.registry import gang_named
 from bayplan.engine.numa.demand import demand_of
 from bayplan.explain.amounts import count
 from bayplan.explain.gangs.outcome import GangOutcome
+from bayplan.explain.pod_view import FAILED, PENDING, RUNNING, PodView
 from bayplan.explain.refusal import description
-from bayplan.explain.standing import FAILED, PENDING, RUNNING, Standing
 from bayplan.explain.topology.levels import path_text
 from bayplan.gangs.closeness import unbound
 from bayplan.kube.times import moment_of
@@ -44,7 +44,7 @@ def now_or(text: str | None) -> datetime:
     return moment
 
 
-def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
+def find_pod(session: ClusterSession, name: str, namespace: str | None) -> Pod:
     """The pod called NAME, NAMESPACE/NAME or pod/NAME. A name that only one namespace has needs no namespace."""
     pods = {pod_key(pod): pod for pod in session.objects.pods}
     kind, _, rest = name.partition("/")
@@ -75,7 +75,7 @@ def find_pod(session: Session, name: str, namespace: str | None) -> Pod:
     raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
 
 
-def _kind_meant(session: Session, text: str) -> str:
+def _kind_meant(session: ClusterSession, text: str) -> str:
     """The kind of workload that a misspelt word resembles; empty if it is the namespace of a pod, or resembles none."""
     if any((pod.metadata.namespace or "default") == text for pod in session.objects.pods):
         return ""
@@ -83,7 +83,7 @@ def _kind_meant(session: Session, text: str) -> str:
     return next(iter(get_close_matches(text.lower(), names, n=1, cutoff=0.75)), "")
 
 
-def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
+def standing_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
     """How the pod stands, and what would become of it now if it is not running."""
     state = session.state
     pod_class = state.classes.of(pod)
@@ -91,7 +91,7 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     node = pod.spec.node_name or ""
     settled = phase == "Succeeded" or (node and phase not in TERMINAL_PHASES)
     waits = phase not in (FAILED, RUNNING) and not settled
-    problems: list[Problem] = [] if settled else session.ignored_annotations(pod)
+    problems: list[ObjectRemark] = [] if settled else session.ignored_annotations(pod)
     row = state.rows.get(node)
     report = state.reports[row] if row is not None else None
     zones = zones_on_node(pod, pod_key(pod), pod_class.request, report, problems)
@@ -106,7 +106,7 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
         gang = outcome_of_gang_with(session, pod, now)
     elif not settled:
         outcome = outcome_for(session, unbound(pod), ClassAnswers(state), RANKED)
-    return Standing(
+    return PodView(
         pod=pod_key(pod),
         # Whatever a bound pod's phase says, it holds its place on the node.
         phase=RUNNING if settled and phase == PENDING else phase,
@@ -123,7 +123,7 @@ def standing_of(session: Session, pod: Pod, now: datetime) -> Standing:
     )
 
 
-def _path(session: Session, node: str, gang: GangOutcome | None) -> str:
+def _path(session: ClusterSession, node: str, gang: GangOutcome | None) -> str:
     """A node's path in the tree of its pod's gang, or in the only Topology; empty if it is in none."""
     names = session.trees.names
     tree = session.trees.get(gang.topology if gang is not None else names[0] if len(names) == 1 else "")

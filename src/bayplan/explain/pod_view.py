@@ -1,6 +1,6 @@
 """How one pod stands: it waits, runs, has failed or is done; and what would happen if it were placed now.
 
-`bayplan why` fills a `Standing` and prints it with the functions below, as text or as a document. A member of a gang that waits has its gang's answer:
+`bayplan why` fills a `PodView` and prints it with the functions below, as text or as a document. A member of a gang that waits has its gang's answer:
 alone it goes nowhere, whatever room there is for it.
 """
 
@@ -16,7 +16,7 @@ from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text
 from bayplan.explain.numa.zones import zone_phrase
-from bayplan.explain.placement import Outcome, ranking_lines
+from bayplan.explain.placement import PodOutcome, ranking_lines
 from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, refusal_text
 from bayplan.kube.visible import visible_lines
 
@@ -24,7 +24,7 @@ PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PodView:
     """One pod. `outcome` is there for pods that could be placed now, those that wait and those that failed; `gang` for one that waits or runs in a gang. `path` is that of
     its node in the tree.
     """
@@ -38,7 +38,7 @@ class Standing:
     zones: ZonesByContainer = field(default_factory=dict)
     aligned: bool = False
     waiting_seconds: int | None = None
-    outcome: Outcome | None = None
+    outcome: PodOutcome | None = None
     gang: GangOutcome | None = None
     path: str = ""
 
@@ -50,7 +50,7 @@ class Standing:
         return self.outcome is None or self.outcome.decision.placed
 
 
-def standing_text(standing: Standing) -> str:
+def standing_text(standing: PodView) -> str:
     """The answer first, then what the pod asks for and what there is to say about it."""
     outcome = standing.outcome
     if standing.gang is not None and standing.phase == PENDING:
@@ -69,7 +69,7 @@ def standing_text(standing: Standing) -> str:
     return visible_lines(lines)
 
 
-def standing_document(standing: Standing) -> Document:
+def standing_document(standing: PodView) -> Document:
     """What `bayplan why -o json` prints. `now` is the gang's for a pod that waits in one."""
     gang, outcome = standing.gang, standing.outcome
     return {
@@ -96,11 +96,11 @@ def duration(seconds: int) -> str:
     return f"{seconds}s"
 
 
-def _asks_for(standing: Standing) -> list[str]:
+def _asks_for(standing: PodView) -> list[str]:
     return asks_for_lines(standing.request.total, standing.described, standing.request.containers)
 
 
-def _own_seat(standing: Standing) -> list[str]:
+def _own_seat(standing: PodView) -> list[str]:
     """Where a member would go with its gang."""
     seats = standing.gang.seats if standing.gang is not None else ()
     own = next((seat for seat in seats if seat.pod == standing.pod), None)
@@ -109,7 +109,7 @@ def _own_seat(standing: Standing) -> list[str]:
     return ["", "  this pod  left out: the gang may start without it"] if seats else []
 
 
-def _in_its_gang(standing: Standing) -> list[str]:
+def _in_its_gang(standing: PodView) -> list[str]:
     """Where a running member is among the others, and how they stand."""
     if standing.gang is None:
         return [f"  path      {standing.path}"] if standing.path else []
@@ -122,7 +122,7 @@ def _in_its_gang(standing: Standing) -> list[str]:
     return [*filter(None, (path, numbers)), "", *gang_text(standing.gang).split("\n")]
 
 
-def _settled(standing: Standing) -> str:
+def _settled(standing: PodView) -> str:
     if standing.phase == SUCCEEDED:
         return f"{standing.pod} is done" + (f"; it ran on {standing.node}." if standing.node else ".")
     phrase = zone_phrase([ContainerZones(name, zones) for name, zones in standing.zones.items()])
@@ -131,7 +131,7 @@ def _settled(standing: Standing) -> str:
     return f"{standing.pod} is on {standing.node}, {phrase}."
 
 
-def _status(standing: Standing) -> str:
+def _status(standing: PodView) -> str:
     if standing.phase == FAILED:
         where = f" on {standing.node}" if standing.node else ""
         return f"failed{where}" + (f" ({standing.reason})" if standing.reason else "")

@@ -36,7 +36,7 @@ NOT_LOOKED_AT = "waits for the pod grouper to look at its owner"
 NOT_AS_MEANT = "its PodGroup is not what its owner means; the pod grouper is putting it right"
 
 
-class Books:
+class GrouperCache:
     """Pods of some schedulers, PodGroups of the kind that is written in this mode, and Kubernetes' Workloads."""
 
     def __init__(self, settings: GroupingSettings, scheduler_names: Collection[str]) -> None:

@@ -22,10 +22,10 @@ from bayplan.kube.wire.core_v1 import Pod
 def what_is_split(gang: Gang, tree: Tree, state: ClusterState) -> str:
     """In words, the first group whose running members are in several domains of the level that it requires; empty if there is none.
 
-    What is only wished for may be given up. Nodes outside the tree are in no domain.
+    What is only optional for may be given up. Nodes outside the tree are in no domain.
     """
     for group in gang.whole.every_group():
-        level = None if group.required is None or group.wished else tree.level_number(group.required)
+        level = None if group.required is None or group.optional else tree.level_number(group.required)
         if level is None:
             continue
         paths = ["/".join(tree.paths[level][domain]) for domain in _domains(group, level, tree, state)[:2]]
