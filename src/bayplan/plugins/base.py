@@ -23,8 +23,7 @@ from bayplan.cluster.pods.label_selectors import Labels
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import PodTerms
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Rows, count
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 
 
 @runtime_checkable

@@ -23,8 +23,7 @@ from bayplan.cluster.columns.row_counts import RowCounts
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import PodTerm
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Mask
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Mask, Scores
 from bayplan.plugins.base import Newcomer, RelationPlugin
 
 NAME = "InterPodAffinity"

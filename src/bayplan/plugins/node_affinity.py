@@ -13,8 +13,7 @@ import numpy as np
 from bayplan.cluster.columns.labels import ABSENT, whole_number
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Mask, Rows, count
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Mask, Rows, Scores, count
 from bayplan.kube.wire.core_v1 import NodeSelectorTerm, SelectorRequirement
 from bayplan.plugins.base import of_one_node
 

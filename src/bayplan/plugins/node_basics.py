@@ -14,8 +14,7 @@ import numpy as np
 from bayplan.cluster.pods.pod_class import HostPort, PodClass
 from bayplan.cluster.pods.tolerations import tolerates
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores
 from bayplan.kube.wire.core_v1 import Taint
 from bayplan.plugins.base import of_one_node
 

@@ -24,8 +24,7 @@ from bayplan.engine.numa.allocation_scores import STRATEGIES, allocation_score, 
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.one_node import ONE_NODE_STRATEGIES
 from bayplan.engine.numa.placement import Placement, place_on, within_zones
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores
 from bayplan.engine.numa.zones_needed import kubelet_least_numa_score, kubelet_least_numa_scores
 from bayplan.extensions import FILTER_MODE, compat
 from bayplan.plugins.base import ScorePlugin, of_one_node

@@ -15,8 +15,7 @@ from bayplan.cluster.columns.columns import FIRST_RESOURCES, FloatColumn
 from bayplan.cluster.pods.pod_class import PodClass, kept_with_class
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores
 
 SCORED = FIRST_RESOURCES[:2]
 # So few names are not worth looking through for those that no node has.

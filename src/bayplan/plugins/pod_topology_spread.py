@@ -21,8 +21,7 @@ from bayplan.cluster.pods.label_selectors import EVERYTHING
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import SpreadRule
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Mask
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Mask, Scores
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.plugins.base import Newcomer, RelationPlugin
 from bayplan.plugins.node_affinity import NodeAffinity

@@ -31,8 +31,7 @@ from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.least_numa import relative_width_scores
-from bayplan.engine.numa.rows import Codes, Rows, count
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 from bayplan.engine.numa.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.extensions import NUMA_AWARE, compat
 from bayplan.kube.errors import field_and_problem

@@ -16,8 +16,7 @@ from bayplan.cluster.columns.columns import NO_TOPOLOGY
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
-from bayplan.engine.numa.rows import Rows
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Rows, Scores
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 NOT_USABLE = -1

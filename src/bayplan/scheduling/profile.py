@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Rows, count
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Rows, Scores, count
 from bayplan.plugins.base import ComparingPlugin, FilterPlugin, RelationPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin

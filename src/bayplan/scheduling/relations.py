@@ -17,7 +17,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import has_terms, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Scores
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.base import FilterPlugin, Newcomer
 from bayplan.plugins.fixed_refusals import FixedRefusals

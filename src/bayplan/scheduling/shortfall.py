@@ -17,8 +17,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, admit
-from bayplan.engine.numa.demand import demand
-from bayplan.engine.numa.nearest import missing_share_of_best_zone, missing_share_of_node
+from bayplan.engine.numa.demand import demand, missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.numa.placement import knowledge_of
 from bayplan.plugins.base import Newcomer, RelationPlugin
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH

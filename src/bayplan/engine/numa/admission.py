@@ -34,9 +34,9 @@ from bayplan.cluster.columns.columns import (
 from bayplan.cluster.pods.request import CPU, Role, is_memory
 from bayplan.cluster.reports.kubelet_settings import Assumptions, MissingReport, Policy, Scope
 from bayplan.engine.numa.demand import Demand, Step
-from bayplan.engine.numa.larger_sets import ManagerQuestion, sets_for_all
 from bayplan.engine.numa.one_node import lowest_zone_that_holds
 from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count
+from bayplan.engine.numa.zone_sets import ManagerQuestion, sets_for_all
 
 ZoneGrid = NDArray[np.float64]
 Want = tuple[int, int, Mask | None]

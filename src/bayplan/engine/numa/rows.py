@@ -20,3 +20,7 @@ def among(rows: Rows, chosen: Mask) -> NDArray[np.intp]:
     """Row numbers of the nodes for which `chosen` (aligned with `rows`) is true."""
     picked = np.nonzero(chosen)[0]
     return picked + rows.start if isinstance(rows, slice) else rows[picked]
+
+
+MOST_SCORE = 100
+Scores = NDArray[np.int32]

@@ -1,6 +1,6 @@
 """What changes while jobs are placed: where each task stands, and what each node has left. Every step can be taken back.
 
-`Books` is the only thing here that changes. A search marks its place with `checkpoint`, writes, and takes everything back with
+`Statement` is the only thing here that changes. A search marks its place with `checkpoint`, writes, and takes everything back with
 `rollback` if it came to nothing; whatever is left at the end is the answer.
 
 A node has amounts that are idle and amounts that are being released. A task that is *bound* takes from what is idle, one that is
@@ -11,7 +11,7 @@ may be negative.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bayplan.compat.kai.scheduler.model import ACTIVE, Amounts, Cluster, Job, Status, Task, fits, total
 
@@ -25,7 +25,7 @@ class TaskPlace:
     before: TaskPlace | None = None
 
 
-class Books:
+class Statement:
     """Places of tasks and amounts of nodes, with a way back."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -104,36 +104,15 @@ class Books:
     def _take(self, request: Amounts, place: TaskPlace, *, sign: int) -> None:
         """Take what a task in this place holds from its nodes, or (`sign` 1) give it back."""
         if place.before is not None:  # what it held before is still on its way out
-            _add(self.idle[place.before.node], request, sign)
-            _add(self.releasing[place.before.node], request, -sign)
+            add(self.idle[place.before.node], request, sign)
+            add(self.releasing[place.before.node], request, -sign)
         if place.status is Status.PIPELINED:
-            _add(self.releasing[place.node], request, sign)
+            add(self.releasing[place.node], request, sign)
         elif place.status in ACTIVE:
-            _add(self.idle[place.node], request, sign)
+            add(self.idle[place.node], request, sign)
 
 
-def _add(amounts: dict[str, float], change: Amounts, sign: int) -> None:
+def add(amounts: dict[str, float], change: Amounts, sign: int) -> None:
+    """Add `change` times `sign` to `amounts`, resource by resource."""
     for resource, amount in change.items():
         amounts[resource] = amounts.get(resource, 0) + sign * amount
-
-
-def after_a_round(cluster: Cluster, books: Books) -> Cluster:
-    """The cluster as the next round finds it: bound tasks run; leaving tasks are gone and wait again, as do promised ones.
-
-    The owner of an evicted pod recreates it, so it is the same task, pending.
-    """
-    idle = {node.name: total([node.idle, node.releasing]) for node in cluster.nodes}
-    jobs = tuple(replace(job, tasks=tuple(_settled(task, books) for task in job.tasks)) for job in cluster.jobs)
-    for held, sign in ((cluster.jobs, 1), (jobs, -1)):
-        for task in (task for job in held for task in job.tasks):
-            if task.status in (Status.BINDING, Status.RUNNING) and task.node in idle:
-                _add(idle[task.node], task.requests, sign)
-    nodes = tuple(replace(node, idle=idle[node.name], releasing={}) for node in cluster.nodes)
-    return replace(cluster, jobs=jobs, nodes=nodes)
-
-
-def _settled(task: Task, books: Books) -> Task:
-    place = books.places[task.name]
-    if place.status in (Status.BINDING, Status.RUNNING):
-        return replace(task, status=Status.RUNNING, node=place.node)
-    return replace(task, status=Status.PENDING, node="")
