@@ -28,7 +28,7 @@ from bayplan.engine.gangs.equal.equal_pods import fill_nodes
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.plugins.base import Newcomer
+from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.pod_topology_spread import SpreadCounts, spread_counts
 
 # Layouts that are searched for one gang; the first that has room is usually among the first three.
@@ -48,10 +48,10 @@ class MemberKind:
     number: int
     example: str
 
-    def newcomer(self, state: ClusterState, terms: PodTerms) -> Newcomer:
+    def incoming(self, state: ClusterState, terms: PodTerms) -> IncomingPod:
         """The member as one that looks for a place by itself."""
         of_namespace = state.neighbours.labels_of_namespace(self.namespace)
-        return Newcomer(self.pod_class, self.namespace, of_namespace, self.labels, terms)
+        return IncomingPod(self.pod_class, self.namespace, of_namespace, self.labels, terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Evenly:
-    """Members of these classes keep a spread constraint; `newcomer` is one of them."""
+    """Members of these classes keep a spread constraint; `incoming` is one of them."""
 
     rule: SpreadRule
-    newcomer: Newcomer
+    incoming: IncomingPod
     classes: Classes
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ def fellow_rules(state: ClusterState, members: Sequence[MemberKind], by_terms: S
                 return FellowRules(
                     problem=f"{asked}, which bayplan can judge only if it counts all pods of equal shape"
                 )
-            rules.append(Evenly(rule, holder.newcomer(state, holder.terms), _classes(meant)))
+            rules.append(Evenly(rule, holder.incoming(state, holder.terms), _classes(meant)))
     # Many members say the same; a handful of rules is left.
     different = tuple(rule for number, rule in enumerate(rules) if rule not in rules[:number])
     return FellowRules(different, frozenset(alone), exact)
@@ -355,7 +355,7 @@ class _Maker:
 
     def _even(self, rule: Evenly, layout: Layout, *, over_nodes: bool) -> Layout | None:
         """Caps that add up to the members, so many per value that all stand evenly; None if there is no such way."""
-        counted = spread_counts(self.state, rule.newcomer, rule.rule)
+        counted = spread_counts(self.state, rule.incoming, rule.rule)
         codes = self.codes(rule.rule.topology_key)
         room = self._room(rule.classes, layout)
         number = sum(self.wanted.get(pod, 0) for pod in rule.classes)

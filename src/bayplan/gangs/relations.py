@@ -106,9 +106,9 @@ def _open_rows(state: ClusterState, members: Sequence[MemberKind], profile: Prof
         if key in asked:
             continue
         asked.add(key)
-        newcomer = member.newcomer(state, about_others(state, member, members))
+        incoming = member.incoming(state, about_others(state, member, members))
         for _, plugin in profile.relation_filters:
-            codes = plugin.refusals_of(state, newcomer)
+            codes = plugin.refusals_of(state, incoming)
             if codes is not None:
                 is_open: Mask = codes == 0
                 found[member.pod_class] = found.get(member.pod_class, is_open) & is_open

@@ -6,7 +6,7 @@ at node objects are kept until a node changes. Both are asked for many nodes at 
 node that changed; a plugin without a faster way for one node answers through `of_one_node`.
 
 What other pods mean for a pod depends on labels, which are no part of its class. `RelationPlugin` is for that: it says nothing about classes
-and judges each `Newcomer` by itself (`scheduling/relations.py` asks it). A `ComparingPlugin` scores the nodes that are left against each other.
+and judges each `IncomingPod` by itself (`scheduling/relations.py` asks it). A `ComparingPlugin` scores the nodes that are left against each other.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ComparingPlugin(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class IncomingPod:
     """A pod that looks for a place: what it says about others, and what others know it by."""
 
     pod_class: PodClass
@@ -154,15 +154,15 @@ class RelationPlugin(ABC):
         """What a code means, in the words of an event."""
 
     @abstractmethod
-    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+    def details(self, state: ClusterState, incoming: IncomingPod, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
         """Which terms and pods are behind a code that these rows have, one sentence each, the most telling first."""
 
     @abstractmethod
-    def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
+    def refusals_of(self, state: ClusterState, incoming: IncomingPod) -> Codes | None:
         """For every row 0 if it passes, else a code that `cause` explains; None if all pass."""
 
     @abstractmethod
-    def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
+    def scores_of(self, state: ClusterState, incoming: IncomingPod, rows: NDArray[np.intp]) -> Scores | None:
         """One score of 0 to 100 for each of the rows that are left; None if they are all alike."""
 
 

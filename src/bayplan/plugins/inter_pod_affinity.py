@@ -6,7 +6,7 @@ A *place* is one value of a node label, the term's topology key. Counts of pods 
 * required affinity: every topology key is there, and in each of these places stands a pod that all terms mean together. If nowhere does one, a
   pod that its own terms mean may go anywhere: it is the first of its group.
 * required anti-affinity: in none of the places stands a pod that the term means; and it works both ways, so pods that stand somewhere keep
-  away newcomers that their own terms mean.
+  away incoming pods that their own terms mean.
 * preferences add and subtract weights, again both ways; what pods that stand there require counts `hardPodAffinityWeight`.
 """
 
@@ -25,7 +25,7 @@ from bayplan.cluster.pods.terms import PodTerm
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Codes, Mask
 from bayplan.engine.numa.scores import MOST_SCORE, Scores
-from bayplan.plugins.base import Newcomer, RelationPlugin
+from bayplan.plugins.base import IncomingPod, RelationPlugin
 
 NAME = "InterPodAffinity"
 NO_AFFINITY, ANTI_AFFINITY, OTHERS_ANTI_AFFINITY = 1, 2, 3
@@ -54,11 +54,11 @@ class InterPodAffinity(RelationPlugin):
         """kube-scheduler's words."""
         return CAUSES[code]
 
-    def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
+    def refusals_of(self, state: ClusterState, incoming: IncomingPod) -> Codes | None:
         """Which rule refuses each row; of several the one that kube-scheduler names."""
-        terms, neighbours = newcomer.terms, state.neighbours
+        terms, neighbours = incoming.terms, state.neighbours
         by_key: dict[str, Codes] = {}
-        for held in neighbours.anti_affinity.against(*newcomer.known_by):
+        for held in neighbours.anti_affinity.against(*incoming.known_by):
             _close(by_key, state, held.term.topology_key, held.on, OTHERS_ANTI_AFFINITY)
         for term in terms.anti_affinity:
             _close(by_key, state, term.topology_key, neighbours.tally((term.pods,)), ANTI_AFFINITY)
@@ -68,21 +68,21 @@ class InterPodAffinity(RelationPlugin):
             refused = codes if refused is None else _first(refused, codes)
         if terms.affinity:
             refused = np.zeros(state.columns.size, dtype=np.uint8) if refused is None else refused
-            refused[~_has_company(state, newcomer)] = NO_AFFINITY
+            refused[~_has_company(state, incoming)] = NO_AFFINITY
         return refused
 
-    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+    def details(self, state: ClusterState, incoming: IncomingPod, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
         """Which term is behind a refusal, and which pod on which node it is about."""
         match code:
             case code if code == OTHERS_ANTI_AFFINITY:
-                return tuple(_held_against(state, newcomer, rows))
+                return tuple(_held_against(state, incoming, rows))
             case code if code == ANTI_AFFINITY:
-                return tuple(_too_close(state, newcomer, rows))
-        return tuple(_no_company(state, newcomer))
+                return tuple(_too_close(state, incoming, rows))
+        return tuple(_no_company(state, incoming))
 
-    def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
+    def scores_of(self, state: ClusterState, incoming: IncomingPod, rows: NDArray[np.intp]) -> Scores | None:
         """Weights of all preferences, one's own and those of others, stretched so that the best row has 100 and the worst 0."""
-        weights = self._weights(state, newcomer)
+        weights = self._weights(state, incoming)
         if not weights:
             return None
         sums = np.zeros(len(rows))
@@ -94,18 +94,18 @@ class InterPodAffinity(RelationPlugin):
         scores: Scores = (MOST_SCORE * ((sums - least) / (most - least))).astype(np.int32)
         return scores
 
-    def _weights(self, state: ClusterState, newcomer: Newcomer) -> dict[str, ByPlace]:
+    def _weights(self, state: ClusterState, incoming: IncomingPod) -> dict[str, ByPlace]:
         """By topology key, what each place is worth."""
-        neighbours, preferred = state.neighbours, newcomer.terms.preferred
+        neighbours, preferred = state.neighbours, incoming.terms.preferred
         if self.ignore_preferred_terms_of_existing_pods and not preferred:
             return {}
         weights: dict[str, ByPlace] = {}
         for term, weight in preferred:
             _add(weights, state, term, neighbours.tally((term.pods,)), weight)
-        for held in neighbours.preferred.against(*newcomer.known_by):
+        for held in neighbours.preferred.against(*incoming.known_by):
             _add(weights, state, held.term, held.on, held.weight)
         if self.hard_pod_affinity_weight:
-            for held in neighbours.affinity.against(*newcomer.known_by):
+            for held in neighbours.affinity.against(*incoming.known_by):
                 _add(weights, state, held.term, held.on, self.hard_pod_affinity_weight)
         return weights
 
@@ -141,9 +141,9 @@ def _add(sums: dict[str, ByPlace], state: ClusterState, term: PodTerm, tally: Ro
         sums[term.topology_key] = counts if known is None else known + counts
 
 
-def _has_company(state: ClusterState, newcomer: Newcomer) -> Mask:
+def _has_company(state: ClusterState, incoming: IncomingPod) -> Mask:
     """Rows where required affinity is satisfied."""
-    terms = newcomer.terms.affinity
+    terms = incoming.terms.affinity
     tally = state.neighbours.tally(tuple(term.pods for term in terms))
     has_keys = np.ones(state.columns.size, dtype=np.bool_)
     has_company = np.ones_like(has_keys)
@@ -154,36 +154,36 @@ def _has_company(state: ClusterState, newcomer: Newcomer) -> Mask:
         counts = by_place(state, topology_key, tally)
         nobody_anywhere &= not counts.any()
         has_company &= (counts > 0)[codes]
-    return has_keys if nobody_anywhere and _means_itself(newcomer) else has_company
+    return has_keys if nobody_anywhere and _means_itself(incoming) else has_company
 
 
-def _means_itself(newcomer: Newcomer) -> bool:
-    return all(term.pods.matches(*newcomer.known_by) for term in newcomer.terms.affinity)
+def _means_itself(incoming: IncomingPod) -> bool:
+    return all(term.pods.matches(*incoming.known_by) for term in incoming.terms.affinity)
 
 
 # -- who it is about -------------------------------------------------------------------------------------------------------
 
 
-def _held_against(state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Iterator[str]:
+def _held_against(state: ClusterState, incoming: IncomingPod, rows: NDArray[np.intp]) -> Iterator[str]:
     """Required anti-affinity of pods that stand in the places of these rows, with the first of its holders there."""
-    for held in state.neighbours.anti_affinity.against(*newcomer.known_by):
+    for held in state.neighbours.anti_affinity.against(*incoming.known_by):
         for row, place in _first_place(state, held.term.topology_key, held.on, rows):
             holder = state.neighbours.holder(state.keys_on(row), held.term)
             yield f"pod {holder} on {state.names[row]} has podAntiAffinity to {_words(held.term)}; it is in {place}"
 
 
-def _too_close(state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Iterator[str]:
+def _too_close(state: ClusterState, incoming: IncomingPod, rows: NDArray[np.intp]) -> Iterator[str]:
     """The pod's own terms of required anti-affinity, with the first pod that each means in the places of these rows."""
-    for number, term in enumerate(newcomer.terms.anti_affinity):
+    for number, term in enumerate(incoming.terms.anti_affinity):
         tally = state.neighbours.tally((term.pods,))
         for row, place in _first_place(state, term.topology_key, tally, rows):
             other = state.neighbours.meant(state.keys_on(row), (term.pods,))
             yield f"podAntiAffinity[{number}] to {_words(term)}: pod {other} on {state.names[row]} is in {place}"
 
 
-def _no_company(state: ClusterState, newcomer: Newcomer) -> Iterator[str]:
+def _no_company(state: ClusterState, incoming: IncomingPod) -> Iterator[str]:
     """The pod's own terms of required affinity, with where pods stand that all of them mean together."""
-    terms = newcomer.terms.affinity
+    terms = incoming.terms.affinity
     tally = state.neighbours.tally(tuple(term.pods for term in terms))
     for number, term in enumerate(terms):
         counts = by_place(state, term.topology_key, tally)

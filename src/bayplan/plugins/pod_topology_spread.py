@@ -24,7 +24,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Codes, Mask
 from bayplan.engine.numa.scores import MOST_SCORE, Scores
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.plugins.base import Newcomer, RelationPlugin
+from bayplan.plugins.base import IncomingPod, RelationPlugin
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_basics import TaintToleration
 
@@ -53,24 +53,24 @@ class PodTopologySpread(RelationPlugin):
         """kube-scheduler's words."""
         return CAUSES[code]
 
-    def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
+    def refusals_of(self, state: ClusterState, incoming: IncomingPod) -> Codes | None:
         """What refuses each row; of several constraints the first."""
-        rules = [rule for rule in newcomer.terms.spread if rule.required]
+        rules = [rule for rule in incoming.terms.spread if rule.required]
         if not rules:
             return None
         has_labels = _has_labels(state, rules)
         refused: Codes = np.zeros(state.columns.size, dtype=np.uint8)
         for rule in reversed(rules):
             codes = state.labels.codes(rule.topology_key)
-            uneven = _uneven_places(state, newcomer, rule, _included(state, newcomer, rule, has_labels))
+            uneven = _uneven_places(state, incoming, rule, _included(state, incoming, rule, has_labels))
             refused[uneven[codes]] = UNEVEN
             refused[codes == ABSENT] = NO_LABEL
         return refused
 
-    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+    def details(self, state: ClusterState, incoming: IncomingPod, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
         """Each constraint that refuses one of the rows: its key and skew, and how many pods the places have."""
         found = []
-        for number, rule in enumerate(newcomer.terms.spread):
+        for number, rule in enumerate(incoming.terms.spread):
             if not rule.required:
                 continue
             at = f"topologySpreadConstraints[{number}] (topologyKey {rule.topology_key}, maxSkew {rule.max_skew}, {rule.pods.selector})"
@@ -78,19 +78,19 @@ class PodTopologySpread(RelationPlugin):
             if code == NO_LABEL and (codes == ABSENT).any():
                 found.append(f"{at}: {int((codes == ABSENT).sum())} without the label {rule.topology_key}")
             elif code == UNEVEN:
-                found += [f"{at}: {words}" for words in _skew(state, newcomer, rule, np.unique(codes))]
+                found += [f"{at}: {words}" for words in _skew(state, incoming, rule, np.unique(codes))]
         return tuple(found)
 
-    def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
+    def scores_of(self, state: ClusterState, incoming: IncomingPod, rows: NDArray[np.intp]) -> Scores | None:
         """100 for the emptiest place and less for fuller ones, in proportion; 0 for rows that lack a label."""
-        rules = [rule for rule in newcomer.terms.spread if not rule.required]
+        rules = [rule for rule in incoming.terms.spread if not rule.required]
         if not rules:
             return None
         has_labels = _has_labels(state, rules)
         judged = has_labels[rows]
         sums = np.zeros(int(judged.sum()))
         for rule in rules:
-            sums += _fullness(state, newcomer, rule, has_labels, rows[judged])
+            sums += _fullness(state, incoming, rule, has_labels, rows[judged])
         scores: Scores = np.zeros(len(rows), dtype=np.int32)
         if len(sums):
             scores[judged] = _stretched(_rounded(sums))
@@ -105,10 +105,10 @@ class SpreadCounts:
     exists: Mask
 
 
-def spread_counts(state: ClusterState, newcomer: Newcomer, rule: SpreadRule) -> SpreadCounts:
-    """What a constraint of a newcomer counts now."""
+def spread_counts(state: ClusterState, incoming: IncomingPod, rule: SpreadRule) -> SpreadCounts:
+    """What a constraint of a incoming counts now."""
     included = _included(
-        state, newcomer, rule, _has_labels(state, [each for each in newcomer.terms.spread if each.required])
+        state, incoming, rule, _has_labels(state, [each for each in incoming.terms.spread if each.required])
     )
     return SpreadCounts(_counts(state, rule, included), _places(state, rule, np.flatnonzero(included)))
 
@@ -121,10 +121,10 @@ def _has_labels(state: ClusterState, rules: list[SpreadRule]) -> Mask:
     return has
 
 
-def _included(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_labels: Mask) -> Mask:
+def _included(state: ClusterState, incoming: IncomingPod, rule: SpreadRule, has_labels: Mask) -> Mask:
     """Nodes whose pods a constraint counts, by its inclusion policies."""
     everywhere = slice(0, state.columns.size)
-    pod, included = newcomer.pod_class, has_labels
+    pod, included = incoming.pod_class, has_labels
     if rule.honors_affinity and _AFFINITY.applies(pod):
         included = included & (_AFFINITY.refusals(state, pod, everywhere) == 0)
     if rule.honors_taints:
@@ -132,24 +132,24 @@ def _included(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_lab
     return included
 
 
-def _uneven_places(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, included: Mask) -> Mask:
+def _uneven_places(state: ClusterState, incoming: IncomingPod, rule: SpreadRule, included: Mask) -> Mask:
     """By the code of a place, whether one more pod there would be one too many."""
     exists = _places(state, rule, np.flatnonzero(included))
     counts = _counts(state, rule, included)
     fewest = counts[exists].min() if exists.sum() >= rule.min_domains else 0
-    itself = rule.pods.selector.matches(newcomer.labels)
+    itself = rule.pods.selector.matches(incoming.labels)
     uneven: Mask = counts + itself - fewest > rule.max_skew
     uneven[ABSENT] = False
     return uneven
 
 
-def _skew(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, refused: NDArray[np.int32]) -> Iterator[str]:
+def _skew(state: ClusterState, incoming: IncomingPod, rule: SpreadRule, refused: NDArray[np.int32]) -> Iterator[str]:
     """How many pods the refused places have, and the fewest that any place has; nothing if the rule refuses none of them."""
-    known = spread_counts(state, newcomer, rule)
+    known = spread_counts(state, incoming, rule)
     counts, values = known.before, state.labels.values(rule.topology_key)
     enough = int(known.exists.sum()) >= rule.min_domains
     fewest = int(counts[known.exists].min(initial=0)) if enough and known.exists.any() else 0
-    itself = rule.pods.selector.matches(newcomer.labels)
+    itself = rule.pods.selector.matches(incoming.labels)
     full = [code for code in refused if code != ABSENT and counts[code] + itself - fewest > rule.max_skew]
     if full:
         places = [f"{values[code]} has {int(counts[code])}" for code in full[:MOST_PLACES]]
@@ -164,7 +164,7 @@ def _skew(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, refused: ND
 
 
 def _fullness(
-    state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_labels: Mask, rows: NDArray[np.intp]
+    state: ClusterState, incoming: IncomingPod, rule: SpreadRule, has_labels: Mask, rows: NDArray[np.intp]
 ) -> NDArray[np.float64]:
     """How full the place of each row is. A constraint over many places weighs more, because each of them holds fewer pods."""
     if rule.topology_key == HOSTNAME:
@@ -172,7 +172,7 @@ def _fullness(
         counts = _tally(state, rule).per_row(state.columns.size)[rows]
     else:
         places = int(_places(state, rule, rows).sum())
-        by_code = _counts(state, rule, _included(state, newcomer, rule, has_labels))
+        by_code = _counts(state, rule, _included(state, incoming, rule, has_labels))
         counts = by_code[state.labels.codes(rule.topology_key)[rows]]
     return counts * math.log(places + 2) + (rule.max_skew - 1)
 

@@ -19,7 +19,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers, score_in
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.relations import answer_for, incoming_pod
 from bayplan.scheduling.shortfall import shortfall_of
 
 Choice = Callable[[Sequence[int]], int]
@@ -50,8 +50,8 @@ def schedule_one(
         return Decision(key, None)
     if row < 0:
         refused = list(answer.refused_by_replay.items())
-        newcomer = newcomer_of(state, pod, pod_class)
-        return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused, newcomer))
+        incoming = incoming_pod(state, pod, pod_class)
+        return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused, incoming))
     return Decision(
         key,
         state.names[row],

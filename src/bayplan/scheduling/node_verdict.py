@@ -12,7 +12,7 @@ from msgspec import Struct
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.placement import ContainerZones, Placement
-from bayplan.plugins.base import Newcomer
+from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.scheduling.answers import Answer
 from bayplan.scheduling.decision import NearestMiss
@@ -34,7 +34,7 @@ class NodeVerdict(Struct, frozen=True):
 
 
 def verdict_on(
-    state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, row: int, newcomer: Newcomer | None = None
+    state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, row: int, incoming: IncomingPod | None = None
 ) -> NodeVerdict:
     """Judge one node by itself."""
     name, blocked = state.names[row], int(answer.blocked[row])
@@ -46,7 +46,7 @@ def verdict_on(
             plugin=plugin,
             cause=cause,
             miss=miss_on(state, pod, profile, row, blocked),
-            details=neighbours_behind(state, newcomer, profile, blocked, np.array([row])),
+            details=neighbours_behind(state, incoming, profile, blocked, np.array([row])),
         )
     placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
     if placement.refusal is None:

@@ -19,7 +19,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
 from bayplan.engine.numa.scores import Scores
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.plugins.base import FilterPlugin, Newcomer
+from bayplan.plugins.base import FilterPlugin, IncomingPod
 from bayplan.plugins.fixed_refusals import FixedRefusals
 from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
@@ -63,18 +63,18 @@ class PodAnswer:
 def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> Answer:
     """The answer for one pod of a class."""
     of_class = answers.for_class(pod_class, profile)
-    newcomer = newcomer_of(state, pod, pod_class)
+    incoming = incoming_pod(state, pod, pod_class)
     comparing = [each for each in profile.comparing_scores if each[0].compares(pod_class)]
-    if newcomer is None and not comparing:
+    if incoming is None and not comparing:
         return of_class
-    blocked = _closed(state, newcomer, profile) if newcomer is not None else None
+    blocked = _closed(state, incoming, profile) if incoming is not None else None
     if blocked is not None:
         blocked = np.where(of_class.blocked == PASSES, blocked, of_class.blocked)
     is_open = of_class.rank != NOT_USABLE
     open_rows = np.flatnonzero(is_open if blocked is None else is_open & (blocked == PASSES))
     given: list[Given] = []
     if len(open_rows):
-        given += _given(state, newcomer, profile, open_rows) if newcomer is not None else []
+        given += _given(state, incoming, profile, open_rows) if incoming is not None else []
         given += [
             Given(plugin.name, weight, plugin.scores_among(state, pod_class, open_rows)) for plugin, weight in comparing
         ]
@@ -88,12 +88,12 @@ def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Prof
     return PodAnswer(of_class, of_class.blocked if blocked is None else blocked, rank, open_rows, given)
 
 
-def newcomer_of(state: ClusterState, pod: Pod, pod_class: PodClass) -> Newcomer | None:
+def incoming_pod(state: ClusterState, pod: Pod, pod_class: PodClass) -> IncomingPod | None:
     """A pod as its neighbours see it; None if neither it nor any of them has something to say."""
     if not (state.neighbours.hold_terms or has_terms(pod)):
         return None
     namespace = namespace_of(pod)
-    return Newcomer(
+    return IncomingPod(
         pod_class,
         namespace,
         state.neighbours.labels_of_namespace(namespace),
@@ -104,22 +104,22 @@ def newcomer_of(state: ClusterState, pod: Pod, pod_class: PodClass) -> Newcomer 
 
 def with_pods_as_they_are(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile) -> Profile:
     """A profile that judges any class as neighbours judge this pod now: for questions such as "what if it asked for less?"."""
-    newcomer = newcomer_of(state, pod, pod_class)
-    if newcomer is None:
+    incoming = incoming_pod(state, pod, pod_class)
+    if incoming is None:
         return profile
     filters: list[FilterPlugin] = list(profile.filters)
     for position, plugin in profile.relation_filters:
-        codes = plugin.refusals_of(state, newcomer)
+        codes = plugin.refusals_of(state, incoming)
         if codes is not None:
             filters[position] = FixedRefusals(plugin, codes)
     return Profile(profile.name, tuple(filters), profile.scores)
 
 
-def _closed(state: ClusterState, newcomer: Newcomer, profile: Profile) -> Blocked | None:
+def _closed(state: ClusterState, incoming: IncomingPod, profile: Profile) -> Blocked | None:
     """The `blocked` number of each row that neighbours close; None if they close none."""
     blocked: Blocked | None = None
     for position, plugin in profile.relation_filters:
-        codes = plugin.refusals_of(state, newcomer)
+        codes = plugin.refusals_of(state, incoming)
         if codes is not None and codes.any():
             numbers = codes.astype(np.int16)
             np.add(numbers, np.int16(position * CODES_PER_FILTER), out=numbers, where=codes != 0)
@@ -127,7 +127,7 @@ def _closed(state: ClusterState, newcomer: Newcomer, profile: Profile) -> Blocke
     return blocked
 
 
-def _given(state: ClusterState, newcomer: Newcomer, profile: Profile, rows: NDArray[np.intp]) -> list[Given]:
+def _given(state: ClusterState, incoming: IncomingPod, profile: Profile, rows: NDArray[np.intp]) -> list[Given]:
     """What neighbours say about rows that are open; nothing from plugins to which they are all alike."""
-    found = ((each.name, weight, each.scores_of(state, newcomer, rows)) for each, weight in profile.relation_scores)
+    found = ((each.name, weight, each.scores_of(state, incoming, rows)) for each, weight in profile.relation_scores)
     return [Given(plugin, weight, scores) for plugin, weight, scores in found if scores is not None]

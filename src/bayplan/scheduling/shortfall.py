@@ -20,7 +20,7 @@ from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, adm
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.nearest import missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.numa.placement import knowledge_of
-from bayplan.plugins.base import Newcomer, RelationPlugin
+from bayplan.plugins.base import IncomingPod, RelationPlugin
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
@@ -48,11 +48,11 @@ def shortfall_of(
     profile: Profile,
     answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
-    newcomer: Newcomer | None = None,
+    incoming: IncomingPod | None = None,
     *,
     most: int = MOST_MISSES,
 ) -> Shortfall:
-    """Count causes over all nodes and find the nearest misses; of a `newcomer` also which neighbours are the cause.
+    """Count causes over all nodes and find the nearest misses; of a `incoming` also which neighbours are the cause.
 
     Misses are replayed on several nodes, which costs ten times as much as counting: with `most` 0 there are none.
     """
@@ -60,7 +60,7 @@ def shortfall_of(
         CauseCount(
             *profile.cause(pod, number),
             tuple(state.names[row] for row in rows),
-            details=neighbours_behind(state, newcomer, profile, number, rows),
+            details=neighbours_behind(state, incoming, profile, number, rows),
         )
         for number, rows in _rows_by_cause(answer)
     ]
@@ -70,13 +70,13 @@ def shortfall_of(
 
 
 def neighbours_behind(
-    state: ClusterState, newcomer: Newcomer | None, profile: Profile, blocked: int, rows: NDArray[np.intp]
+    state: ClusterState, incoming: IncomingPod | None, profile: Profile, blocked: int, rows: NDArray[np.intp]
 ) -> tuple[str, ...]:
     """The terms and pods behind a `blocked` number that rows have; none if neighbours are not the cause."""
     plugin = profile.filters[blocked // CODES_PER_FILTER]
-    if newcomer is None or not isinstance(plugin, RelationPlugin):
+    if incoming is None or not isinstance(plugin, RelationPlugin):
         return ()
-    return plugin.details(state, newcomer, blocked % CODES_PER_FILTER, rows)
+    return plugin.details(state, incoming, blocked % CODES_PER_FILTER, rows)
 
 
 def refusal_words(pod: PodClass, admission: Admission) -> str:

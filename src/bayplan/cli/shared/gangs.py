@@ -60,7 +60,7 @@ from bayplan.kube.wire import podgroup_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.relations import answer_for, incoming_pod
 from bayplan.scheduling.shortfall import shortfall_of
 
 # More pods than any node can hold: a query for the largest gang counts all slots.
@@ -274,7 +274,7 @@ class GangPlacer:
             return shape
         answer = answer_for(state, pods[0], pod, scheduler.profile, self._answers)
         refused = list(answer.refused_by_replay.items())
-        newcomer = newcomer_of(state, pods[0], pod)
+        newcomer = incoming_pod(state, pods[0], pod)
         shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused, newcomer)
         causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
         return replace(shape, causes=causes, stages=stages)

@@ -2,7 +2,7 @@
 
 A rank given to a pod is its number. The meaning of a controller's index (`gangs/ranks/ranks.py`) depends on the members before it:
 
-* If most running members of its group are numbered by their index plus an offset, so is the newcomer.
+* If most running members of its group are numbered by their index plus an offset, so is the incoming.
 * If no member runs, the first index of a group follows the numbers of the groups before it.
 * A pod without an index, or with one whose number is taken, gets the first free number.
 * If indices are not distinct in a gang that starts, only the order counts: 0, 1, 2, ...

@@ -3,7 +3,7 @@
 A gang that starts is cut into segments by the order of its pods. Once some run, the others cannot be cut again: one replacement is not
 a segment of four. So each segment becomes a group of its own, with its running and waiting members, and the search treats it like any
 group. Running members bind it to their domain; a segment without running members keeps apart from the others if segments do. The
-segment of a running pod was written on it when it was bound; the segment of a newcomer follows from its number
+segment of a running pod was written on it when it was bound; the segment of a incoming follows from its number
 (`gangs/ranks/late_ranks.py`).
 
 A gang that starts while some members are still to come is cut in the same way, unless those that are there form whole segments from the
@@ -39,7 +39,7 @@ def _by_segments(group: Group, gang: Gang) -> Group:
         return _with_gaps(with_inner, group, gang) if group.slices and group.coming else with_inner
     running = [(number, pod) for pod in group.running if (number := written_segment(pod)) is not None]
     if not running:
-        # Segments were given up when the gang started, or were never cut: preferring them does not bind a single newcomer.
+        # Segments were given up when the gang started, or were never cut: preferring them does not bind a single incoming.
         divides = tuple(each for each in group.slices if each.required or len(group.pods) % each.size == 0)
         return replace(group, groups=inner, slices=divides)
     layers, first = _as_they_were_cut(group.slices, running, _rank_behind(gang, group))
