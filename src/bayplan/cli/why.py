@@ -217,8 +217,8 @@ def _on_one_node(session: ClusterSession, pod: Pod, node: str, output: str) -> i
     from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
     from bayplan.gangs.closeness import unbound
     from bayplan.scheduling.answers import ClassAnswers
-    from bayplan.scheduling.node_verdict import verdict_on
     from bayplan.scheduling.relations import answer_for, incoming_pod
+    from bayplan.scheduling.shortfall import verdict_on
 
     state, profile, row = session.state, session.profile_for(pod), session.row_of(node)
     asked = unbound(pod)

@@ -1,9 +1,8 @@
-"""What the pods on the nodes mean for one pod: the class's answer, with the nodes that neighbours close and the scores they give.
+"""The effect of other pods on one pod: nodes they close and scores they add.
 
-In come a pod and the answer of its class (`scheduling/answers.py`), out goes the answer that `cycle.py` picks from: the class's own, untouched,
-for pods that neither say anything about others nor are spoken of; else a `PodAnswer`. It is made for one decision, because the next pod that is
-placed may change it. Scores of neighbours are stretched over the nodes that are left, as kube-scheduler does it; plugins that compare those
-nodes with each other have their say here too.
+In come a pod and its class's answer (`scheduling/answers.py`), out goes the answer that `cycle.py` picks from: the
+class's own if other pods do not matter, else a `PodAnswer` for this one decision. As in kube-scheduler, scores are
+normalized over the remaining nodes.
 """
 
 from __future__ import annotations
@@ -19,15 +18,14 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
 from bayplan.engine.numa.scores import Scores
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.plugins.base import FilterPlugin, IncomingPod
-from bayplan.plugins.fixed_refusals import FixedRefusals
+from bayplan.plugins.base import FilterPlugin, FixedRefusals, IncomingPod
 from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Given:
-    """The scores that one plugin gave to the rows that were open, and how often they count."""
+    """The scores of one plugin for the open rows, and their weight."""
 
     plugin: str
     weight: int
@@ -36,7 +34,7 @@ class Given:
 
 @dataclass(eq=False, slots=True)
 class PodAnswer:
-    """One pod's answer for every row. What a replay refuses is refused for the whole class."""
+    """One pod's answer for every row. A replay's refusal holds for the whole class."""
 
     of_class: Answer
     blocked: Blocked
@@ -46,22 +44,22 @@ class PodAnswer:
 
     @property
     def refused_by_replay(self) -> dict[int, Admission]:
-        """Refusals by replay, which know nothing of neighbours."""
+        """Refusals by replay, which are independent of other pods."""
         return self.of_class.refused_by_replay
 
     def refuse(self, row: int, admission: Admission) -> None:
-        """Keep a replay's refusal."""
+        """Record a replay's refusal."""
         self.of_class.refuse(row, admission)
         self.rank[row] = NOT_USABLE
 
     def given_to(self, row: int) -> list[tuple[str, int, int]]:
-        """Plugin, score and weight of what neighbours gave to a row that was open."""
+        """Return plugin, score and weight of each relation score of an open row."""
         at = int(np.searchsorted(self.open_rows, row))
         return [(each.plugin, int(each.scores[at]), each.weight) for each in self.given]
 
 
 def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> Answer:
-    """The answer for one pod of a class."""
+    """Return the answer for one pod of a class."""
     of_class = answers.for_class(pod_class, profile)
     incoming = incoming_pod(state, pod, pod_class)
     comparing = [each for each in profile.comparing_scores if each[0].compares(pod_class)]
@@ -89,7 +87,7 @@ def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Prof
 
 
 def incoming_pod(state: ClusterState, pod: Pod, pod_class: PodClass) -> IncomingPod | None:
-    """A pod as its neighbours see it; None if neither it nor any of them has something to say."""
+    """Return a pod with its terms and labels; None if neither it nor an existing pod has terms."""
     if not (state.neighbours.hold_terms or has_terms(pod)):
         return None
     namespace = namespace_of(pod)
@@ -103,7 +101,7 @@ def incoming_pod(state: ClusterState, pod: Pod, pod_class: PodClass) -> Incoming
 
 
 def with_pods_as_they_are(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile) -> Profile:
-    """A profile that judges any class as neighbours judge this pod now: for questions such as "what if it asked for less?"."""
+    """Return a profile that judges any class as existing pods judge this one, to try smaller requests."""
     incoming = incoming_pod(state, pod, pod_class)
     if incoming is None:
         return profile
@@ -116,7 +114,7 @@ def with_pods_as_they_are(state: ClusterState, pod: Pod, pod_class: PodClass, pr
 
 
 def _closed(state: ClusterState, incoming: IncomingPod, profile: Profile) -> Blocked | None:
-    """The `blocked` number of each row that neighbours close; None if they close none."""
+    """Return the `blocked` number of each row that other pods close; None if they close none."""
     blocked: Blocked | None = None
     for position, plugin in profile.relation_filters:
         codes = plugin.refusals_of(state, incoming)
@@ -128,6 +126,6 @@ def _closed(state: ClusterState, incoming: IncomingPod, profile: Profile) -> Blo
 
 
 def _given(state: ClusterState, incoming: IncomingPod, profile: Profile, rows: NDArray[np.intp]) -> list[Given]:
-    """What neighbours say about rows that are open; nothing from plugins to which they are all alike."""
+    """Return the relation scores of the open rows, without plugins that score them all the same."""
     found = ((each.name, weight, each.scores_of(state, incoming, rows)) for each, weight in profile.relation_scores)
     return [Given(plugin, weight, scores) for plugin, weight, scores in found if scores is not None]

@@ -10,9 +10,9 @@ from bayplan.explain.event import event_text
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
-from bayplan.scheduling.node_verdict import verdict_on
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.relations import answer_for, incoming_pod
+from bayplan.scheduling.shortfall import verdict_on
 from tests.neighbourhoods import HOSTNAME, RACK, apart, on, racks, somebody, spread, together
 
 WEB = somebody("web-0", "web")
