@@ -1,9 +1,9 @@
-"""A gang as numbers: its groups and segments become parts, its pods become shapes, and the search needs nothing else of it.
+"""The outline of a gang for the search: groups and segments become parts, pods become shapes.
 
     Group -> Outline (parts, and the pods behind them) -> Problem (what each node has room for) -> search
 
-The outline does not depend on what is free. Pods of one class are one shape. A group's segments are parts inside it, one for each
-slice of its ranks; only where a gang is nothing but equal pods they stay a *layer*, which is counted and not searched.
+The outline does not depend on what is free. Pods of one class are one shape. Segments are parts inside their group;
+only a gang of equal pods has them as *layers*, which are counted instead of searched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Slices
 from bayplan.gangs.numa_level import unit_problem, zone_units
-from bayplan.gangs.split_gangs import split_in_words
+from bayplan.gangs.split_gangs import split_message
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.cycle import why_not_yet
 
@@ -35,7 +35,7 @@ NO_SUMS: tuple[Amounts, Amounts] = (np.zeros((1, 0)), np.zeros((0, 0)))
 
 @dataclass(frozen=True, slots=True)
 class PartPods:
-    """The pods behind a part: by shape, in the order of their ranks, with their group and the number of their segment."""
+    """The pods behind a part by shape, in rank order, with their group and segment number."""
 
     group: str
     by_shape: Mapping[int, Sequence[Pod]]
@@ -44,7 +44,7 @@ class PartPods:
 
 @dataclass(frozen=True)
 class Outline:
-    """What of a gang does not depend on what is free. `problem` says why it must not be placed now whatever there is."""
+    """A gang independent of what is free. `problem` says why it must not be placed yet."""
 
     levels: tuple[str, ...]
     parts: tuple[Part, ...]
@@ -53,17 +53,17 @@ class Outline:
     layers: tuple[Layer, ...]
     problem: str
     units: tuple[int, ...] = ()
-    """By shape, how many pods in a row share a NUMA zone; `NO_UNIT` where they need not."""
+    """By shape, how many consecutive pods share a NUMA zone, or `NO_UNIT`."""
 
     @cached_property
     def pods(self) -> int:
-        """How many pods wait for a place."""
+        """The number of waiting pods."""
         return sum(sum(part.pods.values()) for part in self.parts)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """An outline that was put into the tree, and what came of it. `mixes` knows the order of different pods on a node."""
+    """An outline and its search result. `mixes` knows the admission order of different pods on a node."""
 
     outline: Outline
     problem: Problem
@@ -71,23 +71,23 @@ class Tried:
     mixes: NodeMixes | None = None
 
     def answers(self, outline: Outline, tree: Tree, slots: tuple[Counts, ...]) -> bool:
-        """True if this is the same question again: nothing is compared but identity, for arrays that do not change."""
+        """True if this is the same question again. Compares identity only, of arrays that do not change."""
         same_slots = len(slots) == len(self.problem.slots) and all(map(is_, slots, self.problem.slots))
         return same_slots and outline is self.outline and tree is self.problem.tree
 
     @property
     def status(self) -> Status:
-        """How much is known about the answer."""
+        """The status of the answer."""
         return self.solution.status
 
     @property
     def domains(self) -> int:
-        """How many preferred domains the groups use in sum."""
+        """The sum of preferred domains that the groups use."""
         return preferred_domains(self.problem, self.solution)
 
 
 def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
-    """The parts and shapes of a gang, or of the part of it that is to start."""
+    """Return the parts and shapes of a gang, or of the part that is to start."""
     units = zone_units(whole, tree.levels)
     reader = _Reader(state, tree, units, problem=unit_problem(state, whole, units))
     reader.read_shapes(whole)
@@ -119,9 +119,9 @@ class _Reader:
     avoiding: dict[str, int] = field(default_factory=dict)
 
     def read_shapes(self, whole: Group) -> None:
-        """The shape of every pod, by the identity of its spec: pods that were made from one template are read once.
+        """Find the shape of every pod, by the identity of its spec: pods from one template are read once.
 
-        Most follow one of the same template; to see that at once takes 20 us for 512 pods, to look each up 150.
+        The check for the previous pod's template takes 20 us for 512 pods, looking each up 150 us.
         """
         for group in whole.every_group():
             spec = status = None
@@ -142,7 +142,7 @@ class _Reader:
 
     def number(self, label: str) -> int:
         number = self.tree.level_number(label)
-        assert number is not None, label  # checks.py has made sure
+        assert number is not None, label  # ensured by checks.py
         return number
 
     def read(self, group: Group, parent: int) -> None:
@@ -150,7 +150,7 @@ class _Reader:
         running_at = self._running_at(group)
         required = None if group.required is None else self.number(group.required)
         if group.optional and required is not None and len({self._domain(required, at) for at in running_at}) > 1:
-            required = None  # members run in several domains: that wish was given up before
+            required = None  # members run in several domains: the preference was dropped before
         preferred = None if group.preferred is None else self.number(group.preferred)
         own = self._by_shape(group, () if group.slices else group.pods)
         part = Part(
@@ -176,7 +176,7 @@ class _Reader:
             self.read(inner, number)
 
     def _set_of(self, apart: str) -> int:
-        """A number for those that keep apart from each other."""
+        """Return a number for groups that keep apart from each other."""
         return self.avoiding.setdefault(apart, len(self.avoiding))
 
     def _cut(
@@ -189,7 +189,7 @@ class _Reader:
         pods: Sequence[Pod],
         depth: int = 0,
     ) -> None:
-        """Cut a run of a group's pods, which begins at rank `first`, into segments of a layer, and these into those of the next."""
+        """Cut a run of pods, beginning at rank `first`, into segments of a layer, and these into the next layer's."""
         layer = layers[depth]
         lowest = depth + 1 == len(layers)
         for begin in range(0, len(pods), layer.size):
@@ -218,14 +218,14 @@ class _Reader:
             by_shape.setdefault(shape, []).append(pod)
         return by_shape
 
-    # -- members that run already -----------------------------------------------------------------------------------------
+    # -- running members ---------------------------------------------------------------------------------------------
 
     @cached_property
     def _position_of(self) -> dict[str, int]:
         return {self.state.names[row]: position for position, row in enumerate(self.tree.rows)}
 
     def _running_at(self, group: Group) -> list[int]:
-        """The positions where members of a group, or of groups inside it, run."""
+        """Return the positions of running members of a group and of groups inside it."""
         nodes = [pod.spec.node_name for each in group.every_group() for pod in each.running]
         return [self._position_of[node] for node in nodes if node in self._position_of] if nodes else []
 
@@ -233,28 +233,28 @@ class _Reader:
         return int(self.tree.domain_at[level][position])
 
     def _home(self, group: Group, required: int | None, running_at: Sequence[int]) -> int | None:
-        """The domain that running members bind a group to."""
+        """Return the domain that running members bind a group to."""
         if required is None or not running_at:
             return None
         first, *others = sorted({self._domain(required, at) for at in running_at})
         if others:
             one, other = ("/".join(self.tree.paths[required][domain]) for domain in (first, others[0]))
-            self.problem = split_in_words(group, one, other)
+            self.problem = split_message(group, one, other)
         return first
 
 
-# -- what is free ----------------------------------------------------------------------------------------------------------
+# -- free resources --------------------------------------------------------------------------------------------------
 
 
 def resources_of(classes: Sequence[PodClass]) -> tuple[str, ...]:
-    """The resources that any of the classes asks for."""
+    """Return the resources that any of the classes requests."""
     return tuple(sorted({name for pod in classes for name, amount in pod.request.total.items() if amount} | {PODS}))
 
 
 def node_sums(
     state: ClusterState, tree: Tree, classes: Sequence[PodClass], names: Sequence[str]
 ) -> tuple[Amounts, Amounts]:
-    """What pods of each class take of a node in sum, and what each position has, of these resources."""
+    """Return the amounts that a pod of each class takes of these resources, and what each position has free."""
     amounts = np.array([[float({**pod.request.total, PODS: 1}.get(name, 0)) for name in names] for pod in classes])
     free = np.stack([state.columns.free[state.columns.index_of(name)][tree.rows] for name in names])
     return amounts, free

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.gangs.consolidation import Movable, consolidate
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
@@ -13,6 +12,7 @@ from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
+from tests.conformance.consolidation import Movable, consolidate
 from tests.helpers import GPU, node, simple_pod
 
 RACK = "x/rack"

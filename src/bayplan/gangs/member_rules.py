@@ -1,13 +1,14 @@
-"""Affinity, anti-affinity and spread among the members of one gang, as limits on where the search may put them.
+"""Affinity, anti-affinity and spread among the members of one gang, as limits on the search.
 
-kube-scheduler judges such terms pod by pod, so the first pod's node decides whether the others find a place. Here they hold for the gang as a whole:
+kube-scheduler judges such terms pod by pod, so the first pod's node decides whether the others fit. Here they hold for
+the gang as a whole:
 
-* *together*: members that ask for affinity to each other share one value of the label. The first of them may start it anywhere.
-* *apart*: at most one of them per value, or two sorts of members in different values.
-* *evenly*: counts per value differ by at most `maxSkew` once all members stand, those outside of the gang included.
+* *together*: members with affinity to each other share one value of the label.
+* *apart*: at most one of them per value, or two kinds of members in different values.
+* *evenly*: counts per value, other pods included, differ by at most `maxSkew` once all members are placed.
 
-`fellow_rules` reads what members ask of each other; `layouts` turns it into a short list of layouts, each of which closes nodes and caps counts so that any
-placement inside it satisfies every rule. A rule about a part of a class is applied to the whole class: that is safe, but then a "no" is not a proof.
+`member_rules` reads them; `layouts` yields layouts that close nodes and cap counts so that any placement inside
+satisfies every rule. A rule about part of a class is applied to the whole class: safe, but then a "no" is not a proof.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from bayplan.engine.gangs.equal.equal_pods import fill_nodes
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.plugins.base import Newcomer
+from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.pod_topology_spread import SpreadCounts, spread_counts
 
-# Layouts that are searched for one gang; the first that has room is usually among the first three.
+# Limit on layouts for one gang; the first with room is usually among the first three.
 MOST_LAYOUTS = 16
 Classes = frozenset[PodClass]
 Slots = Mapping[PodClass, Counts]
@@ -39,7 +40,7 @@ Slots = Mapping[PodClass, Counts]
 
 @dataclass(frozen=True, slots=True)
 class MemberKind:
-    """One sort of members: pods of a class with the same labels and terms. `example` is one of `number`."""
+    """Members of one class with the same labels and terms. `example` is one of `number`."""
 
     pod_class: PodClass
     namespace: str
@@ -48,10 +49,10 @@ class MemberKind:
     number: int
     example: str
 
-    def newcomer(self, state: ClusterState, terms: PodTerms) -> Newcomer:
-        """The member as one that looks for a place by itself."""
+    def incoming(self, state: ClusterState, terms: PodTerms) -> IncomingPod:
+        """Return the member as a pod that is placed by itself."""
         of_namespace = state.neighbours.labels_of_namespace(self.namespace)
-        return Newcomer(self.pod_class, self.namespace, of_namespace, self.labels, terms)
+        return IncomingPod(self.pod_class, self.namespace, of_namespace, self.labels, terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """No member of one side shares a value of the label with one of the other; equal sides: one member per value."""
+    """Members of the two sides share no value of the label; equal sides mean one member per value."""
 
     topology_key: str
     one: Classes
@@ -79,10 +80,10 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Evenly:
-    """Members of these classes keep a spread constraint; `newcomer` is one of them."""
+    """Members of these classes satisfy a spread constraint; `incoming` is one of them."""
 
     rule: SpreadRule
-    newcomer: Newcomer
+    incoming: IncomingPod
     classes: Classes
 
     def __str__(self) -> str:
@@ -93,10 +94,10 @@ Rule = Together | Apart | Evenly
 
 
 @dataclass(frozen=True)
-class FellowRules:
-    """What members ask of each other. Not `exact` if a rule was widened to whole classes; `problem` if it cannot be expressed.
+class MemberRules:
+    """Rules among members. Not `exact` if a rule was widened to whole classes; `problem` if one is not supported.
 
-    Members that ask for a node each are the common case, and no rule: such classes have one slot per node.
+    One member per node is the common case and not a rule: classes in `one_per_node` have one slot per node.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -109,25 +110,25 @@ class FellowRules:
 
     @property
     def covered(self) -> bool:
-        """True if there is no placement that satisfies the rules unless some layout has one."""
+        """True if the rules are infeasible whenever no layout satisfies them."""
         in_whole = all(not isinstance(rule, Apart) or rule.one == rule.other for rule in self.rules)
         return self.exact and in_whole and sum(isinstance(rule, Evenly) for rule in self.rules) <= 1
 
     @property
-    def leave_the_best(self) -> bool:
+    def keep_the_best(self) -> bool:
         """True if the best placement that satisfies the rules is in some layout."""
         return self.covered and all(isinstance(rule, Together) for rule in self.rules)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Nodes, by position, that are open to each class, and caps on how many pods of some classes a position takes together."""
+    """Nodes, by position, that are open to each class, and caps on pods of some classes together per position."""
 
     is_open: Mapping[PodClass, Mask]
     caps: tuple[tuple[Classes, Counts], ...] = ()
 
     def limit(self, pod: PodClass, slots: Counts) -> Counts:
-        """The slots of one class inside this layout."""
+        """Return the slots of one class inside this layout."""
         if pod in self.is_open:
             slots = slots * self.is_open[pod]
         for classes, cap in self.caps:
@@ -136,23 +137,23 @@ class Layout:
         return slots
 
 
-def fellow_rules(state: ClusterState, members: Sequence[MemberKind], by_terms: Sequence[MemberKind]) -> FellowRules:
-    """Read the rules among members; `by_terms` has one member for all that say the same."""
+def member_rules(state: ClusterState, members: Sequence[MemberKind], by_terms: Sequence[MemberKind]) -> MemberRules:
+    """Read the rules among members; `by_terms` has one member for each set of equal terms."""
     rules: list[Rule] = []
     alone: set[PodClass] = set()
     exact = True
     for holder in by_terms:
         for key, pods in _affinity_by_key(holder.terms):
-            meant = [fellow for fellow in members if all(_means(state, holder, each, fellow) for each in pods)]
-            if meant and not state.neighbours.tally(pods):
-                rules.append(Together(key, _classes([holder, *meant])))
-                exact &= _whole_classes(members, [holder, *meant]) and _alike(members, holder)
+            matched = [member for member in members if all(_matches(state, holder, each, member) for each in pods)]
+            if matched and not state.neighbours.tally(pods):
+                rules.append(Together(key, _classes([holder, *matched])))
+                exact &= _whole_classes(members, [holder, *matched]) and _same_terms(members, holder)
         for term in holder.terms.anti_affinity:
-            meant = [fellow for fellow in members if _means(state, holder, term.pods, fellow)]
-            if meant:
-                itself = holder.pod_class in _classes(meant)
-                own, others = frozenset((holder.pod_class,)), _classes(meant) - {holder.pod_class}
-                wholly = not others and _whole_classes(members, meant) and _alike(members, holder)
+            matched = [member for member in members if _matches(state, holder, term.pods, member)]
+            if matched:
+                itself = holder.pod_class in _classes(matched)
+                own, others = frozenset((holder.pod_class,)), _classes(matched) - {holder.pod_class}
+                wholly = not others and _whole_classes(members, matched) and _same_terms(members, holder)
                 exact &= wholly
                 if itself and wholly and term.topology_key == HOSTNAME:
                     alone |= own
@@ -161,49 +162,46 @@ def fellow_rules(state: ClusterState, members: Sequence[MemberKind], by_terms: S
                 if others:
                     rules.append(Apart(term.topology_key, own, others))
         for rule in holder.terms.spread:
-            meant = [fellow for fellow in members if rule.required and _means(state, holder, rule.pods, fellow)]
-            if not meant:
+            matched = [member for member in members if rule.required and _matches(state, holder, rule.pods, member)]
+            if not matched:
                 continue
-            if not _whole_classes(members, [holder, *meant]) or holder.pod_class not in _classes(meant):
+            if not _whole_classes(members, [holder, *matched]) or holder.pod_class not in _classes(matched):
                 asked = f"pod {holder.example} asks for spec.topologySpreadConstraints over some pods of its own gang"
-                return FellowRules(
-                    problem=f"{asked}, which bayplan can judge only if it counts all pods of equal shape"
-                )
-            rules.append(Evenly(rule, holder.newcomer(state, holder.terms), _classes(meant)))
-    # Many members say the same; a handful of rules is left.
+                return MemberRules(problem=f"{asked}, which bayplan supports only if it counts all pods of equal shape")
+            rules.append(Evenly(rule, holder.incoming(state, holder.terms), _classes(matched)))
     different = tuple(rule for number, rule in enumerate(rules) if rule not in rules[:number])
-    return FellowRules(different, frozenset(alone), exact)
+    return MemberRules(different, frozenset(alone), exact)
 
 
 def about_others(state: ClusterState, member: MemberKind, members: Sequence[MemberKind]) -> PodTerms:
-    """The terms of a member without those that its fellows satisfy: these are rules of the gang."""
+    """Return the terms of a member without those that other members satisfy: these are rules of the gang."""
     terms = member.terms
     own = {
         key
         for key, selectors in _affinity_by_key(terms)
         if not state.neighbours.tally(selectors)
-        and any(all(_means(state, member, each, fellow) for each in selectors) for fellow in members)
+        and any(all(_matches(state, member, each, other) for each in selectors) for other in members)
     }
     spread = tuple(
         rule
         for rule in terms.spread
-        if not (rule.required and any(_means(state, member, rule.pods, fellow) for fellow in members))
+        if not (rule.required and any(_matches(state, member, rule.pods, other) for other in members))
     )
     affinity = tuple(term for term in terms.affinity if term.topology_key not in own)
     return replace(terms, affinity=affinity, spread=spread)
 
 
 def _affinity_by_key(terms: PodTerms) -> list[tuple[str, tuple[PodSelector, ...]]]:
-    """The required affinity of a pod: all terms must mean the same pod, in the place of each key."""
+    """Return the required affinity of a pod by key: one pod must match all terms, in the place of each key."""
     everything = tuple(term.pods for term in terms.affinity)
     return [(key, everything) for key in dict.fromkeys(term.topology_key for term in terms.affinity)]
 
 
-def _means(state: ClusterState, holder: MemberKind, pods: PodSelector, fellow: MemberKind) -> bool:
-    """True if a member's selector means another pod of the gang."""
-    is_another = holder.number > 1 or fellow.number > 1 or holder.example != fellow.example
-    of_namespace = state.neighbours.labels_of_namespace(fellow.namespace)
-    return is_another and pods.matches(fellow.namespace, of_namespace, fellow.labels)
+def _matches(state: ClusterState, holder: MemberKind, pods: PodSelector, other: MemberKind) -> bool:
+    """True if a member's selector matches another pod of the gang."""
+    is_another = holder.number > 1 or other.number > 1 or holder.example != other.example
+    of_namespace = state.neighbours.labels_of_namespace(other.namespace)
+    return is_another and pods.matches(other.namespace, of_namespace, other.labels)
 
 
 def _classes(members: Sequence[MemberKind]) -> Classes:
@@ -211,25 +209,25 @@ def _classes(members: Sequence[MemberKind]) -> Classes:
 
 
 def _whole_classes(members: Sequence[MemberKind], some: Sequence[MemberKind]) -> bool:
-    """True if no member outside of `some` has a class of theirs."""
+    """True if `some` contains all members of its classes."""
     inside = {id(member) for member in some}
     classes = _classes(some)
     return all(id(member) in inside for member in members if member.pod_class in classes and member.number)
 
 
-def _alike(members: Sequence[MemberKind], holder: MemberKind) -> bool:
-    """True if all members of a class say the same."""
+def _same_terms(members: Sequence[MemberKind], holder: MemberKind) -> bool:
+    """True if all members of a class have the same terms."""
     return all(member.terms is holder.terms for member in members if member.pod_class is holder.pod_class)
 
 
-# -- layouts -------------------------------------------------------------------------------------------------------------------
+# -- layouts ---------------------------------------------------------------------------------------------------------
 
 
 def layouts(
     state: ClusterState, tree: Tree, rules: Sequence[Rule], wanted: Mapping[PodClass, int], slots: Slots, required: int
 ) -> Iterator[Layout]:
-    """Layouts in which members can be placed as they ask, the tightest first. `wanted` is how many pods of each class there are."""
-    maker = _Maker(state, tree, wanted, slots)
+    """Yield layouts that satisfy the rules, the tightest first. `wanted` is the number of pods of each class."""
+    maker = _LayoutMaker(state, tree, wanted, slots)
     together = [rule for rule in rules if isinstance(rule, Together)]
     others = [rule for rule in rules if not isinstance(rule, Together)]
     regions = maker.regions(required if any(maker.depends_on_region(rule, required) for rule in others) else WHOLE_TREE)
@@ -243,19 +241,19 @@ def layouts(
 
 
 @dataclass(frozen=True)
-class _Maker:
+class _LayoutMaker:
     state: ClusterState
     tree: Tree
     wanted: Mapping[PodClass, int]
     slots: Slots
 
     def codes(self, topology_key: str) -> Counts:
-        """By position, the number of the label's value."""
+        """Return, by position, the code of the label's value."""
         codes: Counts = self.state.labels.codes(topology_key)[self.tree.rows].astype(np.int64)
         return codes
 
     def depends_on_region(self, rule: Apart | Evenly, required: int) -> bool:
-        """False if a rule closes the same nodes whichever domain the gang is placed in."""
+        """False if a rule closes the same nodes in whichever domain the gang is placed."""
         if required == WHOLE_TREE:
             return False
         if isinstance(rule, Evenly) or rule.one != rule.other:
@@ -264,7 +262,7 @@ class _Maker:
         return len(np.unique(np.stack((codes, domains)), axis=1)[0]) > len(np.unique(codes))
 
     def regions(self, required: int) -> Iterator[Mask]:
-        """The domains that may hold the whole gang, the tightest first; the whole tree if none is required."""
+        """Yield the domains that may hold the whole gang, the tightest first; the whole tree if none is required."""
         if required == WHOLE_TREE:
             yield np.ones(self.tree.size, dtype=np.bool_)
             return
@@ -278,7 +276,7 @@ class _Maker:
             yield self.tree.domain_at[required] == domain
 
     def places(self, rule: Together, region: Mask) -> list[Mask]:
-        """The values of a label whose nodes hold all members that must be together, the tightest first."""
+        """Return the values of a label whose nodes hold all members that must be together, the tightest first."""
         codes = self.codes(rule.topology_key)
         size = len(self.state.labels.values(rule.topology_key))
         enough = np.ones(size, dtype=np.bool_)
@@ -293,7 +291,7 @@ class _Maker:
     def layout(
         self, together: Sequence[Together], places: Sequence[Mask], others: Sequence[Apart | Evenly], region: Mask
     ) -> Layout | None:
-        """One layout, rule after rule; None if a rule leaves too little."""
+        """Apply rule after rule; None if one leaves too little room."""
         is_open = {pod: region.copy() for pod in self.wanted}
         for rule, place in zip(together, places, strict=True):
             for pod in rule.classes & self.wanted.keys():
@@ -312,7 +310,7 @@ class _Maker:
         return layout if enough else None
 
     def _room(self, classes: Classes, layout: Layout) -> Counts:
-        """By position, the room for pods of some classes: that of the class with the most pods."""
+        """Return, by position, the room for pods of some classes: that of the class with the most pods."""
         pods = classes & self.wanted.keys()
         if not pods:
             return np.zeros(self.tree.size, dtype=np.int64)
@@ -320,7 +318,7 @@ class _Maker:
         return layout.limit(most, self.slots[most])
 
     def _one_per_place(self, rule: Apart, layout: Layout) -> Layout:
-        """One pod per node, and of the nodes with the same value only that with the most room; nodes without the label do not count."""
+        """Cap at one pod per value, on the node with the most room; nodes without the label do not count."""
         codes, room = self.codes(rule.topology_key), self._room(rule.one, layout)
         cap = (codes == ABSENT) * max(self.wanted.values(), default=0)
         order = np.lexsort((np.arange(len(codes)), -room, codes))
@@ -331,7 +329,7 @@ class _Maker:
         return replace(layout, caps=(*layout.caps, (rule.one, cap)))
 
     def _parted(self, rule: Apart, layout: Layout) -> Layout:
-        """As few values as possible for the side with fewer pods, those where the other side has least room; the rest for the other."""
+        """Give the side with fewer pods as few values as possible, where the other side has least room."""
         few, many = sorted((rule.one, rule.other), key=lambda side: sum(self.wanted.get(pod, 0) for pod in side))
         codes = self.codes(rule.topology_key)
         size = len(self.state.labels.values(rule.topology_key))
@@ -354,8 +352,8 @@ class _Maker:
         return replace(layout, is_open=is_open)
 
     def _even(self, rule: Evenly, layout: Layout, *, over_nodes: bool) -> Layout | None:
-        """Caps that add up to the members, so many per value that all stand evenly; None if there is no such way."""
-        counted = spread_counts(self.state, rule.newcomer, rule.rule)
+        """Cap each position so that the members fit exactly and evenly; None if that is impossible."""
+        counted = spread_counts(self.state, rule.incoming, rule.rule)
         codes = self.codes(rule.rule.topology_key)
         room = self._room(rule.classes, layout)
         number = sum(self.wanted.get(pod, 0) for pod in rule.classes)
@@ -372,9 +370,9 @@ class _Maker:
 
 
 def even_shares(counted: SpreadCounts, holds: Counts, pods: int, rule: SpreadRule) -> Counts | None:
-    """How many of `pods` each value gets so that no value has more than `maxSkew` above the emptiest; None if that cannot be.
+    """Divide `pods` so that no value exceeds the emptiest by more than `maxSkew`; None if that is impossible.
 
-    Of several ways the one that leaves the emptiest values as they are: members then share the fewest values.
+    Leaves the emptiest values as they are if possible, so that members share the fewest values.
     """
     before, exists = counted.before.astype(np.int64), counted.exists
     if not exists.any():
