@@ -1,0 +1,14 @@
+"""Every family of every peer."""
+
+from __future__ import annotations
+
+from tests.peers import kueue
+from tests.peers.catalogue import Peer
+from tests.peers.family import Family
+
+FAMILIES = kueue.FAMILIES
+
+
+def families_of(peer: Peer) -> list[Family]:
+    """The families that a peer answers."""
+    return [family for family in FAMILIES if family.peer == peer.name]
