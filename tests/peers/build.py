@@ -11,7 +11,8 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.kubernetes.control_plane.go_build import BuildFailed, only_builder, run_go, say
@@ -20,6 +21,7 @@ from tests.kubernetes.control_plane.programs import NoControlPlane
 from tests.peers.catalogue import NoPeer, Peer, cache_folder
 
 WHAT = "peers"
+MODULE_FILES = ("go.mod", "go.sum")
 
 
 def build_missing(peers: Iterable[Peer]) -> None:
@@ -38,15 +40,34 @@ def build_missing(peers: Iterable[Peer]) -> None:
                 _build(go, peer)
 
 
+def tidy(peer: Peer) -> None:
+    """Fill in go.mod and go.sum of a new version, which has its first requirement only."""
+    go = find_go()
+    with _put_together(go, peer) as (folder, flags):
+        done = run_go(go, folder, "mod", "tidy", *flags)
+        if done.returncode:
+            raise BuildFailed(f"go mod tidy of {peer}:\n{done.stderr.strip()}")
+        for name in MODULE_FILES:
+            shutil.copy(folder / name, peer.folder / name)
+
+
+@contextmanager
+def _put_together(go: Path, peer: Peer) -> Iterator[tuple[Path, list[str]]]:
+    """A folder with the whole module, and the flags that it is built with."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="building-") as unfinished:
+        folder = Path(unfinished)
+        for source in (*peer.sources, *(peer.folder / name for name in MODULE_FILES)):
+            if source.is_file():
+                shutil.copy(source, folder)
+        yield folder, _link_peer(go, peer, folder)
+
+
 def _build(go: Path, peer: Peer) -> None:
     started = time.monotonic()
     say(WHAT, f"building {peer}, once; the first build takes minutes")
     program = peer.program
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="building-") as unfinished:
-        folder = Path(unfinished)
-        for source in (*peer.sources, peer.folder / "go.mod", peer.folder / "go.sum"):
-            shutil.copy(source, folder)
-        flags = _link_peer(go, peer, folder)
+    with _put_together(go, peer) as (folder, flags):
         _fetch(go, peer, folder, flags)
         done = run_go(go, folder, "build", *flags, "-trimpath", "-ldflags", "-s -w", "-o", program.name, ".")
         if done.returncode:
