@@ -78,8 +78,12 @@ def _fullest_first(units: Mapping[int, CpuSet], available: CpuSet) -> list[int]:
 
 
 def _nested(outer: Sequence[CpuSet], units: Mapping[int, CpuSet], available: CpuSet) -> list[int]:
-    """Units in the order of the larger units around them, inside each the fullest first."""
-    return [unit for around in outer for unit in _fullest_first(units, available & around)]
+    """Units in the order of the larger units around them, inside each the fullest first.
+
+    A unit that lies in several larger ones is as full as it is on the whole.
+    """
+    order = _fullest_first(units, available)
+    return [unit for around in outer for unit in order if units[unit] & available & around]
 
 
 def _zones_in_order(layout: CpuLayout, available: CpuSet) -> list[int]:
