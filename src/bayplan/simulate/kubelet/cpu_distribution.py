@@ -42,7 +42,7 @@ def distributed(layout: CpuLayout, free: CpuSet, wanted: int, *, group: int, spr
 
 
 def _zones_needed(layout: CpuLayout, zones_with_free: int, groups: int, group: int) -> tuple[int, int]:
-    all_groups = -(-len(layout.cpus) // group)
+    all_groups = -(-len(layout.all) // group)
     groups_per_zone = -(-all_groups // len(layout.in_zone))
     return -(-groups // groups_per_zone), min(groups, zones_with_free)
 

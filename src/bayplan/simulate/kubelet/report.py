@@ -175,7 +175,7 @@ class NodeAgent:
     def _names(self, free: FreeState) -> list[Attribute]:
         """CPUs and devices by name, and what each pod holds."""
         kubelet = self.kubelet
-        usable = frozenset(range(len(kubelet.machine.cpus))) - kubelet.reserved_cpus
+        usable = kubelet.machine.online_cpus - kubelet.reserved_cpus
         devices = {
             resource: [
                 (device.id, device.zones, _state_of(device.id, device.healthy, free, resource)) for device in each
@@ -193,8 +193,8 @@ class NodeAgent:
 def cpus_by_zone(machine: Machine) -> dict[int, frozenset[int]]:
     """The CPUs of every zone that has any."""
     found: dict[int, set[int]] = {}
-    for cpu, place in enumerate(machine.cpus):
-        found.setdefault(place.zone, set()).add(cpu)
+    for cpu in machine.online_cpus:
+        found.setdefault(machine.cpus[cpu].zone, set()).add(cpu)
     return {zone: frozenset(cpus) for zone, cpus in found.items()}
 
 
@@ -217,7 +217,8 @@ def _further_settings(kubelet: VirtualKubelet) -> list[Attribute]:
         "zone": [cpu.zone for cpu in cpus],
         "cache": [cpu.cache for cpu in cpus],
     }
-    threads = len(cpus) // len(set(layout["core"]))
+    online = kubelet.machine.online_cpus
+    threads = len(online) // len({cpus[cpu].core for cpu in online})
     values = {
         "topologyManagerMaxNUMANodes": str(settings.max_numa_nodes),
         "topologyManagerOptionPreferClosestNumaNodes": str(settings.prefer_closest).lower(),
