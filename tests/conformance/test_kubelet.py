@@ -32,7 +32,7 @@ from bayplan.kube.wire.core_v1 import Pod
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
 
-HUGE_PAGE_BYTES = {"2Mi": 2 * 2**20, "1Gi": 2**30}
+HUGE_PAGE_BYTES = {"64Ki": 2**16, "2Mi": 2 * 2**20, "32Mi": 2**25, "1Gi": 2**30}
 
 
 @pytest.mark.fixture_files("kubelet/merge", "kubelet/merge_upstream")

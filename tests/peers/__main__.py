@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
+from collections import Counter
 from itertools import islice
 from random import SystemRandom
 
@@ -25,6 +27,7 @@ from tests.peers.family import Family, Tally, cases_of, crash_of, difference, ju
 from tests.peers.shrinking import shrink
 
 SECONDS_BETWEEN_NEWS = 60.0
+KIND = 48
 
 
 def main() -> int:
@@ -72,6 +75,8 @@ def compare(peer: Peer, seed: int, first: int, cases: int, only: list[str] | Non
                 status = 1
                 numbers = ", ".join(str(case["id"]) for case, _ in tally.differing[:10])
                 say(f"  differing: {numbers}")
+                for kind, times in Counter(kind_of(problem) for _, problem in tally.differing).most_common(8):
+                    say(f"  {times} x {kind}")
                 show(family, asked, *tally.differing[0])
     return status
 
@@ -109,7 +114,7 @@ def line_of(peer: Peer, family: Family, tally: Tally) -> str:
 
 def show(family: Family, asked: Asked, case: Json, problem: str) -> None:
     """Shrink a difference and print it with both answers."""
-    raised = problem.startswith("raised")
+    kind = kind_of(problem)
 
     def still(smaller: Json) -> bool:
         try:
@@ -120,7 +125,7 @@ def show(family: Family, asked: Asked, case: Json, problem: str) -> None:
         if crash_of(answer) is not None:
             return False
         found = problem_of(family, {**smaller, **answer})
-        if found is None or found.startswith("raised") != raised:
+        if found is None or kind_of(found) != kind:
             return False
         return (
             difference(family, asked, smaller, answer) is not None and family.documented({**smaller, **answer}) is None
@@ -131,6 +136,11 @@ def show(family: Family, asked: Asked, case: Json, problem: str) -> None:
     say(f"  smallest case: {json.dumps(small)}")
     say(f"  {asked.peer}: {json.dumps(answer)}")
     say(f"  bayplan: {problem_of(family, {**small, **answer})}")
+
+
+def kind_of(problem: str) -> str:
+    """What two problems of the same kind have in common: their first words, without names and numbers."""
+    return re.sub(r"\d+", "#", problem)[:KIND]
 
 
 def say(text: str) -> None:

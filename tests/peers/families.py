@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.peers import kueue
+from tests.peers import kubelet, kueue
 from tests.peers.catalogue import Peer
 from tests.peers.family import Family
 
-FAMILIES = kueue.FAMILIES
+FAMILIES = kueue.FAMILIES + kubelet.FAMILIES
 
 
 def families_of(peer: Peer) -> list[Family]:

@@ -1,7 +1,7 @@
 """Make a case on which peer and bayplan differ as small as it can be while they still do.
 
-Knows nothing about cases: it leaves out elements of lists, keys of objects and halves numbers, everywhere, as long as the peer still answers, bayplan still
-reads the case, and both still differ. Greedy, with a bound on the questions it asks.
+Leaves out elements of lists, optional parts of objects, and halves numbers, as long as the peer still answers, bayplan still reads the case, and both still differ
+in the same way. Greedy, with a bound on the questions it asks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,45 @@ from typing import Any
 from tests.peers.asking import Json
 
 QUESTIONS = 1500
-KEPT = frozenset({"id"})
+# Parts that may be missing, wherever they are, and objects of which any part may.
+OPTIONAL = frozenset(
+    [
+        "init",
+        "pod_req",
+        "l3",
+        "devices",
+        "sidecar",
+        "unhealthy",
+        "cpu_options",
+        "topology_options",
+        "hp",
+        "taints",
+        "unschedulable",
+        "nonTASPods",
+        "priorUsage",
+        "tolerations",
+        "nodeSelector",
+        "nodeAffinity",
+        "podSetGroupName",
+        "closest",
+    ]
+)
+OF_PARTS = frozenset(
+    [
+        "req",
+        "lim",
+        "devices",
+        "cpu_options",
+        "topology_options",
+        "hp",
+        "labels",
+        "allocatable",
+        "requests",
+        "explicit",
+        "prov",
+    ]
+)
+COUNTED = frozenset(["count", "size", "podSetSliceSize", "cpu", "memory", "pages", "number", "minAvailable"])
 
 Path = tuple[str | int, ...]
 
@@ -37,18 +75,25 @@ def shrink(case: Json, differs: Callable[[Json], bool], questions: int = QUESTIO
 def _smaller(case: Json) -> Iterator[Json]:
     """Every case that is one step smaller, the largest steps first."""
     paths = list(_paths(case, ()))
-    lists = sorted((path for path in paths if isinstance(_at(case, path), list)), key=len)
+    lists = sorted((path for path in paths if path[-1:] != ("numa",) and _is_list_of_objects(_at(case, path))), key=len)
     for path in lists:
         yield from _shorter(case, path)
     for path in paths:
-        if isinstance(_at(case, path), dict):
-            for key in [key for key in _at(case, path) if path or key not in KEPT]:
-                yield _with(case, path, {name: value for name, value in _at(case, path).items() if name != key})
+        here = _at(case, path)
+        if isinstance(here, dict):
+            of_parts = bool(path) and path[-1] in OF_PARTS
+            for key in [key for key in here if of_parts or key in OPTIONAL]:
+                yield _with(case, path, {name: value for name, value in here.items() if name != key})
     for path in paths:
         value = _at(case, path)
-        if isinstance(value, int) and not isinstance(value, bool) and value > 1:
+        if isinstance(value, int) and not isinstance(value, bool) and value > 1 and path[-1] in COUNTED:
             yield _with(case, path, value // 2)
             yield _with(case, path, value - 1)
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    """Lists of numbers are columns, and belong to others."""
+    return bool(value) and isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def _shorter(case: Json, path: Path) -> Iterator[Json]:
