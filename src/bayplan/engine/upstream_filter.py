@@ -63,9 +63,7 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
     if request.qos is QoS.BEST_EFFORT and not asks_for_devices(request):
         return codes
     topology = columns.topology[rows]
-    # What is unclear to a kubelet's judge is clear to scheduler-plugins: a policy that it does not know means none.
-    reported = (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
-    judged = reported & (columns.upstream_policy[rows] == Policy.SINGLE_NUMA_NODE)
+    judged = reads_report(topology) & (columns.upstream_policy[rows] == Policy.SINGLE_NUMA_NODE)
     by_pod = columns.upstream_scope[rows] == Scope.POD
     for chosen, align in ((judged & by_pod, align_pod), (judged & ~by_pod, align_containers)):
         if chosen.all():
@@ -74,6 +72,11 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
             codes[chosen] = align(columns, request, among(rows, chosen)).codes
     codes[(topology == TOPOLOGY_INVALID) | (topology == TOPOLOGY_STALE)] = UpstreamVerdict.DATA_INVALID
     return codes
+
+
+def reads_report(topology: NDArray[np.int8]) -> Mask:
+    """Where scheduler-plugins has a report to judge by. What is unclear about a kubelet is clear to it: an unknown policy means none."""
+    return (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
 
 
 def align_pod(columns: Columns, request: PodRequest, rows: Rows) -> UpstreamAnswer:
