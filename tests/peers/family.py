@@ -8,6 +8,7 @@ differ from bayplan is asked again, and it counts as agreed if one of the answer
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -125,5 +126,5 @@ def crash_of(answer: Json) -> str | None:
     if answer.get(HANG):
         return "hangs"
     if "panic" in answer:
-        return f"crashes in {answer.get('where') or 'unknown'}: {answer['panic']}"
+        return f"crashes in {answer.get('where') or 'unknown'}: {re.sub(r'[0-9]+', '#', answer['panic'])}"
     return None

@@ -251,7 +251,8 @@ def _cores_are_whole(cpus: Json, kubelet: Json) -> bool:
     if len(set(threads.values())) != 1:
         return False
     if not kubelet.get("reserved_cpus"):
-        return kubelet["reserved_cpu_milli"] % (1000 * next(iter(threads.values()))) == 0
+        per_core: int = 1000 * next(iter(threads.values()))
+        return int(kubelet["reserved_cpu_milli"]) % per_core == 0
     reserved = parsed(kubelet["reserved_cpus"])
     return all(
         cpus["core"].count(cpus["core"][cpu]) == sum(cpus["core"][each] == cpus["core"][cpu] for each in reserved)
