@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.peers import kubelet, kueue, node_resource_topology
+from tests.peers import kai, kubelet, kueue, node_resource_topology
 from tests.peers.catalogue import Peer
 from tests.peers.family import Family
 
-FAMILIES = kueue.FAMILIES + kubelet.FAMILIES + node_resource_topology.FAMILIES
+FAMILIES = kai.FAMILIES + kueue.FAMILIES + kubelet.FAMILIES + node_resource_topology.FAMILIES
 
 
 def families_of(peer: Peer) -> list[Family]:

@@ -46,7 +46,6 @@ OF_PARTS = frozenset(
         "hp",
         "labels",
         "allocatable",
-        "requests",
         "explicit",
         "prov",
     ]

@@ -76,7 +76,8 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
 
 def reads_report(topology: NDArray[np.int8]) -> Mask:
     """Where scheduler-plugins has a report to judge by. What is unclear about a kubelet is clear to it: an unknown policy means none."""
-    return (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
+    known: Mask = (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
+    return known
 
 
 def align_pod(columns: Columns, request: PodRequest, rows: Rows) -> UpstreamAnswer:
