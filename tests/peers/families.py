@@ -11,4 +11,5 @@ FAMILIES = kai.FAMILIES + kueue.FAMILIES + kubelet.FAMILIES + node_resource_topo
 
 def families_of(peer: Peer) -> list[Family]:
     """The families that a peer answers."""
-    return [family for family in FAMILIES if family.peer == peer.name]
+    numbers = tuple(map(int, peer.version.split(".")))
+    return [family for family in FAMILIES if family.peer == peer.name and numbers >= family.since]

@@ -47,6 +47,8 @@ class Family:
     size: Callable[[Json], int] = lambda _: 1
     """How many decisions a case has."""
     unit: str = "decisions"
+    since: tuple[int, ...] = ()
+    """The first version that has what the family is about."""
 
 
 @dataclass(slots=True)

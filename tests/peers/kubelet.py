@@ -17,7 +17,6 @@ from tests.peers.family import Family
 from tests.peers.kubelet_pods import steps
 
 PODS = 9
-POD_LEVEL_SINCE = (1, 36)
 
 
 def draw_node(random: Random, version: str) -> Json:
@@ -135,5 +134,17 @@ FAMILIES = (
     Family("kubelet", "merge", "merge", draw_merge, _merge_problem),
     Family("kubelet", "node", "node", draw_node, _all_problems, size=admissions, unit="admissions"),
     Family("kubelet", "node-as-seen", "node", draw_node, seen_problem, size=admissions, unit="admissions"),
-    Family("kubelet", "pod-level", "node", draw_pod_level, _all_problems, size=admissions, unit="admissions"),
+    Family(
+        "kubelet", "pod-level", "node", draw_pod_level, _all_problems, size=admissions, unit="admissions", since=(1, 36)
+    ),
+    Family(
+        "kubelet",
+        "pod-level-as-seen",
+        "node",
+        draw_pod_level,
+        seen_problem,
+        size=admissions,
+        unit="admissions",
+        since=(1, 36),
+    ),
 )

@@ -46,7 +46,9 @@ def resolved_reserved_cpus(layout: CpuLayout, configuration: KubeletConfiguratio
     if configuration.reserved_cpus:
         return configuration.reserved_cpus
     wanted = -(-configuration.reserved_cpu_milli // 1000)
-    return _chosen_to_reserve(layout, cpu_options(configuration.settings.cpu_options), wanted)
+    return _chosen_to_reserve(
+        layout, cpu_options(configuration.settings.cpu_options, configuration.settings.version), wanted
+    )
 
 
 @lru_cache(maxsize=256)  # a cluster has a thousand equal nodes

@@ -46,7 +46,8 @@ def machine_from_report(report: TopologyReport, allocatable: Amounts) -> Recorde
     settings = _settings(report, assumed)
     report = _with_memory(report, allocatable, assumed)
     cpus, reserved_cpus = _cpus(report, settings)
-    reserved_cpu_milli = max(0, len(cpus) * 1000 - allocatable.get(CPU, len(cpus) * 1000))
+    online = sum(cpu.online for cpu in cpus) * 1000
+    reserved_cpu_milli = max(0, online - allocatable.get(CPU, online))
     if settings.cpu_static and not reserved_cpus and not reserved_cpu_milli:
         assumed.append("no reserved CPU is reported, which a static CPU Manager needs: taken as CPU 0")
         reserved_cpus = frozenset({0})
