@@ -21,6 +21,8 @@ Json = dict[str, Any]
 SECONDS = 60.0
 """The longest that a peer may take for an answer: a kubelet with eight zones and four resources takes seconds."""
 HANG = "hang"
+QUESTIONS = 2000
+"""How many questions a process answers: a kubelet leaves a goroutine and its node behind with each."""
 
 
 class Asked:
@@ -33,6 +35,7 @@ class Asked:
         self._seconds = seconds
         self._running: subprocess.Popen[bytes] | None = None
         self._read = b""
+        self._asked = 0
 
     def __enter__(self) -> Self:
         return self
@@ -52,6 +55,9 @@ class Asked:
 
     def ask(self, op: str, question: Json) -> Json:
         """The answer; `{"panic": ...}` where the peer's code crashed, `{"hang": true}` where it did not come back."""
+        self._asked += 1
+        if self._asked > QUESTIONS:
+            self.close()
         running = self._running or self._start()
         assert running.stdin is not None
         running.stdin.write(json.dumps({**question, "op": op}, separators=(",", ":")).encode() + b"\n")
@@ -67,6 +73,7 @@ class Asked:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._read = b""
+        self._asked = 0
         self._running = LAUNCHER.submit(self._spawn).result()
         return self._running
 

@@ -110,7 +110,9 @@ class _Taste:
 
     def _some_devices(self, resource: str, *, stays: bool) -> dict[str, int]:
         """At least as many as an init container has left: which of more it would use again is anybody's guess."""
-        number = self.random.randint(0, max(1, min(4, len(self.machine["devices"][resource]))))
+        number = self.random.randint(1, max(1, min(4, len(self.machine["devices"][resource]))))
+        if self.random.random() < 0.06:  # as many charts write it
+            number = 0
         if number < self.reusable[resource]:
             return {}
         self.reusable[resource] = 0 if stays else number
