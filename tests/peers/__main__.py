@@ -1,6 +1,7 @@
 """Ask a peer and bayplan the same questions, drawn from a seed.
 
     python -m tests.peers build [PEER ...]                                # what `make peers` does
+    python -m tests.peers record                                          # what `make record` does
     python -m tests.peers kubelet --version 1.37.1 --seed 7 --cases 20000 # every family of a peer, one line each
     python -m tests.peers kueue --family assignment --seed 7 --first 812 --cases 1
 
@@ -16,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 from random import SystemRandom
 
 from tests.kubernetes.control_plane.go_build import BuildFailed
@@ -24,6 +26,7 @@ from tests.peers.build import build_missing
 from tests.peers.catalogue import NoPeer, Peer, all_peers, find_peer
 from tests.peers.families import families_of
 from tests.peers.family import Family, Tally, cases_of, crash_of, difference, judge, problem_of
+from tests.peers.recording import record_all
 from tests.peers.shrinking import shrink
 
 SECONDS_BETWEEN_NEWS = 60.0
@@ -35,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("peer", help="a peer, or `build`")
+    parser.add_argument("peer", help="a peer, `build` or `record`")
     parser.add_argument("names", nargs="*", help="with `build`: which peers; all if none is named")
     parser.add_argument("--version", help="the peer's version; its newest if none is given")
     parser.add_argument("--seed", type=int, help="draw the same again; a new one if none is given")
@@ -45,6 +48,10 @@ def main() -> int:
     parser.add_argument("--optional", action="store_true", help="succeed where peers cannot be had")
     given = parser.parse_args()
     try:
+        if given.peer == "record":
+            for path in record_all():
+                say(f"{path.relative_to(Path.cwd())} {path.stat().st_size // 1024} KiB")
+            return 0
         if given.peer == "build":
             build_missing(peer for peer in all_peers() if not given.names or peer.name in given.names)
             return 0
