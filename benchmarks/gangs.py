@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 
@@ -21,8 +21,9 @@ import msgspec
 import numpy as np
 
 from bayplan.cluster.state import ClusterState
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
 from bayplan.scheduling.answers import ClassAnswers
@@ -70,11 +71,21 @@ def _gangs(size: int) -> dict[str, Gang]:
         "required-rack-32": Gang("bench/a", Group(pods=tuple(equal[:32]), required=RACK), "network"),
         "preferred-rack-512": Gang("bench/b", Group(pods=tuple(equal[:512]), preferred=RACK), "network"),
         "64-groups": Gang("bench/c", Group(groups=groups, required=BLOCK), "network"),
+        "8-unequal-groups": Gang("bench/f", Group(groups=_unequal_groups(equal, 8)), "network"),
+        "4-leaders-and-workers": Gang("bench/g", Group(groups=_leaders_and_workers(4)), "network"),
         "16-leaders-and-workers": Gang("bench/e", Group(groups=_leaders_and_workers(16)), "network"),
     }
     if size == SIZES[-1]:
         gangs["preferred-rack-10000"] = Gang("bench/d", Group(pods=tuple(equal), preferred=RACK), "network")
     return gangs
+
+
+def _unequal_groups(pods: Sequence[Pod], number: int) -> tuple[Group, ...]:
+    """Groups of 2, 4, 6, ... pods that each need a rack."""
+    starts = [each * (each + 1) for each in range(number + 1)]
+    return tuple(
+        Group(f"g{each}", tuple(pods[starts[each] : starts[each + 1]]), required=RACK) for each in range(number)
+    )
 
 
 def _leaders_and_workers(number: int) -> tuple[Group, ...]:

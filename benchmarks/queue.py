@@ -9,8 +9,8 @@ from itertools import count
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.waking import ForGang, ForRoom, Waits, Waking
-from bayplan.gangs.cycle import GangScheduler
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

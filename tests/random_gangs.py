@@ -17,8 +17,8 @@ import msgspec
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.gangs.cycle import GangScheduler
 from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from bayplan.cluster.state import ClusterState
-from bayplan.gangs.cycle import GangScheduler
 from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile

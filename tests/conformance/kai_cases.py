@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.engine.gangs.kai.model import (
+from bayplan.compat.kai.scheduler.model import (
     CPU,
     FIRST_NON_PREEMPTIBLE_PRIORITY,
     GPU,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.engine.gangs.kai.model import Cluster, Job, Status, Task
+from bayplan.compat.kai.scheduler.model import Cluster, Job, Status, Task
 from bayplan.gangs.consolidation import Movable, consolidate
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.podgroup_v2alpha2 import SubGroupSet, TopologyConstraint

@@ -1,6 +1,6 @@
 """Node agents as recorded: nfd-topology-updater, resource-topology-exporter and Volcano's resource-exporter.
 
-The agent's own accounting is checked in tests/unit; here the modules that count as those agents do (`compat_nfd`, `compat_rte`,
+The agent's own accounting is checked in tests/unit; here the modules that count as those agents do (`nfd`, `rte`,
 `volcano_exporter`) and what they share with bayplan's agent answer for the recordings.
 """
 
@@ -23,8 +23,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology, PodAllocation
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import ZoneAccount, excluded_on
-from bayplan.services.agent.forms import compat_nfd, compat_rte, volcano_exporter
-from bayplan.services.agent.forms.compat_rte import ListedZone
+from bayplan.services.agent.forms import volcano_exporter
 from bayplan.services.agent.forms.placement_encoding import (
     PlacementError,
     container_hash,
@@ -48,6 +47,8 @@ from bayplan.services.agent.sources.pod_resources import (
 )
 from bayplan.services.agent.sources.state_files import cpu_state_of
 from bayplan.services.agent.sources.sysfs import huge_pages_name, read_hardware, total_memory
+from tests.conformance.node_agents import nfd, rte
+from tests.conformance.node_agents.rte import ListedZone
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
@@ -152,7 +153,7 @@ def nfd_problem(case: Case) -> Problem:
         accounted = {
             (pod["namespace"], pod["name"]): {
                 container["name"]: [
-                    compat_nfd.AccountedResource(
+                    nfd.AccountedResource(
                         each["name"], tuple(each["data"]), None if each["numa"] is None else tuple(each["numa"])
                     )
                     for each in container["resources"]
@@ -164,13 +165,13 @@ def nfd_problem(case: Case) -> Problem:
         return nfd_zones_problem(given, accounted, expected)
     known = [msgspec.convert(pod, Pod) for pod in given["pods"] or ()]
     try:
-        scan = compat_nfd.scan(
+        scan = nfd.scan(
             pods(given["pod_resources"]),
             {(pod.metadata.namespace or "", pod.metadata.name): pod for pod in known},
             given["watch_namespace"],
             fingerprint=given.get("pods_fingerprint", True),
         )
-    except compat_nfd.PodMissing as error:
+    except nfd.PodMissing as error:
         return None if expected.get("error") else f"gave up: {error}"
     if expected.get("error"):
         return f"did not give up as expected: {expected['error']}"
@@ -180,12 +181,12 @@ def nfd_problem(case: Case) -> Problem:
     return nfd_zones_problem(given, scan.pods, expected)
 
 
-def nfd_zones_problem(given: dict[str, Any], accounted: compat_nfd.AccountedPods, expected: dict[str, Any]) -> Problem:
-    found = compat_nfd.aggregate(machine(given), capacity(given), allocatable(given), accounted, excluded(given))
+def nfd_zones_problem(given: dict[str, Any], accounted: nfd.AccountedPods, expected: dict[str, Any]) -> Problem:
+    found = nfd.aggregate(machine(given), capacity(given), allocatable(given), accounted, excluded(given))
     return zones_problem(found, expected["zones"])
 
 
-def accounted_documents(accounted: compat_nfd.AccountedPods) -> list[Any]:
+def accounted_documents(accounted: nfd.AccountedPods) -> list[Any]:
     return by_name(
         [
             {
@@ -231,7 +232,7 @@ def rte_problem(case: Case) -> Problem:
     patterns = pod_patterns(given)
     listed = [pod for pod in pods(given["pod_resources"]) if not matches_any(pod.key, patterns)]
     reference = given.get("reference_container")
-    found = compat_rte.scan(
+    found = rte.scan(
         machine(given),
         capacity(given),
         allocatable(given),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.dialects.volcano_job import partition_problem, tiers_problem, topology_policy_problem
+from bayplan.dialects.volcano.job import partition_problem, tiers_problem, topology_policy_problem
 from bayplan.kube.wire.core_v1 import PodSpec
 from bayplan.kube.wire.kueue_v1beta2 import Assignment, TopologyAssignment, decoded, encoded, encoded_in_runs
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Task

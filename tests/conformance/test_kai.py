@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.engine.gangs.kai.model import Node, Topology
-from bayplan.engine.gangs.kai.rounds import Action, Outcome, run_round
-from bayplan.engine.gangs.kai.subset_nodes import Asker, subset_nodes
-from bayplan.engine.gangs.kai.tree import ROOT, Domain, TopologyTree
+from bayplan.compat.kai.scheduler.model import Node, Topology
+from bayplan.compat.kai.scheduler.rounds import Action, Outcome, run_round
+from bayplan.compat.kai.scheduler.subset_nodes import Asker, subset_nodes
+from bayplan.compat.kai.scheduler.tree import ROOT, Domain, TopologyTree
 from bayplan.kube.wire.podgroup_v2alpha2 import PodGroupSpec, SubGroup, SubGroupSet, sub_group_tree, sub_groups_problem
 from tests.conformance.kai_cases import (
     RecordedRun,

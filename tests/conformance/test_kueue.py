@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from bayplan.engine.gangs.kueue import (
+from bayplan.compat.kueue.tas import (
     Assignment,
     Host,
     Leaf,

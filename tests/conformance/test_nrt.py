@@ -17,14 +17,14 @@ from bayplan.cluster.pods.request import amounts_of, effective_request
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.reports.reported_settings import upstream_attributes, upstream_policies, upstream_settings_of
 from bayplan.cluster.state import ClusterState
+from bayplan.compat.scheduler_plugins.filter import ZonesLeft, align_containers, align_pod
 from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, take_from_sets
 from bayplan.engine.numa.subsets import average_distance
-from bayplan.engine.upstream_filter import ZonesLeft, align_containers, align_pod
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import decode_arguments, validation_error
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
@@ -374,7 +374,7 @@ def upstream_plugin(
 ) -> NodeResourceTopologyMatch:
     resources = [{"name": name, "weight": weight} for name, weight in (weights or {}).items()]
     arguments = {"filterMode": "Upstream", "scoringStrategy": {"type": strategy, "resources": resources}}
-    return NodeResourceTopologyMatch(decode_arguments(arguments))
+    return topology_match(decode_arguments(arguments))
 
 
 def state_of(nodes: list[dict[str, Any]], topologies: list[dict[str, Any]]) -> ClusterState:

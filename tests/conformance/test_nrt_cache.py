@@ -9,10 +9,10 @@ import pytest
 
 from bayplan.cluster.pods.request import amounts_of
 from bayplan.cluster.reports.fingerprint import check, check_version, fingerprint_of, pod_hash
-from bayplan.cluster.upstream_cache.caches import DiscardReserved, Passthrough, TopologyCache
-from bayplan.cluster.upstream_cache.known_pods import is_foreign, pods_by_node
-from bayplan.cluster.upstream_cache.over_reserve import OverReserve, fingerprint_in
-from bayplan.cluster.upstream_cache.views import View, resource_names
+from bayplan.compat.scheduler_plugins.cache.caches import DiscardReserved, Passthrough, TopologyCache
+from bayplan.compat.scheduler_plugins.cache.known_pods import is_foreign, pods_by_node
+from bayplan.compat.scheduler_plugins.cache.over_reserve import OverReserve, fingerprint_in
+from bayplan.compat.scheduler_plugins.cache.views import View, resource_names
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of

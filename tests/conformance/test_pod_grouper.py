@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bayplan.grouping.grouping import Refused
-from bayplan.grouping.kai import grove, jobs, kubeflow, leader_worker_set, ray, table
-from bayplan.grouping.kai.metadata import (
+from bayplan.compat.kai.grouping import grove, jobs, kubeflow, leader_worker_set, ray, table
+from bayplan.compat.kai.grouping.metadata import (
     NO_CONSTRAINT,
     KaiCase,
     KaiConstraint,
     KaiGroup,
     KaiSubGroup,
 )
-from bayplan.grouping.kai.settings import KaiSettings
+from bayplan.grouping.group import KaiSettings
+from bayplan.grouping.grouping import Refused
 from bayplan.grouping.questions import Answers, Question, Unanswered
 from bayplan.grouping.raw import Reference, WrongValue, labels_of
 

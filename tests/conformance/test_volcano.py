@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bayplan.cluster.reports.inventory import cpu_set
-from bayplan.engine.kubelet.masks import mask_of, zones_in
-from bayplan.engine.kubelet.merge import Hint
-from bayplan.engine.volcano.books import (
+from bayplan.compat.volcano.numa.books import (
     NodeBooks,
     PodId,
     Sets,
@@ -22,11 +20,13 @@ from bayplan.engine.volcano.books import (
     note_unassigned,
     released,
 )
-from bayplan.engine.volcano.cpus import NodeCpus, allocate, cpu_hints, whole_cpus
-from bayplan.engine.volcano.machine import CpuPlace, Machine
-from bayplan.engine.volcano.policy import judge
-from bayplan.engine.volcano.predicate import ContainerResult, NodePolicies, Outcome, evaluate, gate
-from bayplan.engine.volcano.score import numa_nodes_needed, scores, weight_in
+from bayplan.compat.volcano.numa.cpus import NodeCpus, allocate, cpu_hints, whole_cpus
+from bayplan.compat.volcano.numa.machine import CpuPlace, Machine
+from bayplan.compat.volcano.numa.policy import judge
+from bayplan.compat.volcano.numa.predicate import ContainerResult, NodePolicies, Outcome, evaluate, gate
+from bayplan.compat.volcano.numa.score import numa_nodes_needed, scores, weight_in
+from bayplan.engine.kubelet.masks import mask_of, zones_in
+from bayplan.engine.kubelet.merge import Hint
 from bayplan.kube.quantity import parse
 from bayplan.kube.wire.volcano_annotations import (
     DECISION,

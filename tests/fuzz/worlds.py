@@ -25,7 +25,7 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
@@ -60,7 +60,7 @@ class World:
     def __init__(self, random: Random, findings: Findings) -> None:
         self._findings = findings
         arguments = random.choice(ARGUMENTS)
-        profile = default_profile(NodeResourceTopologyMatch(read_arguments(arguments)))
+        profile = default_profile(topology_match(read_arguments(arguments)))
         self.dispatcher = Dispatcher({"bayplan": profile, "default-scheduler": profile})
         self.intake = Intake(self.dispatcher)
         # Nothing is sent: what they are told stays in their outboxes.

@@ -14,7 +14,7 @@ from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.resources import ALL_POD_GROUPS, PODS, Resource
+from bayplan.kube.resources import KNOWN_POD_GROUPS, PODS, Resource
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.edges.leader import Holds, LeaseKeeper, run_while_leading
@@ -123,7 +123,7 @@ def test_a_pod_group_with_a_slip_is_refused(control_plane: ControlPlane, account
 FOLLOWED = [entry.resource for entry in Intake(Dispatcher({})).entries]
 ALLOWED = [
     *((verb, each.plural, group_of(each)) for each in FOLLOWED for verb in ("get", "list", "watch")),
-    *(("patch", f"{each.plural}/status", group_of(each)) for each in ALL_POD_GROUPS.values()),
+    *(("patch", f"{each.plural}/status", group_of(each)) for each in KNOWN_POD_GROUPS.values()),
     ("delete", "pods", ""),
     ("create", "pods/binding", ""),
     ("patch", "pods/status", ""),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.grouping.kai.table import GROUPERS
+from bayplan.compat.kai.grouping.table import GROUPERS
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.controllers import create_workload, play_controller

@@ -20,6 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=PLACEMENTS,
         help=f"simulated placements with immediate reports, and half as many with late ones [default: {PLACEMENTS}]",
     )
+    parser.addoption(
+        "--random-gangs", type=int, default=5_200, help="random gangs to compare with exhaustive search [default: 5200]"
+    )
     parser.addoption("--gangs", type=int, default=200, help="random gangs to compare with other systems [default: 200]")
     parser.addoption("--corruptions", type=int, default=25, help="corrupt files to try for each command [default: 25]")
 

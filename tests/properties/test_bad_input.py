@@ -24,7 +24,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import read_objects
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume as assume_decision
 from bayplan.scheduling.cycle import schedule_one
@@ -35,7 +35,7 @@ Json = Any
 Place = tuple[str | int, ...]
 
 PROFILES = [
-    default_profile(NodeResourceTopologyMatch(read_arguments(arguments)))
+    default_profile(topology_match(read_arguments(arguments)))
     for arguments in (
         {},
         {"filterMode": "Upstream", "scoringStrategy": {"type": "BalancedAllocation"}},

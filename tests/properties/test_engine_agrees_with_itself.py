@@ -22,7 +22,7 @@ from bayplan.engine.numa.placement import knowledge_of, zones_held
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import SCORING_STRATEGIES, decode_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.scheduling.answers import ClassAnswer, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import default_profile
@@ -126,7 +126,7 @@ def test_columns_say_what_the_replay_says(state: ClusterState, pod: Pod) -> None
     mode=st.sampled_from(["Kubelet", "Upstream"]),
 )
 def test_one_node_is_answered_as_among_many(state: ClusterState, pod: Pod, strategy: str, mode: str) -> None:
-    plugin = NodeResourceTopologyMatch(decode_arguments({"scoringStrategy": {"type": strategy}, "filterMode": mode}))
+    plugin = topology_match(decode_arguments({"scoringStrategy": {"type": strategy}, "filterMode": mode}))
     pod_class = state.classes.of(pod)
     everything = slice(0, len(state.names))
     codes = plugin.refusals(state, pod_class, everything)

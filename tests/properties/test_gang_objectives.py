@@ -15,11 +15,11 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree, distance
-from bayplan.engine.gangs.choice import Wish
-from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.equal_pods import place_equal
+from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.objective import Goal, Objective, objective_of
 from bayplan.engine.gangs.problem import WHOLE_TREE
-from bayplan.engine.gangs.slices import Layer
 from tests.helpers import node
 
 CASES = 400

@@ -1,8 +1,7 @@
 """No worse than the rules of Kueue and KAI: random gangs that all three can express, placed in each style on the same cluster.
 
-Compared are, in this order: whether there is a place, preferred domains, domains of wider levels (narrow ones first), mean distance between pods. The mean distance of groups
-to each other is found by a descent (`gathering.py`), which ends in a worse place for a few gangs in a thousand; everything before it must never be worse. Both other systems mean
-by "preferred" the lowest common domain, so a gang in their words puts `closest` first; it is compared by the level that holds all of it before anything else.
+Compared are, in this order: whether there is a place, preferred domains, domains of wider levels (narrow ones first), mean distance between pods. Both other systems mean by
+"preferred" the lowest common domain, so a gang in their words puts `closest` first; it is compared by the level that holds all of it before anything else.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Path, distances_among
 from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, USUAL
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
@@ -27,8 +27,6 @@ LEVELS = ("zone", "block", "rack")
 OTHERS = ("kueue", "kueue-best-fit", "kueue-least-free-capacity", "kueue-balanced", "kai")
 CHUNKS = 4
 SAME = 1e-9
-# The share of gangs whose pods another system may place closer together, all else being equal.
-MOST_FARTHER = 0.01
 
 Score = tuple[float, ...]
 
@@ -96,8 +94,8 @@ def common_level(paths: list[Path]) -> int:
     return next((depth for depth in range(len(paths[0]), 0, -1) if len({path[:depth] for path in paths}) == 1), 0)
 
 
-def worse(seed: int) -> Iterator[tuple[str, bool]]:
-    """What another style does better, and whether that is more than the mean distance."""
+def worse(seed: int) -> Iterator[str]:
+    """What another style does better."""
     case = random_case(seed)
     for objective in (USUAL, LOWEST_COMMON_DOMAIN):
         own = schedule_gang(case.scheduler, replace(case.gang, objective=objective))
@@ -107,20 +105,17 @@ def worse(seed: int) -> Iterator[tuple[str, bool]]:
                 continue
             name = f"seed {seed} {objective[0].value} {style}"
             if not own.placed:
-                yield f"{name}: found nothing ({own.bound}), the other did", True
+                yield f"{name}: found nothing ({own.bound}), the other did"
                 continue
             mine, theirs = score(case, own), score(case, other)
             if objective is LOWEST_COMMON_DOMAIN:
                 lower = [-common_level([seat.path for seat in each.seats]) for each in (own, other)]
                 mine, theirs = (lower[0], *mine), (lower[1], *theirs)
             if any(one > other_one + SAME for one, other_one in zip(mine, theirs, strict=True)) and mine > theirs:
-                yield f"{name}: {mine} against {theirs}, {own.status.value} ({own.bound})", mine[:-1] > theirs[:-1]
+                yield f"{name}: {mine} against {theirs}, {own.status.value} ({own.bound})"
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_gang_is_placed_worse_than_by_kueue_or_kai(chunk: int, pytestconfig: pytest.Config) -> None:
     seeds = range(chunk, pytestconfig.getoption("--gangs"), CHUNKS)
-    found = {seed: list(worse(seed)) for seed in seeds}
-    assert [line for lines in found.values() for line, is_more in lines if is_more] == []
-    farther = {seed: lines for seed, lines in found.items() if lines}
-    assert len(farther) <= max(1, MOST_FARTHER * len(seeds)), farther
+    assert [line for seed in seeds for line in worse(seed)] == []

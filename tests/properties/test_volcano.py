@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, KubeletSettings
 from bayplan.cluster.state import ClusterState
+from bayplan.compat.volcano.numa.cpus import NodeCpus
+from bayplan.compat.volcano.numa.machine import CpuPlace, Machine
+from bayplan.compat.volcano.numa.policy import ALIGNING_POLICIES
+from bayplan.compat.volcano.numa.predicate import evaluate
 from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.kubelet.masks import mask_of
 from bayplan.engine.kubelet.node import CpuLayout
-from bayplan.engine.volcano.cpus import NodeCpus
-from bayplan.engine.volcano.machine import CpuPlace, Machine
-from bayplan.engine.volcano.policy import ALIGNING_POLICIES
-from bayplan.engine.volcano.predicate import evaluate
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from tests.helpers import decide, node
 from tests.numatopologies import numa_aware_profile, policy_pod

@@ -14,7 +14,8 @@ import pytest
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.waking import ForGang, ForRoom, Waking
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

@@ -14,19 +14,24 @@ import pytest
 import yaml
 
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
+from bayplan.compat.kai.grouping.table import GROUPERS
 from bayplan.config.configuration import configuration_of
-from bayplan.dialects import coscheduling, kai, kueue, volcano
-from bayplan.dialects.own_members import GROUP, POD_GROUP
+from bayplan.dialects.coscheduling import pod_group as coscheduling
+from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kueue import pod_set as kueue
+from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.progress import Phase, Progress
+from bayplan.dialects.registry import dialect_written_as
+from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.objective import Goal
+from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
-from bayplan.gangs.styles.table import STYLES
 from bayplan.grouping.expecting import GROUPED
 from bayplan.grouping.group import GroupingSettings
-from bayplan.grouping.kai.table import GROUPERS
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube import resources
-from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, Resource
+from bayplan.kube.resources import KAI_POD_GROUPS, KNOWN_POD_GROUPS, Resource
 from bayplan.kube.wire.podgroup_v1alpha1 import (
     PLACEMENTS,
     GroupSpec,
@@ -41,7 +46,6 @@ from bayplan.kube.wire.volcano_annotations import DECISION
 from bayplan.services.pod_grouper.books import Books
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH
-from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from bayplan.services.scheduler.intake import Intake
 from tests.helpers import Json
 
@@ -127,7 +131,7 @@ def test_writing_is_binding_explaining_and_nothing_else() -> None:
         ("", "pods/status", "patch"),
         ("events.k8s.io", "events", "create"),
         ("events.k8s.io", "events", "patch"),
-        *((group_of(each), "podgroups/status", "patch") for each in ALL_POD_GROUPS.values()),
+        *((group_of(each), "podgroups/status", "patch") for each in KNOWN_POD_GROUPS.values()),
     }
     assert rights("bayplan-scheduler-release") == {("", "pods", "delete")}
     assert {right for right in rights("bayplan-pod-grouper") if right[2] not in reading} == {
@@ -280,14 +284,14 @@ def test_a_pod_group_has_the_fields_that_the_code_reads() -> None:
     assert set(spec["pod"]["properties"]) == fields_of(PodShape)
     assert set(spec["segments"]["items"]["properties"]) == fields_of(Segment)
     assert set(inside) == set(inside["groups"]["items"]["properties"]) == fields_of(GroupSpec)
-    written = status_of(PodGroup, Progress(Stage.STANDS, ""))
+    written = dialect_written_as(PodGroup).status_of(Progress(Phase.COMPLETE, ""))
     assert set(properties["status"]["properties"]) == set(written) >= fields_of(PodGroupStatus)
 
 
 def test_a_pod_group_allows_the_words_that_the_code_knows() -> None:
     spec = schema_of("podgroups.bayplan.io", "v1alpha1")["spec"]["properties"]
     assert spec["placement"]["enum"] == list(PLACEMENTS)
-    assert spec["style"]["enum"] == list(STYLES)
+    assert sorted(spec["style"]["enum"]) == ["bayplan", *compat_names(PLACEMENT_STYLE)]
     assert spec["objective"]["items"]["enum"] == [goal.value for goal in Goal]
 
 

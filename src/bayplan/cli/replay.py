@@ -98,7 +98,7 @@ def _decided_about(session: Session, recorded: Recorded, snapshot: Path) -> Work
     from bayplan.cli.shared.deciding import Work, work_of
     from bayplan.cli.shared.gangs import pod_groups
     from bayplan.cluster.state import pod_key
-    from bayplan.dialects.table import key_of
+    from bayplan.dialects.registry import key_of
     from bayplan.kube.errors import InvalidObject, ObjectPath
 
     pods = {pod_key(pod): pod for pod in session.objects.pods}

@@ -81,7 +81,7 @@ def _with_files(session: Session, files: tuple[Path, ...], namespace: str | None
     from bayplan.cli.shared.placing import read_work
     from bayplan.cli.shared.workloads import add_workloads
     from bayplan.cluster.state import pod_key
-    from bayplan.dialects.table import key_of
+    from bayplan.dialects.registry import key_of
 
     def named(metadata: Metadata) -> Metadata:
         return msgspec.structs.replace(metadata, namespace=metadata.namespace or namespace or "default")

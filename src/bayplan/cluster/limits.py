@@ -25,7 +25,7 @@ MOST_ATTRIBUTES = 256
 MOST_TOLD = 16
 # Resource names of all nodes together; the code of a refusal is one byte.
 MOST_NAMES_IN_ALL = 250
-# Names times zones of all nodes together. At 5,000 nodes, 2,048 take 165 MB.
+# Names times zones of all nodes together. At 5,000 nodes, 2,048 take about 350 MB if every node has every name, and little if few have them.
 MOST_CELLS = 2048
 
 # Names that count first where there are too many.

@@ -4,8 +4,7 @@ In comes the decoded document of `--config FILE`, out go profiles by `schedulerN
 (`config/service_settings.py`). Plugins are enabled and disabled as upstream does it: `multiPoint` first, then `filter` and `score`, with `*` to
 disable everything; weights come from `score` (or `multiPoint`). Where `numa-aware` is to answer as Volcano does, `NodeResourceTopologyMatch` is off
 unless it is switched on by name. Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
-are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile
-(`config/volcano_configuration.py`).
+are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile (`bayplan.compat`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from bayplan.config.service_settings import (
     check_percentage,
     service_settings,
 )
-from bayplan.config.volcano_configuration import is_volcanos, volcano_profile
+from bayplan.extensions import CONFIGURATION, BrokenExtension, compat, compat_names
 from bayplan.kube.errors import did_you_mean, field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
@@ -38,12 +37,14 @@ from bayplan.plugins.registry import (
     SCORE_ORDER,
     WEIGHTS_ON_REQUEST,
     build_plugin,
+    is_added,
 )
 from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, NumaAware, PolicyGate, answers_as_volcano
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.scheduling.profile import Profile
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
 DEFAULT_NAME = "bayplan"
 # Weighted scores of all plugins must fit an int32 column.
 LARGEST_WEIGHT = 1_000_000
@@ -150,10 +151,11 @@ def profiles_of(raw: object) -> dict[str, Profile]:
 
 
 def configuration_of(raw: object) -> Configuration:
-    """Everything that a decoded configuration document says; Volcano's own is taken as well."""
-    if is_volcanos(raw):
+    """Everything that a decoded configuration document says; other systems' own are taken as well."""
+    reader = _foreign_reader(raw)
+    if reader is not None:
         try:
-            profile, remarks = volcano_profile(raw)
+            profile, remarks = reader.profile_of(raw)
         except ArgumentError as error:
             raise ConfigurationError(str(error)) from None
         return Configuration({profile.name: profile}, service_settings(ServiceFields()), remarks)
@@ -162,14 +164,22 @@ def configuration_of(raw: object) -> Configuration:
     except msgspec.ValidationError as error:
         where, problem = field_and_problem(error, SchedulerConfiguration)
         raise ConfigurationError(f"{where or 'document'}: {problem}") from None
-    if configuration.kind != "KubeSchedulerConfiguration" or configuration.api_version != API_VERSION:
+    if configuration.kind != KIND or configuration.api_version != API_VERSION:
         found = f"{configuration.api_version} {configuration.kind}"
-        raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} KubeSchedulerConfiguration")
+        raise ConfigurationError(f"apiVersion, kind: {found!r}; expected {API_VERSION} {KIND}")
     try:
         profiles = _profiles(configuration)
         return Configuration(profiles, service_settings(configuration), tuple(_remarks(configuration, profiles)))
     except ArgumentError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def _foreign_reader(raw: object) -> Any:
+    """The reader of another system's configuration that recognizes a document; None if it is kube-scheduler's, or nobody's."""
+    if isinstance(raw, dict) and raw.get("kind") == KIND:
+        return None
+    readers = (compat(CONFIGURATION, name) for name in compat_names(CONFIGURATION))
+    return next((reader for reader in readers if reader.recognizes(raw)), None)
 
 
 def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:
@@ -210,8 +220,9 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     _refuse_unknown_plugins(written, where)
     _refuse_absurd_weights(written, where)
     check_percentage(written.percentage_of_nodes_to_score, f"{where}.percentageOfNodesToScore")
-    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, ())
-    scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER, tuple(WEIGHTS_ON_REQUEST))
+    added = tuple(dict.fromkeys(name for name in _named(written) if is_added(name)))
+    filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, added)
+    scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER, (*WEIGHTS_ON_REQUEST, *added))
     plugins: dict[str, FilterPlugin] = {}
     for name in {**filters, **scores}:
         try:
@@ -219,12 +230,16 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
         except ArgumentError as error:
             index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
             raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
+        except BrokenExtension as error:
+            raise ConfigurationError(f"{where}: {error}") from None
+    for name in added:
+        _keep_where_it_belongs(name, plugins[name], filters, scores, where)
     gate, topology = plugins.get(NUMA_AWARE), plugins.get(TOPOLOGY_MATCH)
     if isinstance(gate, PolicyGate) and isinstance(topology, NodeResourceTopologyMatch):
         plugins[NUMA_AWARE] = PolicyGate(topology.arguments.assumptions)
     if NUMA_ZONE_LIMIT in plugins and isinstance(topology, NodeResourceTopologyMatch):
         plugins[NUMA_ZONE_LIMIT] = NumaZoneLimit(topology.arguments.assumptions)
-    usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST}
+    usual = {**DEFAULT_WEIGHTS, **WEIGHTS_ON_REQUEST, **dict.fromkeys(added, 1)}
     if answers_as_volcano(plugins.values()):
         for kept, here in ((filters, written.plugins.filter), (scores, written.plugins.score)):
             if all(entry.name != TOPOLOGY_MATCH for entry in (*written.plugins.multi_point.enabled, *here.enabled)):
@@ -238,15 +253,32 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
 
 
+def _keep_where_it_belongs(
+    name: str, plugin: object, filters: dict[str, int], scores: dict[str, int], where: str
+) -> None:
+    """A plugin of another package stays among the filters if it filters, and among the scores if it scores."""
+    if not isinstance(plugin, FilterPlugin | ScorePlugin):
+        raise ConfigurationError(f"{where}: plugin {name} of another package neither filters nor scores")
+    if not isinstance(plugin, FilterPlugin):
+        filters.pop(name, None)
+    if not isinstance(plugin, ScorePlugin):
+        scores.pop(name, None)
+
+
+def _named(written: ProfileConfig) -> list[str]:
+    """The plugins that a profile switches on or configures by name."""
+    points = (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
+    enabled = [entry.name for point in points for entry in point.enabled]
+    return enabled + [entry.name for entry in written.plugin_config]
+
+
 def _is_named(written: ProfileConfig, name: str) -> bool:
     """Whether a profile switches a plugin on or configures it by name."""
-    points = (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
-    enabled = {entry.name for point in points for entry in point.enabled}
-    return name in enabled or any(entry.name == name for entry in written.plugin_config)
+    return name in _named(written)
 
 
 def _scoring(plugin: FilterPlugin) -> ScorePlugin:
-    """Every plugin in SCORE_ORDER filters and scores."""
+    """The plugin as a score: those that only filter are not among the scores."""
     assert isinstance(plugin, ScorePlugin)
     return plugin
 
@@ -285,12 +317,6 @@ def _refuse_multiplied_weights(scoring: tuple[tuple[ScorePlugin, int], ...], whe
 
 
 def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
-    named = [
-        entry.name
-        for point in (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
-        for entry in point.enabled
-    ]
-    named += [entry.name for entry in written.plugin_config]
     switched_off = [
         entry.name
         for point in (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
@@ -299,7 +325,9 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
     ]
     known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST}
     accepted = {*known, *ALWAYS_ON, *WITHOUT_EFFECT}
-    unknown = sorted({name for name in [*named, *switched_off] if name not in accepted})
+    unknown = sorted(
+        {name for name in [*_named(written), *switched_off] if name not in accepted and not is_added(name)}
+    )
     if unknown:
         has = ", ".join(sorted(known))
         hint = did_you_mean(unknown[0], accepted, alike=0.8)

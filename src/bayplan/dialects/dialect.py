@@ -2,20 +2,22 @@
 
 Each system has an object for a group and a way in which pods name it. A dialect says which group a pod names, makes a `Gang` of the group and the
 pods that name it, or says what is still waited for (`Incomplete`), and tells in one sentence each what the object asks for that bayplan does not
-do. `dialects/table.py` lists them all; `dispatch/roster.py` asks them.
+do. `dialects/registry.py` lists them all; `dispatch/roster.py` asks them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import Document, Progress
 from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, USUAL, Objective
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import SINGLE_LABEL, Topologies, single_label
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import Resource
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, levels_meant
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 
@@ -38,6 +40,11 @@ class Dialect(Generic[W]):
     remarks: Callable[[W], tuple[str, ...]] = lambda _: ()
     # True if the object itself says that the gang has been complete.
     was_complete: Callable[[W], bool] = lambda _: False
+    # The status of the object, without times; empty if there is nothing to write. And the types of the conditions in it.
+    status_of: Callable[[Progress], Document] = lambda _: {}
+    conditions: tuple[str, ...] = ()
+    # Where the API server keeps these objects.
+    resource: Resource[Any] | None = None
 
     def key(self, name: str) -> str:
         """A gang's key in the roster, from `namespace/name`: two dialects may have groups of one name."""

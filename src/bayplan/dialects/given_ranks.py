@@ -7,7 +7,7 @@ turns waiting pods into problems, which the announcer publishes as events.
 from __future__ import annotations
 
 from bayplan.cluster.reports.topology_report import Problem
-from bayplan.dialects.own_members import GROUP
+from bayplan.dialects.own.members import GROUP
 from bayplan.gangs.ranks.ranks import RANK, given_rank
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod

@@ -13,11 +13,14 @@ from functools import lru_cache
 from bayplan.cluster.pods.pod_class import MOST_ZONES
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.cluster.reports.topology_report import Problem
-from bayplan.dialects import coscheduling, kai, kueue, volcano
+from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.dialect import TOPOLOGY
+from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import MOST_JUDGED, KeyFamily, complaint_about, judged
-from bayplan.dialects.own import KUBERNETES_WORKLOAD
-from bayplan.dialects.own_members import GROUP, POD_GROUP
+from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.own.pod_group import KUBERNETES_WORKLOAD
+from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod

@@ -28,7 +28,7 @@ from bayplan.cluster.reports.topology_report import Problem
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.dialects.given_ranks import GivenRanks
 from bayplan.dialects.pod_words import word_problems
-from bayplan.dialects.table import AnyPodGroup
+from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import GANG, Assignment, Bind, Refusal, Todo
 from bayplan.dispatch.gang_units import GangUnits
 from bayplan.dispatch.queue import SchedulingQueue
@@ -42,7 +42,7 @@ from bayplan.dispatch.waking import (
     Waking,
     namespaces_that_matter,
 )
-from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.reports.intake import ReportIntake
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.dialects import own
 from bayplan.dialects.members import has_begun
-from bayplan.dialects.own_members import Incomplete, who_is_left
-from bayplan.dialects.table import AnyPodGroup, dialect_of, dialect_of_gang, key_of
+from bayplan.dialects.own import pod_group as own
+from bayplan.dialects.own.members import Incomplete, who_is_left
+from bayplan.dialects.registry import AnyPodGroup, dialect_of, dialect_of_gang, key_of
 from bayplan.dispatch.actions import GANG, Assignment, Bind, Complete, Refusal, Release, Todo
 from bayplan.dispatch.partially_bound import HalfBound, all_are_here
 from bayplan.dispatch.queue import SchedulingQueue
@@ -30,10 +30,11 @@ from bayplan.dispatch.waking import (
     namespaces_that_matter,
 )
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
 from bayplan.gangs.patience import waited_for
 from bayplan.gangs.relations import may_concern
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.standing import what_is_split
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject

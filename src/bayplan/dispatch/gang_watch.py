@@ -18,9 +18,9 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
-from bayplan.gangs.cycle import TELLS_NODES_APART, GangScheduler
-from bayplan.gangs.model import Gang
-from bayplan.gangs.styles.table import BAYPLAN
+from bayplan.gangs.attempt import TELLS_NODES_APART
+from bayplan.gangs.model import BAYPLAN, Gang
+from bayplan.gangs.scheduler import GangScheduler
 
 Sight = tuple[Hashable, ...]
 

@@ -8,27 +8,16 @@ known by a key: `namespace/name`, and the dialect in front of it where that is n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own_members import Incomplete
-from bayplan.dialects.table import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import MemberCounts
+from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How many pods a gang has, how many of them have nodes, and how many of those run."""
-
-    members: int = 0
-    scheduled: int = 0
-    running: int = 0
-
-
-NOBODY = Tally()
 
 
 class _PodsByGang:
@@ -124,12 +113,12 @@ class GangRoster:
         """How many members there are."""
         return len(self._members.of(name))
 
-    def tally(self, name: str) -> Tally:
+    def counts(self, name: str) -> MemberCounts:
         """How many members are how far."""
         members = self._members.of(name).values()
         placed = [pod for pod in members if pod.spec.node_name]
         running = sum(pod.status is not None and pod.status.phase == "Running" for pod in placed)
-        return Tally(len(members), len(placed), running)
+        return MemberCounts(len(members), len(placed), running)
 
     def names(self) -> Iterator[str]:
         """Gangs that have members."""

@@ -29,8 +29,8 @@ from bayplan.dispatch.gang_watch import GangWatch
 from bayplan.dispatch.parked_classes import ParkedClasses
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.engine.numa.rows import Mask
-from bayplan.gangs.cycle import GangScheduler
 from bayplan.gangs.model import Gang
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.errors import InvalidObject
 from bayplan.plugins.base import Newcomer
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
@@ -150,14 +150,14 @@ class Waking:
     def wake(self, queue: SchedulingQueue, now: float) -> int:
         """Wake the units that events since the last call help, and return how many lots of the queue they were."""
         self._forget_the_gone(queue)
-        helped = [*self._helped_pods(), *self._helped_by_mark()]
+        helped = [*self._helped_pods(queue), *self._helped_by_mark()]
         for waits_for in helped:
             queue.wake(waits_for, now)
         for watch in self._watches.values():
             watch.forget_unseen()
         return len(helped)
 
-    def _helped_pods(self) -> list[ForRoom]:
+    def _helped_pods(self, queue: SchedulingQueue) -> list[ForRoom]:
         """The classes that a node takes now. No node took them when they were parked, so only changed nodes matter."""
         node_log, usage_log = self._state.node_log, self._state.usage_log
         looked_at, self._looked_at = self._looked_at, (node_log.end, usage_log.end)
@@ -166,10 +166,15 @@ class Waking:
         nodes, usage = node_log.since(looked_at[0]), usage_log.since(looked_at[1])
         everywhere = slice(0, self._state.columns.size)
         rows = everywhere if nodes is None or usage is None else np.union1d(nodes, usage)
-        hopeful = self._parked_pods.that_may_fit(rows)
-        helped = [each for each in hopeful if self._usable(each.profile, each.pod_class).any()]
-        for each in helped:
+        helped = []
+        for each in self._parked_pods.that_may_fit(rows):
+            # Units that are gone must not cost anything: the answer for a pod with thousands of terms takes long.
+            is_parked = queue.is_parked(each)
+            if is_parked and not self._usable(each.profile, each.pod_class).any():
+                continue
             self._parked_pods.remove(each)
+            if is_parked:
+                helped.append(each)
         return helped
 
     def _helped_by_mark(self) -> list[ForNeighbours | ForGang]:

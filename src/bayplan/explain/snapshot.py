@@ -19,7 +19,7 @@ from bayplan.grouping.kinds import KNOWN
 from bayplan.grouping.rules import Rules
 from bayplan.kube import topology_levels
 from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup
-from bayplan.kube.resources import ALL_POD_GROUPS
+from bayplan.kube.resources import KNOWN_POD_GROUPS
 from bayplan.kube.wire import (
     hypernode_v1alpha1,
     numatopology_v1alpha1,
@@ -64,7 +64,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
     scheduling_v1alpha2.Workload: (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
-    **{struct: (resource.api_version, resource.kind) for struct, resource in ALL_POD_GROUPS.items()},
+    **{struct: (resource.api_version, resource.kind) for struct, resource in KNOWN_POD_GROUPS.items()},
 }
 _Thing = (
     Namespace

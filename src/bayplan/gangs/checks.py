@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.topology.tree import Tree
-from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.model import BAYPLAN, Gang, Group, Slices
 from bayplan.gangs.numa_level import is_numa
 from bayplan.gangs.ranks.late_segments import by_segments
-from bayplan.gangs.styles.table import BAYPLAN
 from bayplan.gangs.trees import names_domains
 from bayplan.kube.topology_levels import HOSTNAME, not_a_level
 

@@ -13,8 +13,9 @@ import msgspec
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Distances, Path, Tree, distances_among
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import single_label
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Pod

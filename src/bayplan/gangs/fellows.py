@@ -24,7 +24,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import PodSelector, PodTerms, SpreadRule
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
-from bayplan.engine.gangs.equal_pods import fill_nodes
+from bayplan.engine.gangs.equal.equal_pods import fill_nodes
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
 from bayplan.kube.topology_levels import HOSTNAME

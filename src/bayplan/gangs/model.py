@@ -1,7 +1,7 @@
 """A gang: pods that start together or not at all, in groups inside groups, with the domains they must or would like to share.
 
 This is the scheduler's only representation of gangs, no matter which API they come from. Readers build it from what users write
-(`dialects/`, `dialects/own_reader.py`), `gangs/cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
+(`dialects/`, `dialects/own/reader.py`), `gangs/cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from bayplan.engine.gangs.objective import USUAL, Objective
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.ranks.late_ranks import Members, numbers_of
 from bayplan.kube.wire.core_v1 import Pod
+
+# The placement style that is bayplan's own search.
+BAYPLAN = "bayplan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Group:
 class Gang:
     """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
 
-    `style` says whose way of placing is wanted (`gangs/styles/table.py`), `objective` what the best place is measured by.
+    `style` says whose rules place it: `BAYPLAN`, or another system's (`bayplan.compat`); `objective` what the best place is measured by.
     `parallelism` are the groups of a training job, innermost first. `spread` is about nodes, as many as there are; `roomiest` about domains, those with the most room. `asked_in` is where a node label is named that is a level of no
     Topology, and which levels there are: for the case that no node carries it.
 
@@ -109,7 +112,7 @@ class Gang:
     topology: str = ""
     spread: bool = False
     patience: Patience | None = None
-    style: str = "bayplan"
+    style: str = BAYPLAN
     objective: Objective = USUAL
     roomiest: bool = False
     asked_in: str = ""

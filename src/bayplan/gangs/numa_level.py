@@ -32,17 +32,21 @@ def zone_units(whole: Group, levels: Sequence[str]) -> dict[str, int]:
 
 
 def _units(group: Group, levels: Sequence[str], around: int) -> Iterator[tuple[str, int]]:
-    everybody = sum(len(each.pods) for each in group.every_group())
-    own = everybody if is_numa(group.required, levels) else around
+    own = _number_of_pods(group) if is_numa(group.required, levels) else around
     sliced = next((each.size for each in group.slices if is_numa(each.level, levels)), NO_UNIT)
     yield group.name, own or sliced
     for inner in group.groups:
         yield from _units(inner, levels, own)
 
 
-def unit_problem(state: ClusterState, whole: Group, levels: Sequence[str]) -> str:
-    """Why pods cannot share a zone whatever the nodes have; empty if nothing is in the way."""
-    units = zone_units(whole, levels)
+def _number_of_pods(group: Group) -> int:
+    return sum(len(each.pods) for each in group.every_group())
+
+
+def unit_problem(state: ClusterState, whole: Group, units: Mapping[str, int]) -> str:
+    """Why pods cannot share a zone whatever the nodes have, by the units of each group; empty if nothing is in the way."""
+    if not any(units.values()):
+        return ""
     for group in whole.every_group():
         if not units[group.name] or not group.pods:
             continue

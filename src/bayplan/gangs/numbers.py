@@ -20,8 +20,8 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, wished_domains
-from bayplan.engine.gangs.slices import Layer
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Slices
 from bayplan.gangs.numa_level import unit_problem, zone_units
@@ -88,8 +88,8 @@ class Tried:
 
 def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
     """The parts and shapes of a gang, or of the part of it that is to start."""
-    reader = _Reader(state, tree, zone_units(whole, tree.levels))
-    reader.problem = unit_problem(state, whole, tree.levels)
+    units = zone_units(whole, tree.levels)
+    reader = _Reader(state, tree, units, problem=unit_problem(state, whole, units))
     reader.read_shapes(whole)
     in_layers = len(reader.classes) <= 1 and not whole.groups
     reader.read(replace(whole, slices=()) if in_layers else whole, -1)

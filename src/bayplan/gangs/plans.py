@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from itertools import count, groupby
 
 from bayplan.cluster.state import pod_key
-from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
+from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.equal_groups import ClassOf, Kinds
 from bayplan.gangs.model import Group
 from bayplan.gangs.numbers import Tried
-from bayplan.gangs.preferences import FOUND, Attempt, most_wishes, wishes_of, without_wishes
+from bayplan.gangs.preferences import PartTrial, most_wishes, wishes_of, without_wishes
 from bayplan.kube.wire.core_v1 import Pod
 
 # Ways to leave groups out that are tried; beyond that only the largest groups are left out, one after another.
@@ -66,35 +66,27 @@ def _names(whole: Group) -> set[str]:
     return {pod_key(pod) for group in whole.every_group() for pod in group.pods}
 
 
-def best_part(whole: Group, class_of: ClassOf, attempt: Attempt, budget: Budget) -> Outcome:
+def best_part(attempt: GangAttempt) -> Outcome:
     """The largest part of a gang that has a place; if there is none, what was said of the smallest part."""
-    everything = Outcome(whole, attempt(whole))
+    whole = attempt.whole
+    everything = Outcome(whole, attempt.place(whole))
     if everything.found or not _is_optional(whole):
         return everything
-    undecided = [everything.tried.status is Status.LIMIT_REACHED]
-    refused: list[Outcome] = []
-
-    def noting(part: Group) -> Tried:
-        tried = attempt(part)
-        undecided.append(tried.status is Status.LIMIT_REACHED)
-        if tried.status not in FOUND:
-            refused.append(Outcome(part, tried))
-        return tried
-
-    outcome = _most_groups(_least(without_wishes(whole)), class_of, noting, budget)
+    trial = PartTrial(attempt, undecided=everything.tried.status is Status.LIMIT_REACHED)
+    outcome = _most_groups(_least(without_wishes(whole)), trial)
     if not outcome.found:
         return outcome
-    outcome = _grown(outcome, whole, noting, budget)
+    outcome = _grown(outcome, whole, trial)
     if not _number_of_pods(outcome.whole):
-        return _why_nobody(everything, refused, complete=outcome.complete and not any(undecided))
-    kept = most_wishes(outcome.whole, outcome.tried, whole, class_of, noting, budget)
-    return Outcome(kept.whole, kept.tried, outcome.complete and kept.proven and not any(undecided))
+        return _why_nobody(everything, trial.refused, complete=outcome.complete and not trial.undecided)
+    kept = most_wishes(trial, outcome.whole, outcome.tried, whole)
+    return Outcome(kept.whole, kept.tried, outcome.complete and kept.proven and not trial.undecided)
 
 
-def _why_nobody(everything: Outcome, refused: Sequence[Outcome], *, complete: bool) -> Outcome:
+def _why_nobody(everything: Outcome, refused: Sequence[tuple[Group, Tried]], *, complete: bool) -> Outcome:
     """No pod must start and none can: the outcome of the smallest part that has any pods."""
-    smallest = min(refused, key=lambda outcome: _number_of_pods(outcome.whole), default=everything)
-    return replace(smallest, complete=complete)
+    tried = min(refused, key=lambda each: _number_of_pods(each[0]), default=(everything.whole, everything.tried))
+    return Outcome(*tried, complete)
 
 
 def _is_optional(whole: Group) -> bool:
@@ -118,16 +110,16 @@ def _least(group: Group) -> Group:
 # -- groups ------------------------------------------------------------------------------------------------------------------
 
 
-def _most_groups(least: Group, class_of: ClassOf, attempt: Attempt, budget: Budget) -> Outcome:
+def _most_groups(least: Group, trial: PartTrial) -> Outcome:
     """Of the choices with the most groups that have a place, the one in the fewest preferred domains."""
     tried: list[Outcome] = []
-    choices = _choices(least, class_of)
+    choices = _choices(least, trial.attempt.class_of)
     for _, equally_many in groupby(choices, key=_number_of_groups):
         found: list[Outcome] = []
         for choice in equally_many:
-            if len(tried) == MOST_CHOICES or (tried and budget.is_spent):
-                return _without_the_largest(least, attempt)
-            tried.append(Outcome(choice, attempt(choice)))
+            if len(tried) == MOST_CHOICES or (tried and trial.budget.is_spent):
+                return _without_the_largest(least, trial)
+            tried.append(Outcome(choice, trial.place(choice)))
             found += tried[-1:] if tried[-1].found else []
         if found:
             return min(found, key=lambda outcome: outcome.tried.domains)
@@ -162,16 +154,16 @@ def _one_group_less(group: Group) -> Iterator[Group]:
             yield replace(group, groups=(*before, smaller, *behind))
 
 
-def _without_the_largest(least: Group, attempt: Attempt) -> Outcome:
+def _without_the_largest(least: Group, trial: PartTrial) -> Outcome:
     """There are too many choices to try them all: leave out the largest groups, as few of them as will do, found by halving."""
     choices = [least]
     while (smaller := min(_one_group_less(choices[-1]), key=_number_of_pods, default=None)) is not None:
         choices.append(smaller)
-    outcome = Outcome(choices[-1], attempt(choices[-1]), complete=False)
+    outcome = Outcome(choices[-1], trial.place(choices[-1]), complete=False)
     low, high = 0, len(choices) - 1
     while outcome.found and low < high:
         middle = (low + high) // 2
-        larger = Outcome(choices[middle], attempt(choices[middle]), complete=False)
+        larger = Outcome(choices[middle], trial.place(choices[middle]), complete=False)
         if larger.found:
             outcome, high = larger, middle
         else:
@@ -190,7 +182,7 @@ def _number_of_pods(group: Group) -> int:
 # -- members -----------------------------------------------------------------------------------------------------------------
 
 
-def _grown(outcome: Outcome, whole: Group, attempt: Attempt, budget: Budget) -> Outcome:
+def _grown(outcome: Outcome, whole: Group, trial: PartTrial) -> Outcome:
     """Groups take members beyond their minimum, in whole segments, one group after another, as many as have a place."""
     originals = {group.name: group for group in whole.every_group()}
     for name in [group.name for group in outcome.whole.every_group()]:
@@ -199,10 +191,10 @@ def _grown(outcome: Outcome, whole: Group, attempt: Attempt, budget: Budget) -> 
         low, high = 0, (len(original.pods) - original.least) // unit
         middle = high  # all of them is the likeliest
         while low < high:
-            if budget.is_spent:
+            if trial.budget.is_spent:
                 return replace(outcome, complete=False)
             larger = _with_pods(outcome.whole, name, original.pods[: original.least + middle * unit])
-            tried = attempt(larger)
+            tried = trial.place(larger)
             if tried.status in FOUND:
                 low, outcome = middle, replace(outcome, whole=larger, tried=tried)
             else:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
+from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.equal_groups import ClassOf, Kinds
 from bayplan.gangs.model import Group, Slices
 from bayplan.gangs.numbers import Tried
@@ -25,9 +26,27 @@ from bayplan.gangs.numbers import Tried
 # Choices beyond those one by one that are thought of; of six wishes there are never more. Most of them need no attempt.
 MOST_CHOICES = 64
 
-FOUND = (Status.OPTIMAL, Status.FEASIBLE)
 
-Attempt = Callable[[Group], Tried]
+@dataclass
+class PartTrial:
+    """Tries parts of a gang and remembers what came of it: parts that were refused, and whether any was left undecided."""
+
+    attempt: GangAttempt
+    undecided: bool = False
+    refused: list[tuple[Group, Tried]] = field(default_factory=list)
+
+    @property
+    def budget(self) -> Budget:
+        """What is left for the decision."""
+        return self.attempt.budget
+
+    def place(self, part: Group) -> Tried:
+        """Search a place for a part."""
+        tried = self.attempt.place(part)
+        self.undecided |= tried.status is Status.LIMIT_REACHED
+        if tried.status not in FOUND:
+            self.refused.append((part, tried))
+        return tried
 
 
 @dataclass(frozen=True)
@@ -71,12 +90,12 @@ def without_wishes(whole: Group) -> Group:
     return _granted(whole, {group.name: group for group in whole.every_group()}, frozenset())
 
 
-def most_wishes(part: Group, tried: Tried, whole: Group, class_of: ClassOf, attempt: Attempt, budget: Budget) -> Kept:
+def most_wishes(parts: PartTrial, part: Group, tried: Tried, whole: Group) -> Kept:
     """A part of a gang, which has a place without any wish, with as many wishes of the whole as have a place together."""
     pods = {group.name: len(group.pods) for group in part.every_group()}
     wishes = [wish for wish in wishes_of(whole) if wish.group in pods and _divides(wish, pods[wish.group])]
-    trial = _Trial(Kept(part, tried), whole, attempt, budget)
-    alike = _alike(part, whole, wishes, class_of)
+    trial = _Trial(Kept(part, tried), whole, parts)
+    alike = _alike(part, whole, wishes, parts.attempt.class_of)
     if trial.kept(wishes) is not None:
         alike, most = [], wishes
     else:
@@ -162,12 +181,11 @@ def _divides(wish: Wish, pods: int) -> bool:
 class _Trial:
     """Tries choices of wishes, each once, and none that is more than one without a place. It gave up if its time was spent before."""
 
-    def __init__(self, without: Kept, whole: Group, attempt: Attempt, budget: Budget) -> None:
+    def __init__(self, without: Kept, whole: Group, parts: PartTrial) -> None:
         self.gave_up = False
         self._without = without
         self._originals = {group.name: group for group in whole.every_group()}
-        self._attempt = attempt
-        self._budget = budget
+        self._parts = parts
         self._found: dict[frozenset[Wish], Kept] = {frozenset(): without}
         self._refused: list[frozenset[Wish]] = []
 
@@ -176,11 +194,11 @@ class _Trial:
         choice = frozenset(wishes)
         if choice in self._found or any(refused <= choice for refused in self._refused):
             return self._found.get(choice)
-        if self._budget.is_spent:
+        if self._parts.budget.is_spent:
             self.gave_up = True
         else:
             group = _granted(self._without.whole, self._originals, choice)
-            tried = self._attempt(group)
+            tried = self._parts.place(group)
             if tried.status in FOUND:
                 self._found[choice] = Kept(group, tried)
             else:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import WORK_OF_A_DECISION, Budget
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
 from bayplan.gangs.numa_level import is_numa
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.topology_levels import HOSTNAME, NUMA
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

@@ -17,16 +17,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Solution, Spots, Status, around
+from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.model import Group
 from bayplan.gangs.numbers import Tried
 from bayplan.gangs.plans import Outcome
-from bayplan.gangs.preferences import FOUND, Attempt
 from bayplan.kube.wire.core_v1 import Pod
 
 
-def with_room(outcome: Outcome, attempt: Attempt, budget: Budget) -> Outcome:
+def with_room(attempt: GangAttempt, outcome: Outcome) -> Outcome:
     """The same pods where as many as possible of those that are still to come will have room; the bound says how many."""
     everybody = list(_everybody(outcome.whole))
     coming = sum(len(group.coming) for group in everybody)
@@ -35,8 +34,8 @@ def with_room(outcome: Outcome, attempt: Attempt, budget: Budget) -> Outcome:
     best, room = outcome.tried, 0
     low, high = 0, coming
     number = coming  # all of them is the likeliest
-    while low < high and not budget.is_spent:
-        larger = attempt(_joined(outcome.whole, _Share(number)))
+    while low < high and not attempt.budget.is_spent:
+        larger = attempt.place(_joined(outcome.whole, _Share(number)))
         seated = _of_members(outcome.tried, larger) if larger.status in FOUND else None
         if seated is not None:
             low, best, room = number, seated, larger.outline.pods - seated.outline.pods

@@ -19,7 +19,7 @@
     bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
 
 Out come `Wishes`, and a `Problem` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
-a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`dialects/kueue.py`); whether a level exists is for the scheduler to say, who knows the tree.
+a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`dialects/kueue/pod_set.py`); whether a level exists is for the scheduler to say, who knows the tree.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bayplan.dialects import kai, kueue
 from bayplan.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
-from bayplan.dialects.kai import (
+from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kai.pod_group import (
     PREFERRED,
     REQUIRED,
     SEGMENT_PREFERRED,
@@ -38,6 +38,7 @@ from bayplan.dialects.kai import (
     SEGMENT_SIZE,
     TOPOLOGY,
 )
+from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
 from bayplan.dialects.pod_words import OWN_FAMILY
 from bayplan.engine.gangs.objective import objective_of

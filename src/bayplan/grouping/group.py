@@ -17,16 +17,15 @@ from typing import Literal
 import msgspec
 
 from bayplan.dialects.dialect import OWN
-from bayplan.dialects.own_members import GROUP, POD_GROUP
-from bayplan.dialects.table import DIALECTS
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
+from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.registry import dialects
+from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove, loose_pods
 from bayplan.grouping.annotations import WishReader, asks
 from bayplan.grouping.grouping import Grouping, Problem, Refused
 from bayplan.grouping.job_set import without_ended
-from bayplan.grouping.kai.settings import KaiSettings
-from bayplan.grouping.kai.table import kai_group_for
 from bayplan.grouping.kinds import KNOWN
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.grouping.one_scheduler import of_other_schedulers
@@ -64,6 +63,21 @@ HASH_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
+class KaiSettings:
+    """What KAI's pod grouper can be told, with its defaults; for the mode that follows it.
+
+    `defaults_namespace` and `defaults_name` lead to a ConfigMap with priority class and preemptibility per kind; empty if there is none.
+    """
+
+    queue_label: str = "kai.scheduler/queue"
+    node_pool_label: str = "kai.scheduler/node-pool"
+    search_for_legacy_groups: bool = False
+    gangs_of_knative: bool = False
+    defaults_namespace: str = ""
+    defaults_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupingSettings:
     """Whose way of grouping is followed, and what is known about kinds and schedulers."""
 
@@ -97,8 +111,9 @@ def group_for(
     workloads = workloads or KubernetesWorkloads()
     member = raw_pod(pod)
     try:
-        if settings.mode == "kai":
-            return kai_group_for(member, owners, settings.kai, answers)
+        if settings.mode != OWN:
+            grouping: Grouping = compat(GROUPING, settings.mode)(member, owners, settings.kai, answers)
+            return grouping
         if named_by_others(pod):
             return Grouping()
         return _judged(member, owners, settings, answers, workloads)
@@ -134,7 +149,7 @@ def named_by_others(pod: Pod | RawObject) -> bool:
     except msgspec.ValidationError as error:
         field, problem = field_and_problem(error)
         raise Refused(Problem(Reference.of(raw_pod(pod)), field, None, problem)) from None
-    return any(dialect.group_named(wire) for dialect in DIALECTS if dialect.name != OWN)
+    return any(dialect.group_named(wire) for dialect in dialects() if dialect.name != OWN)
 
 
 def _judged(

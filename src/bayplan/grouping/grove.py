@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bayplan.dialects.kai import TOPOLOGY
-from bayplan.dialects.own_members import GROUP, POD_GROUP
+from bayplan.dialects.kai.pod_group import TOPOLOGY
+from bayplan.dialects.own.members import GROUP, POD_GROUP
 from bayplan.grouping.annotations import Wishes, WishReader
 from bayplan.grouping.grouping import Grouping, Problem, Refused
 from bayplan.grouping.podgroup import manifest_of, name_of

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bayplan.dialects.dialect import TOPOLOGY
-from bayplan.dialects.upstream import label_of, least_of, without_effect
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.pod_group import label_of, least_of, without_effect
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.annotations import Wishes
 from bayplan.grouping.grouping import NOT_SUPPORTED, Problem, Refused
 from bayplan.grouping.podgroup import Asked

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as replaced
 
-from bayplan.dialects.own import KUBERNETES_WORKLOAD
+from bayplan.dialects.own.pod_group import KUBERNETES_WORKLOAD
 from bayplan.engine.gangs.objective import Goal
 from bayplan.grouping.annotations import PARALLELISM, SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
 from bayplan.grouping.grouping import NOT_SUPPORTED, Problem, Refused

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bayplan.dialects.kueue import INDEX_OFFSET
-from bayplan.dialects.own_reader import MOST_PODS
-from bayplan.dialects.volcano_job import said_by_admission
+from bayplan.dialects.kueue.pod_set import INDEX_OFFSET
+from bayplan.dialects.own.reader import MOST_PODS
+from bayplan.dialects.volcano.job import said_by_admission
 from bayplan.grouping.expressions import amount_of, path_of
 from bayplan.grouping.grouping import Problem, Refused
 from bayplan.grouping.raw import (

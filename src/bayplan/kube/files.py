@@ -22,7 +22,7 @@ from bayplan.kube.documents import Document, ListItem, Position, not_utf_8, read
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
 from bayplan.kube.json_text import TOO_DEEP, decode
 from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
-from bayplan.kube.object_set import OTHER_KINDS, ObjectSet, OtherObject
+from bayplan.kube.object_set import ObjectSet, OtherObject, kind_in_set
 from bayplan.kube.validation.fields import UnknownField, field_faults, field_table, without_nulls
 from bayplan.kube.validation.submitted import submitted_faults, submitted_warnings
 from bayplan.kube.wire import topology_v1alpha2
@@ -272,8 +272,8 @@ class _Reader:
             for each in unread_in_report(entry.content):
                 field, _, problem = each.partition(": ")
                 found.remarks.append(str(InvalidObject(self._subject(kind, entry, field), problem)))
-        elif (api_version, kind) in OTHER_KINDS:
-            struct, group_of_set = OTHER_KINDS[api_version, kind]
+        elif (known := kind_in_set(api_version, kind)) is not None:
+            struct, group_of_set = known
             getattr(found, group_of_set).append(self._decode(entry, struct))
         else:
             metadata = self._typed(entry, _WithMetadata, kind).metadata

@@ -16,6 +16,7 @@ from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
+from bayplan.kube.resources import KNOWN_POD_GROUPS, pod_groups
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     hypernode_v1alpha1,
@@ -47,8 +48,12 @@ OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
     scheduling_v1alpha2.API_VERSION: scheduling_v1alpha2.PodGroup,
 }
 
+# Kinds that are in every dump and describe no gang.
+_BUILT_IN = frozenset(
+    ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "Service", "ConfigMap", "Event")
+)
 # By `apiVersion` and `kind`: what it decodes into, and where in an `ObjectSet` it goes.
-OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
+_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND): (Numatopology, "numatopologies"),
     (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
     (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
@@ -63,6 +68,17 @@ OTHER_KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     },
     **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
 }
+
+
+def kind_in_set(api_version: str, kind: str) -> tuple[type[Any], str] | None:
+    """What a kind decodes into, and where in an `ObjectSet` it goes; None if it has no struct."""
+    known = _KINDS.get((api_version, kind))
+    if known is not None or kind in _BUILT_IN:
+        return known
+    added = (each for each in pod_groups().values() if each.type not in KNOWN_POD_GROUPS)
+    return next(
+        ((each.type, "other_gangs") for each in added if each.kind == kind and api_version in each.api_versions), None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +186,7 @@ class ObjectSet:
 def _unread(api_version: str, kind: str) -> str:
     """The kind of an object that is left out; with versions if another version of it would be read."""
     group = api_version.rpartition("/")[0]
-    of_group = [known for known, of_kind in OTHER_KINDS if of_kind == kind and known.rpartition("/")[0] == group]
+    of_group = [known for known, of_kind in _KINDS if of_kind == kind and known.rpartition("/")[0] == group]
     if not group or not of_group:
         return kind
     versions = [known.rpartition("/")[2] for known in of_group]

@@ -7,9 +7,11 @@ versions names the newest and the others; `kube/client/versions.py` finds out wh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Generic
 from urllib.parse import quote
 
+from bayplan.extensions import DIALECTS, load, registered
 from bayplan.kube import topology_levels
 from bayplan.kube.wire import (
     coordination_v1,
@@ -104,8 +106,8 @@ KUBERNETES_WORKLOADS = Resource(
 VOLCANO_JOBS = Resource(
     volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job
 )
-# By the wire struct, whatever describes a gang.
-ALL_POD_GROUPS: dict[type[Any], Resource[Any]] = {
+# By the wire struct, whatever bayplan knows that describes a gang.
+KNOWN_POD_GROUPS: dict[type[Any], Resource[Any]] = {
     resource.type: resource
     for resource in (
         POD_GROUPS,
@@ -115,6 +117,15 @@ ALL_POD_GROUPS: dict[type[Any], Resource[Any]] = {
         KUBERNETES_POD_GROUPS,
     )
 }
+
+
+@cache
+def pod_groups() -> dict[type[Any], Resource[Any]]:
+    """By the wire struct, whatever describes a gang: the kinds that bayplan knows, and those of dialects that packages add."""
+    added = (load(DIALECTS, name).resource for name in registered(DIALECTS))
+    return KNOWN_POD_GROUPS | {each.type: each for each in added if each is not None}
+
+
 NODE_RESOURCE_TOPOLOGIES = Resource(
     f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}",
     "noderesourcetopologies",

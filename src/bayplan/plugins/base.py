@@ -27,6 +27,7 @@ from bayplan.engine.numa.rows import Codes, Rows, count
 from bayplan.engine.numa.scores import Scores
 
 
+@runtime_checkable
 class FilterPlugin(Protocol):
     """Says which nodes a pod cannot use."""
 

@@ -40,6 +40,8 @@ class NodeAffinity:
         matches = np.ones(count(rows), dtype=np.bool_)
         for key, value in pod.node_selector.items():
             matches &= _has_value(state, key, [value], rows)
+            if not matches.any():
+                break  # A pod may name thousands of labels.
         required = pod.node_affinity.required_during_scheduling_ignored_during_execution
         if required is not None:
             any_term = np.zeros_like(matches)
@@ -78,6 +80,8 @@ def matches_term(state: ClusterState, term: NodeSelectorTerm, rows: Rows) -> Mas
     matches = np.ones(nodes, dtype=np.bool_)
     for requirement in term.match_expressions or []:
         matches &= _holds(state, requirement, rows)
+        if not matches.any():
+            return matches
     for requirement in term.match_fields or []:
         matches &= _field_holds(state, requirement, rows)
     return matches

@@ -1,11 +1,10 @@
 """NodeResourceTopologyMatch: only nodes whose kubelet would admit the pod, best NUMA fit first.
 
-Takes scheduler-plugins' arguments unchanged. In mode `Kubelet` the verdict is that of the node's own Topology Manager for
-every policy (`engine/numa/admission.py`); in mode `Upstream` it is what scheduler-plugins answers (`engine/upstream_filter.py`). The
-allocation scores are the same in both modes. LeastNUMANodes goes by the zones that the kubelet would pick (`engine/numa/zones_needed.py`), in
-mode `Upstream` by those of scheduler-plugins (`engine/numa/least_numa.py`).
+Takes scheduler-plugins' arguments unchanged. The verdict is that of the node's own Topology Manager, for every policy (`engine/numa/admission.py`). LeastNUMANodes
+goes by the zones that the kubelet would pick (`engine/numa/zones_needed.py`). With `filterMode: Upstream` the plugin answers as scheduler-plugins does
+(`bayplan.compat`).
 
-A plugin whose arguments name no strategy scores twice in mode `Kubelet`: fewer and closer zones first, then LeastAllocated (`scores_of`).
+A plugin whose arguments name no strategy scores twice: fewer and closer zones first, then LeastAllocated (`scores_of`).
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.admission import Verdict, admits_in_single_zones, verdicts
 from bayplan.engine.numa.allocation_scores import STRATEGIES, allocation_score, allocation_scores
 from bayplan.engine.numa.demand import demand
-from bayplan.engine.numa.least_numa import least_numa_scores
 from bayplan.engine.numa.one_node import ONE_NODE_STRATEGIES
-from bayplan.engine.numa.placement import Placement, place_by_amounts, place_on, within_zones
+from bayplan.engine.numa.placement import Placement, place_on, within_zones
 from bayplan.engine.numa.rows import Codes, Rows
 from bayplan.engine.numa.scores import Scores
 from bayplan.engine.numa.zones_needed import kubelet_least_numa_score, kubelet_least_numa_scores
-from bayplan.engine.upstream_filter import UpstreamVerdict, upstream_verdicts
+from bayplan.extensions import FILTER_MODE, compat
 from bayplan.plugins.base import ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import (
     LEAST_NUMA_NODES,
@@ -54,13 +52,6 @@ _KUBELET_CAUSES = {
     Verdict.ZONES_SHORT: "NUMA zones hold too little in sum",
     Verdict.NOT_WHOLE_CORES: "full-pcpus-only: a container's CPUs are not a multiple of the threads of a core",
 }
-_UPSTREAM_CAUSES = {
-    UpstreamVerdict.DATA_INVALID: "invalid node topology data",
-    UpstreamVerdict.INIT_CONTAINER: "cannot align init container",
-    UpstreamVerdict.SIDECAR_CONTAINER: "cannot align sidecar container",
-    UpstreamVerdict.CONTAINER: "cannot align container",
-    UpstreamVerdict.POD: "cannot align pod",
-}
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ class NodeResourceTopologyMatch:
 
     def applies(self, pod: PodClass) -> bool:
         """Not for pods that no manager would look at."""
-        return self._upstream or not demand(pod).nothing_to_align
+        return not demand(pod).nothing_to_align
 
     def applies_score(self, pod: PodClass) -> bool:
         """Pods get the same score everywhere if they are not Guaranteed, or, where zones are counted, if no manager would look at them."""
@@ -83,27 +74,21 @@ class NodeResourceTopologyMatch:
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """One verdict per node."""
-        if self._upstream:
-            return upstream_verdicts(state.columns, pod.request, rows)
         return verdicts(state.columns, demand(pod), rows, self._assumptions)
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""
-        if not self._upstream and admits_in_single_zones(state.columns, demand(pod), row, self._assumptions):
+        if admits_in_single_zones(state.columns, demand(pod), row, self._assumptions):
             return 0
         return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """Why, in mode `Upstream` in scheduler-plugins' exact words."""
-        if self._upstream:
-            return _UPSTREAM_CAUSES[UpstreamVerdict(code)]
+        """Why."""
         return _KUBELET_CAUSES[Verdict(code)]
 
     @property
     def zone_rules(self) -> tuple[int, ...]:
         """The codes that mean: there is enough in the zones, but not in the zones that the policy allows."""
-        if self._upstream:
-            return tuple(verdict for verdict in UpstreamVerdict if verdict > UpstreamVerdict.DATA_INVALID)
         return Verdict.NOT_IN_ONE_ZONE, Verdict.NO_COMMON_SET
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
@@ -112,10 +97,9 @@ class NodeResourceTopologyMatch:
             return kubelet_least_numa_scores(
                 state.columns, state.hardware_classes, demand(pod), rows, self._assumptions
             )
-        if self._strategy == LEAST_NUMA_NODES:
-            return least_numa_scores(state.columns, state.hardware_classes, pod.request, rows)
         strategy = STRATEGIES[self._strategy]
-        return allocation_scores(state.columns, pod.request, rows, strategy, self._weights, as_upstream=self._upstream)
+        as_upstream = self._as_upstream
+        return allocation_scores(state.columns, pod.request, rows, strategy, self._weights, as_upstream=as_upstream)
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""
@@ -123,29 +107,24 @@ class NodeResourceTopologyMatch:
             return kubelet_least_numa_score(state.columns, state.hardware_classes, demand(pod), row, self._assumptions)
         if self._strategy in ONE_NODE_STRATEGIES:
             return allocation_score(
-                state.columns, pod.request, row, self._strategy, self._weights, as_upstream=self._upstream
+                state.columns, pod.request, row, self._strategy, self._weights, as_upstream=self._as_upstream
             )
         return of_one_node(self.scores, state, pod, row)
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
-        """The zones of each container on the chosen node, or the kubelet's refusal.
-
-        In mode `Upstream` the old answer stands, whatever the kubelet will say: zones are named where amounts tell them.
-        """
-        if self._upstream:
-            return place_by_amounts(state, row, demand(pod), self._assumptions) or Placement()
+        """The zones of each container on the chosen node, or the kubelet's refusal."""
         placement = place_on(state, row, pod.request, demand(pod), self._assumptions)
         return placement if pod.most_zones is None else within_zones(placement, pod.most_zones)
 
     @property
     def leaves_strategy_open(self) -> bool:
         """Whether fewer and closer zones come first, because nothing else is configured."""
-        return not self.names_strategy and not self._upstream
+        return not self.names_strategy
 
     def prefers_reported(self, pod: PodClass) -> bool:
         """Whether a pod goes to a node without a report only if no other node is left."""
         prefers = self._assumptions.missing_report is MissingReport.PREFER_REPORTED
-        return prefers and not self._upstream and demand(pod).needs_report
+        return prefers and demand(pod).needs_report
 
     def remark(self, state: ClusterState, pod: PodClass, row: int) -> str:
         """What a user should know about a decision for a node; empty if its zones are known or do not matter."""
@@ -155,9 +134,10 @@ class NodeResourceTopologyMatch:
 
     # Read once: a placement in a known class has no time to read arguments again.
 
-    @cached_property
-    def _upstream(self) -> bool:
-        return self.arguments.mode is FilterMode.UPSTREAM
+    @property
+    def _as_upstream(self) -> bool:
+        """Whether amounts are scored with scheduler-plugins' rounding."""
+        return False
 
     @cached_property
     def _assumptions(self) -> Assumptions:
@@ -165,7 +145,7 @@ class NodeResourceTopologyMatch:
 
     @cached_property
     def _counts_zones(self) -> bool:
-        return self._strategy == LEAST_NUMA_NODES and not self._upstream
+        return self._strategy == LEAST_NUMA_NODES
 
     @cached_property
     def _strategy(self) -> str:
@@ -174,6 +154,16 @@ class NodeResourceTopologyMatch:
     @cached_property
     def _weights(self) -> dict[str, int]:
         return {entry.name: entry.weight for entry in self.arguments.strategy.resources}
+
+
+def topology_match(
+    arguments: NodeResourceTopologyMatchArgs, *, names_strategy: bool = True
+) -> NodeResourceTopologyMatch:
+    """The plugin whose filter mode the arguments name."""
+    kind: type[NodeResourceTopologyMatch] = NodeResourceTopologyMatch
+    if arguments.mode is not FilterMode.KUBELET:
+        kind = compat(FILTER_MODE, arguments.mode.value)
+    return kind(arguments, names_strategy=names_strategy)
 
 
 def scores_of(plugin: ScorePlugin, weight: int) -> Iterator[tuple[ScorePlugin, int]]:

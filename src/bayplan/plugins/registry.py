@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bayplan.extensions import PLUGINS, load, registered
 from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
 from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
-from bayplan.plugins.volcano_numa_aware import NumaAware, PolicyGate
+from bayplan.plugins.volcano_numa_aware import PolicyGate, numa_aware
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
 
 FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
@@ -26,7 +27,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeAffinity": lambda arguments: _without_arguments(NodeAffinity(), arguments),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
     "NodeResourcesFit": lambda arguments: _resources_fit(arguments or {}),
-    "NodeResourceTopologyMatch": lambda arguments: NodeResourceTopologyMatch(
+    "NodeResourceTopologyMatch": lambda arguments: topology_match(
         read_arguments(arguments), names_strategy="scoringStrategy" in (arguments or {})
     ),
     "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
@@ -36,7 +37,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
 }
 # More of a plugin than its usual part, where a configuration names it.
 ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
-    NUMA_AWARE: lambda arguments: NumaAware(settings=read_numa_aware_arguments(arguments)),
+    NUMA_AWARE: lambda arguments: numa_aware(read_numa_aware_arguments(arguments)),
 }
 FILTER_ORDER = tuple(FACTORIES)
 # kube-scheduler's weights; NUMA fit, the reason to run bayplan, counts twice.
@@ -52,8 +53,16 @@ SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
 WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1}
 
 
+def is_added(name: str) -> bool:
+    """Whether a package adds a plugin of this name."""
+    return name not in FACTORIES and name in registered(PLUGINS)
+
+
 def build_plugin(name: str, arguments: dict[str, Any] | None, *, on_request: bool = False) -> FilterPlugin:
     """A plugin with its arguments; raises `ArgumentError` naming the field if they cannot be used."""
+    if is_added(name):
+        plugin: FilterPlugin = load(PLUGINS, name)(arguments)
+        return plugin
     return (ON_REQUEST.get(name, FACTORIES[name]) if on_request else FACTORIES[name])(arguments)
 
 

@@ -7,8 +7,8 @@ A pod asks for a policy in the annotation `volcano.sh/numa-topology-policy`:
     restricted            nodes with that policy whose kubelet would admit the pod
     single-numa-node      likewise
 
-By default the node's kubelet is judged as `NodeResourceTopologyMatch` does it: all resources, init containers, both scopes; only the gate in front and the
-score are this plugin's own. With `compatibility: volcano` the answer is Volcano's (`engine/volcano/`): CPUs of main containers only. A profile that
+The node's kubelet is judged as `NodeResourceTopologyMatch` does it: all resources, init containers, both scopes; only the gate in front and the
+score are this plugin's own. With `compatibility: volcano` the answer is Volcano's (`bayplan.compat`). A profile that
 asks for it does without `NodeResourceTopologyMatch`, which would refuse more, unless that is switched on by name.
 
 Arguments: `weight` of the score, `matchPolicyless` (a pod with a policy may also use nodes without one), `compatibility`.
@@ -16,7 +16,6 @@ Arguments: `weight` of the score, `matchPolicyless` (a pod with a policy may als
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -28,20 +27,16 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import NO_TOPOLOGY
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.request import CPU, Role
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, Assumptions, Policy
-from bayplan.cluster.state import ClusterState, ZoneCharge
+from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.least_numa import relative_width_scores
-from bayplan.engine.numa.placement import ContainerZones, Placement, place_by_amounts
 from bayplan.engine.numa.rows import Codes, Rows, count
 from bayplan.engine.numa.scores import Scores
 from bayplan.engine.numa.zones_needed import NOT_KNOWN, zones_needed
-from bayplan.engine.volcano.nodes import Judged, judged, node_seen
-from bayplan.engine.volcano.predicate import NO_POLICIES, Evaluation, Rejection
-from bayplan.engine.volcano.score import numa_nodes_needed
+from bayplan.extensions import NUMA_AWARE, compat
 from bayplan.kube.errors import field_and_problem
-from bayplan.kube.wire.volcano_annotations import POLICIES, POLICY
+from bayplan.kube.wire.volcano_annotations import NO_POLICIES, POLICIES, POLICY
 from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
@@ -98,15 +93,6 @@ class GateRefusal(IntEnum):
     """To this the number of the node's policy is added."""
 
 
-_CODES = {
-    Rejection.NO_INFO: GateRefusal.NO_REPORT,
-    Rejection.NOT_STATIC: GateRefusal.NOT_STATIC,
-    Rejection.OTHER_POLICY: GateRefusal.OTHER_POLICY,
-    Rejection.NO_SETS: GateRefusal.NO_REPORT,
-    Rejection.NO_FREE_CPUS: GateRefusal.NO_FREE_CPUS,
-}
-
-
 @dataclass(frozen=True)
 class NumaAware(NodeResourceTopologyMatch):
     """Filter by policy and by what the node's kubelet would admit; score by the number of zones."""
@@ -119,10 +105,7 @@ class NumaAware(NodeResourceTopologyMatch):
         return pod.numa_policy not in NO_POLICIES or super().applies(pod)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """The gate first, then the verdict of the node's kubelet, or of Volcano."""
-        if self.as_volcano:
-            numbers = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
-            return np.array([_volcanos_code(state, pod, row) for row in numbers], dtype=np.uint8)
+        """The gate first, then the verdict of the node's kubelet."""
         at_the_gate = self._gate(state, pod, rows)
         by_kubelet = super().refusals(state, pod, rows)
         if at_the_gate is None or by_kubelet is None:
@@ -134,10 +117,10 @@ class NumaAware(NodeResourceTopologyMatch):
         return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """Why; Volcano's own words where it is asked."""
+        """Why."""
         if code < GateRefusal.NO_REPORT:
             return super().cause(pod, code)
-        return (_volcanos_words if self.as_volcano else _words)(pod.numa_policy, code)
+        return _words(pod.numa_policy, code)
 
     def applies_score(self, pod: PodClass) -> bool:
         """Nodes are compared with each other (`scores_among`); no node has a score of its own."""
@@ -152,31 +135,17 @@ class NumaAware(NodeResourceTopologyMatch):
         return 0
 
     def compares(self, pod: PodClass) -> bool:
-        """Whatever the policy that a pod asks for, it should go where it needs the fewest zones. Volcano scores only pods that ask for one."""
-        if not pod.request.guaranteed or not self.settings.weight:
-            return False
-        return pod.numa_policy not in NO_POLICIES if self.as_volcano else not demand(pod).nothing_to_align
+        """Whatever the policy that a pod asks for, it should go where it needs the fewest zones."""
+        return pod.request.guaranteed and bool(self.settings.weight) and not demand(pod).nothing_to_align
 
     def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
         """`weight * (100 - 100 * zones needed / most zones needed)`, in Volcano's whole numbers.
 
         A node whose zones are unknown needs as many as the worst of the others: it gets the formula's lowest score and does not change theirs.
         """
-        if self.as_volcano:
-            needed = np.array([_needed_by_volcano(state, pod, row) for row in rows.tolist()], dtype=np.int64)
-        else:
-            needed = zones_needed(state.columns, state.hardware_classes, demand(pod), rows, self._assumptions)
-            needed = np.where(needed == NOT_KNOWN, max(int(needed.max()), 1), needed)
+        needed = zones_needed(state.columns, state.hardware_classes, demand(pod), rows, self._assumptions)
+        needed = np.where(needed == NOT_KNOWN, max(int(needed.max()), 1), needed)
         return relative_width_scores(needed, self.settings.weight).astype(np.int32)
-
-    def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
-        """The zones of each container as the kubelet will choose them, or as Volcano believes it will."""
-        if not self.as_volcano:
-            return super().place(state, pod, row)
-        found = _judged(state, pod, row).evaluation
-        if found is None:
-            return place_by_amounts(state, row, demand(pod), self._assumptions) or Placement()
-        return _placement(state, pod, row, found)
 
     @property
     def as_volcano(self) -> bool:
@@ -234,6 +203,14 @@ def _gate(
     return codes
 
 
+def numa_aware(settings: NumaAwareArgs) -> NumaAware:
+    """The plugin with the verdict that its arguments name."""
+    if settings.compatibility == KUBELET:
+        return NumaAware(settings=settings)
+    plugin: NumaAware = compat(NUMA_AWARE, settings.compatibility)(settings=settings)
+    return plugin
+
+
 def answers_as_volcano(plugins: Iterable[FilterPlugin | ScorePlugin]) -> bool:
     """True if one of the plugins is `numa-aware` with Volcano's answers, to which nothing else may add refusals unasked."""
     return any(isinstance(plugin, NumaAware) and plugin.as_volcano for plugin in plugins)
@@ -248,51 +225,3 @@ def _words(policy: str, code: int) -> str:
         GateRefusal.NOT_STATIC: f"node's CPU Manager is not static, the pod asks for topology policy {policy}",
         GateRefusal.UNKNOWN_POLICY: f'annotation {POLICY}: "{policy}" is no policy; expected {", ".join(POLICIES)}',
     }[GateRefusal(code)]
-
-
-def _volcanos_words(policy: str, code: int) -> str:
-    if code >= GateRefusal.OTHER_POLICY:
-        return Rejection.OTHER_POLICY.words(policy, Policy(code - GateRefusal.OTHER_POLICY).text)
-    if code == GateRefusal.NOT_ASSIGNABLE:
-        return "container cannot be assigned by numa"
-    return next(rejection for rejection, of_it in _CODES.items() if of_it == code).value
-
-
-def _volcanos_code(state: ClusterState, pod: PodClass, row: int) -> int:
-    found = _judged(state, pod, row)
-    if found.rejection is None:
-        return 0 if found.evaluation is None or found.evaluation.admitted else GateRefusal.NOT_ASSIGNABLE
-    code = _CODES[found.rejection]
-    return code + int(state.columns.policy[row]) if code == GateRefusal.OTHER_POLICY else code
-
-
-def _judged(state: ClusterState, pod: PodClass, row: int) -> Judged:
-    return judged(node_seen(state, row), pod.numa_policy, pod.request)
-
-
-def _needed_by_volcano(state: ClusterState, pod: PodClass, row: int) -> int:
-    """NUMA nodes of the CPUs that Volcano would take; none, which is best, where it would take none."""
-    seen = node_seen(state, row)
-    found = judged(seen, pod.numa_policy, pod.request).evaluation
-    return numa_nodes_needed(seen.cpus.machine, found.cpus) if seen is not None and found is not None else 0
-
-
-def _placement(state: ClusterState, pod: PodClass, row: int, found: Evaluation) -> Placement:
-    """Volcano's CPUs as zones and amounts."""
-    report, seen = state.reports[row], node_seen(state, row)
-    assert report is not None
-    assert seen is not None
-    numa_of = seen.cpus.machine.numa_of
-    applications = [container.name for container in pod.request.containers if container.role is Role.APP]
-    containers = tuple(
-        ContainerZones(name, tuple(sorted(set(map(numa_of, result.cpus)))) or None)
-        for name, result in zip(applications, found.containers, strict=False)
-    )
-    taken = Counter(map(numa_of, found.cpus))
-    index = state.columns.resource_index[CPU]
-    charges = tuple(
-        ZoneCharge(index, position, 1000.0 * taken[zone.id])
-        for position, zone in enumerate(report.zones)
-        if taken[zone.id]
-    )
-    return Placement(containers, charges)

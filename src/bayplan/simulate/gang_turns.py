@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
 from bayplan.dispatch.actions import GANG
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.patience import waited_for
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 from bayplan.simulate.gangs import SimulatedGang

@@ -1,6 +1,6 @@
 """Gangs in a simulation: which pods belong together, who has arrived, who has started when, and over which domains they spread.
 
-Each gang is a PodGroup of bayplan's own, and its pods are members as in a cluster: `dialects/own_members.py` says whether those that it needs have arrived, and makes the
+Each gang is a PodGroup of bayplan's own, and its pods are members as in a cluster: `dialects/own/members.py` says whether those that it needs have arrived, and makes the
 `Gang` that is decided about (`gang_turns.py`). Schedulers that do not know gangs get the pods one by one and may start half of it. Those that have started hold what they have and wait for
 the rest: their run time counts from the last one that is needed. Both are counted alike: a gang is *whole* once all pods that it needs have started, and *in part* if the end finds it otherwise.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own_members import Incomplete, gang_of_members
+from bayplan.dialects.own.members import Incomplete, gang_of_members
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
 from bayplan.explain.stages import in_one_sentence, stages_of
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.simulate.gangs import SimulatedGang

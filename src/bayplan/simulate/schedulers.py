@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.volcano_numa_aware import KUBELET as KUBELET_RULES
 from bayplan.plugins.volcano_numa_aware import VOLCANO as VOLCANO_RULES
-from bayplan.plugins.volcano_numa_aware import NumaAware, NumaAwareArgs, PolicyGate
+from bayplan.plugins.volcano_numa_aware import NumaAwareArgs, PolicyGate, numa_aware
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.simulate.scenario.model import Seconds
 
@@ -70,7 +70,7 @@ def scheduler_named(name: str) -> Scheduler:
         return Scheduler(name, _without_topology(default_profile()), reads_reports=False, keeps_ledger=False)
     if name in (UPSTREAM, UNCACHED):
         cache = {"cacheResyncPeriodSeconds": UPSTREAM_RESYNC} if name == UPSTREAM else {}
-        topology = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream", **cache}))
+        topology = topology_match(read_arguments({"filterMode": "Upstream", **cache}))
         as_upstream = default_profile(topology)
         as_upstream = Profile(as_upstream.name, _foreign(as_upstream), as_upstream.scores)
         return Scheduler(name, as_upstream, reads_reports=True, keeps_ledger=False)
@@ -83,7 +83,7 @@ def scheduler_named(name: str) -> Scheduler:
 
 
 def _with_numa_aware(profile: Profile, rules: str) -> Profile:
-    plugin = NumaAware(settings=NumaAwareArgs(weight=NUMA_AWARE_WEIGHT, compatibility=rules))
+    plugin = numa_aware(NumaAwareArgs(weight=NUMA_AWARE_WEIGHT, compatibility=rules))
     return Profile(plugin.name, (*_others(profile), plugin), (*profile.scores, (plugin, 1)))
 
 

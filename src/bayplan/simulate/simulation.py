@@ -18,7 +18,7 @@ import msgspec
 
 from bayplan.cluster.pods.request import CPU, MEMORY, Role
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.gangs.cycle import GangScheduler
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

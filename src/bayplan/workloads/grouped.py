@@ -15,7 +15,7 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import full_name
-from bayplan.dialects.own_members import POD_GROUP
+from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.annotations import asks
 from bayplan.grouping.expecting import ALONE, GROUPED
 from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group, named_by_others

@@ -67,7 +67,7 @@ KINDS = (
     WorkloadKind("ray.io", "RayJob", ray_job, stopped=_SUSPENDED),
     WorkloadKind("ray.io", "RayService", ray_service),
 )
-# Volcano's Job is read as its own struct (`dialects/volcano_job.py`), which also makes its PodGroup.
+# Volcano's Job is read as its own struct (`dialects/volcano/job.py`), which also makes its PodGroup.
 VOLCANO_JOB = WorkloadKind("batch.volcano.sh", "Job", by_rule, ("vcjob", "vj"))
 _BY_KIND = {(each.group, each.kind): each for each in KINDS}
 

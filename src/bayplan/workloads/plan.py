@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayplan.cluster.pods.pod_class import PodClasses
-from bayplan.dialects.own_members import POD_GROUP
-from bayplan.dialects.own_reader import MOST_PODS
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
+from bayplan.dialects.own.members import POD_GROUP
+from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import GroupingSettings, group_for, named_by_others
 from bayplan.grouping.grouping import Grouping, Problem
 from bayplan.grouping.questions import Question

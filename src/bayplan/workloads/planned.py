@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.dialects.own_reader import MOST_PODS
+from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.expressions import path_of
 from bayplan.grouping.raw import (
     RawObject,

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 import yaml
 
-from bayplan.dispatch.roster import Tally
+from bayplan.dialects.progress import MemberCounts, Phase, Progress
+from bayplan.dialects.registry import dialect_written_as
 from bayplan.kube.documents import read_documents
-from bayplan.kube.resources import ALL_POD_GROUPS
+from bayplan.kube.resources import KNOWN_POD_GROUPS
 from bayplan.kube.visible import visible, visible_json
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, pod_named
 
@@ -216,10 +216,13 @@ def test_events_conditions_and_the_status_of_gangs_show_it_escaped() -> None:
             said.unschedulable(pod_named("p"), f"no node has {HOSTILE}")
 
     in_virtual_time(told())
-    progress = Progress(Stage.WAITS, f"no rack has {HOSTILE}", Tally(2, 0, 0), invalid=False)
-    written = [*client.bodies, *(status_of(each.type, progress) for each in ALL_POD_GROUPS.values())]
+    progress = Progress(Phase.WAITING, f"no rack has {HOSTILE}", MemberCounts(2, 0, 0), invalid=False)
+    written = [
+        *client.bodies,
+        *(dialect_written_as(each.type).status_of(progress) for each in KNOWN_POD_GROUPS.values()),
+    ]
     found = [each for each in strings(written) if "owned" in each]
-    assert len(found) >= 2 + len(ALL_POD_GROUPS)
+    assert len(found) >= 2 + len(KNOWN_POD_GROUPS)
     assert all(each.isprintable() for each in found)
 
 

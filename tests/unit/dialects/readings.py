@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.dialect import Dialect
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject

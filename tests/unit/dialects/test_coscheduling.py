@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.dialects.coscheduling import DIALECT
+from bayplan.dialects.coscheduling.pod_group import DIALECT
 from bayplan.kube.wire.coscheduling_v1alpha1 import PodGroup
 from tests.unit.dialects.readings import gang, member, outline, waits, wrong
 

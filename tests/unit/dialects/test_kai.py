@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.kai import DIALECT
+from bayplan.dialects.kai.pod_group import DIALECT
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire import podgroup_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.dialects.kueue import DIALECT, MUST_BE_A_LABEL, Request, request_of
+from bayplan.dialects.kueue.pod_set import DIALECT, MUST_BE_A_LABEL, Request, request_of
 from bayplan.gangs.model import Slices
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Pod

@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, hierarchy_of
 from bayplan.dialects.dialect import TOPOLOGY
-from bayplan.dialects.volcano import DIALECT
+from bayplan.dialects.volcano.pod_group import DIALECT
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
 from tests.hyper_nodes import hyper_node, inside, named

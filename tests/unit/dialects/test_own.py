@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own import DIALECT, KUBERNETES_WORKLOAD
+from bayplan.dialects.own.pod_group import DIALECT, KUBERNETES_WORKLOAD
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Metadata

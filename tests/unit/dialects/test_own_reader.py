@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own_reader import gang_of
+from bayplan.dialects.own.reader import gang_of
+from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import Gang, Patience, Slices
-from bayplan.gangs.styles.table import STYLES
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
@@ -119,7 +119,7 @@ def test_a_group_may_be_a_segment_of_the_one_around_it() -> None:
         ({"placement": "scatter"}, 'spec.placement: "scatter" must be one of binpack, spread'),
         (
             {"style": "slurm"},
-            f'spec.style: "slurm" must be one of {", ".join(STYLES)}',
+            f'spec.style: "slurm" must be one of bayplan, {", ".join(compat_names(PLACEMENT_STYLE))}',
         ),
         (
             {"objective": ["closest", "cheapest"]},

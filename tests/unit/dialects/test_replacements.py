@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.table import AnyPodGroup, dialect_of
+from bayplan.dialects.registry import AnyPodGroup, dialect_of
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,

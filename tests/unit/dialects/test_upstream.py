@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.dialect import TOPOLOGY
-from bayplan.dialects.upstream import DIALECT
+from bayplan.dialects.kubernetes.pod_group import DIALECT
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup
 from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, gang, member, outline, waits, wrong

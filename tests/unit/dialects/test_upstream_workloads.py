@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.upstream_workloads import COUNTS, KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import COUNTS, KubernetesWorkloads
 from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup, Workload
 from tests.unit.dialects.readings import BLOCK, RACK
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.dialect import TOPOLOGY
-from bayplan.dialects.volcano import DIALECT
+from bayplan.dialects.volcano.pod_group import DIALECT
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects import volcano
-from bayplan.dialects.volcano_job import job_problem, pod_group_of, pods_of
+from bayplan.dialects.volcano import pod_group as volcano
+from bayplan.dialects.volcano.job import job_problem, pod_group_of, pods_of
 from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.volcano_annotations import policy_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.dialects.volcano_queue import VolcanoQueue
+from bayplan.dialects.volcano.queue import VolcanoQueue
 from bayplan.kube.wire.volcano_batch_v1alpha1 import API_VERSION, Job
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
 

@@ -10,10 +10,10 @@ import pytest
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.table import AnyPodGroup
+from bayplan.dialects.progress import MemberCounts
+from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import Bind, Complete, Refusal, Release, Todo
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.roster import Tally
 from bayplan.kube.wire.core_v1 import (
     Affinity,
     Metadata,
@@ -457,7 +457,7 @@ class TestGangs:
         scheduler.remove_pod("ml/b", 2)
         scheduler.decide(2)
         assert list(scheduler.gangs.to_count()) == ["ml/train"]
-        assert scheduler.roster.tally("ml/train") == Tally(members=1, scheduled=1)
+        assert scheduler.roster.counts("ml/train") == MemberCounts(members=1, scheduled=1)
         scheduler.set_pod(pod("c", gang="train"), 3)
         assert places(scheduler.decide(3)) == {"ml/c": "n1"}
         assert list(scheduler.gangs.to_count()) == []

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own_members import Incomplete
-from bayplan.dialects.table import shown
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.registry import shown
 from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.model import Gang
-from bayplan.kube.resources import ALL_POD_GROUPS, KAI_POD_GROUPS, KUBERNETES_POD_GROUPS, POD_GROUPS, Resource
+from bayplan.kube.resources import KAI_POD_GROUPS, KNOWN_POD_GROUPS, KUBERNETES_POD_GROUPS, POD_GROUPS, Resource
 from bayplan.kube.wire.core_v1 import Pod
 
 NAMING = {
@@ -85,7 +85,7 @@ def test_a_pod_may_change_its_gang() -> None:
 
 def test_every_group_object_has_a_key_that_can_be_shown() -> None:
     roster = GangRoster()
-    keys = [roster.set_group(group(resource)) for resource in ALL_POD_GROUPS.values()]
+    keys = [roster.set_group(group(resource)) for resource in KNOWN_POD_GROUPS.values()]
     assert [shown(key) for key in keys] == [
         "ml/train",
         "ml/train (kai)",

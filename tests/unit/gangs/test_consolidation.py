@@ -6,8 +6,9 @@ import msgspec
 
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.gangs.consolidation import Movable, consolidate
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

@@ -10,8 +10,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import distances_among
 from bayplan.engine.gangs.objective import objective_of
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

@@ -8,8 +8,9 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.class_slots import ClassSlots
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
@@ -92,7 +93,7 @@ def test_the_version_of_slots_tells_whether_a_count_has_changed() -> None:
 
 
 def test_the_slots_of_classes_that_nobody_asks_for_any_more_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayplan.gangs.cycle.MOST_CLASSES", 2)
+    monkeypatch.setattr("bayplan.gangs.scheduler.MOST_CLASSES", 2)
     kept = scheduler(cluster(Random(1)))
     tree = kept.trees.get("net")
     assert tree is not None

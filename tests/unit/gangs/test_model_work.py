@@ -11,8 +11,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs import cycle as gang_cycle
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile

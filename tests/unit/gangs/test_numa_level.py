@@ -9,9 +9,10 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
 from bayplan.cluster.state import ClusterState
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Slices
 from bayplan.gangs.remedies import FewerPods, PreferredLevel, WiderLevel, gang_remedies
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.standing import what_is_split
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod

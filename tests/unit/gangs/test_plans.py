@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from bayplan.cluster.state import ClusterState
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.problem import Problem, Solution, Status
+from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import Group
-from bayplan.gangs.numbers import NO_SUMS, Outline, Tried
 from bayplan.gangs.plans import best_part
 from tests.helpers import simple_pod
-from tests.unit.engine.gangs.small_trees import racks
-
-
-def answering(status_of: Callable[[int], Status]) -> Callable[[Group], Tried]:
-    """A search whose answer depends only on the number of pods."""
-    tree, _ = racks("b1/r1: 1")
-
-    def attempt(part: Group) -> Tried:
-        outline = Outline(tree.levels, (), (), (), (), "")
-        return Tried(outline, Problem(tree, (), (), *NO_SUMS), Solution(status_of(len(part.pods))))
-
-    return attempt
+from tests.unit.gangs.scripted_attempt import ScriptedAttempt
 
 
 @pytest.mark.parametrize(
@@ -37,21 +22,20 @@ def answering(status_of: Callable[[int], Status]) -> Callable[[Group], Tried]:
 )
 def test_a_part_is_optimal_only_if_every_larger_one_is_refuted(beyond: Status, seated: int, status: Status) -> None:
     whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(6)), minimum=2)
-    attempt = answering(lambda pods: Status.OPTIMAL if pods <= 4 else beyond)
-    outcome = best_part(whole, ClusterState().classes.of, attempt, Budget())
+    attempt = ScriptedAttempt(whole, lambda part: Status.OPTIMAL if len(part.pods) <= 4 else beyond)
+    outcome = best_part(attempt)
     assert (len(outcome.whole.pods), outcome.status) == (seated, status)
 
 
 def test_where_nobody_must_start_and_nobody_can_the_smallest_part_says_why() -> None:
     whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(4)), minimum=0)
-    attempt = answering(lambda pods: Status.INFEASIBLE if pods else Status.OPTIMAL)
-    outcome = best_part(whole, ClusterState().classes.of, attempt, Budget())
+    outcome = best_part(ScriptedAttempt(whole, lambda part: Status.INFEASIBLE if part.pods else Status.OPTIMAL))
     assert (outcome.found, outcome.status, len(outcome.whole.pods)) == (False, Status.INFEASIBLE, 1)
 
 
 def test_nothing_is_known_if_not_even_the_minimum_is_settled() -> None:
     whole = Group(pods=(simple_pod({"cpu": 1}, "a"), simple_pod({"cpu": 1}, "b")), minimum=1)
-    outcome = best_part(whole, ClusterState().classes.of, answering(lambda _: Status.LIMIT_REACHED), Budget())
+    outcome = best_part(ScriptedAttempt(whole, lambda _: Status.LIMIT_REACHED))
     assert (outcome.found, outcome.status) == (False, Status.LIMIT_REACHED)
 
 
@@ -63,14 +47,12 @@ def test_without_time_the_largest_groups_are_left_out_by_halving() -> None:
         for size in sizes
     )
     asked: list[int] = []
-    tree, _ = racks("b1/r1: 1")
 
-    def attempt(part: Group) -> Tried:
+    def status_of(part: Group) -> Status:
         asked.append(len(part.groups))
-        status = Status.FEASIBLE if len(part.groups) <= 20 else Status.LIMIT_REACHED
-        return Tried(Outline(tree.levels, (), (), (), (), ""), Problem(tree, (), (), *NO_SUMS), Solution(status))
+        return Status.FEASIBLE if len(part.groups) <= 20 else Status.LIMIT_REACHED
 
-    outcome = best_part(Group(groups=groups, minimum_groups=1), ClusterState().classes.of, attempt, Budget(0.0))
+    outcome = best_part(ScriptedAttempt(Group(groups=groups, minimum_groups=1), status_of, Budget(0.0)))
     assert [len(group.pods) for group in outcome.whole.groups] == list(range(1, 21))
     assert outcome.status is Status.FEASIBLE
     assert len(asked) < 12

@@ -8,16 +8,14 @@ from random import Random
 
 import pytest
 
-from bayplan.cluster.state import ClusterState
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.problem import Problem, Solution, Status
+from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import Group, Slices
-from bayplan.gangs.numbers import NO_SUMS, Outline, Tried
 from bayplan.gangs.plans import Outcome
-from bayplan.gangs.preferences import most_wishes, wishes_of, without_wishes
+from bayplan.gangs.preferences import PartTrial, most_wishes, wishes_of, without_wishes
 from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import simple_pod
-from tests.unit.engine.gangs.small_trees import racks
+from tests.unit.gangs.scripted_attempt import ScriptedAttempt
 
 ROW, RACK = "example.com/row", "example.com/rack"
 
@@ -26,17 +24,14 @@ def pods(number: int) -> tuple[Pod, ...]:
     return tuple(simple_pod({"cpu": 1}, f"p{index}") for index in range(number))
 
 
-def answering(allows: Callable[[set[str]], bool]) -> Callable[[Group], Tried]:
+def trial(whole: Group, allows: Callable[[set[str]], bool], budget: Budget | None = None) -> PartTrial:
     """A search that finds a place for these sets of groups with segments, and for no others."""
-    tree, _ = racks("b1/r1: 1")
 
-    def attempt(part: Group) -> Tried:
+    def status_of(part: Group) -> Status:
         sliced = {group.name for group in part.every_group() if group.slices}
-        status = Status.OPTIMAL if allows(sliced) else Status.INFEASIBLE
-        outline = Outline(tree.levels, (), (), (), (), "")
-        return Tried(outline, Problem(tree, (), (), *NO_SUMS), Solution(status))
+        return Status.OPTIMAL if allows(sliced) else Status.INFEASIBLE
 
-    return attempt
+    return PartTrial(ScriptedAttempt(whole, status_of, budget))
 
 
 def wishing(names: str) -> Group:
@@ -46,9 +41,9 @@ def wishing(names: str) -> Group:
 
 
 def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
-    whole, attempt = wishing(names), answering(allows)
-    part = without_wishes(whole)
-    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget())
+    whole = wishing(names)
+    parts, part = trial(whole, allows), without_wishes(whole)
+    found = most_wishes(parts, part, parts.place(part), whole)
     return {group.name for group in found.whole.every_group() if group.slices}, found.proven
 
 
@@ -100,24 +95,24 @@ def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_
         attempts.append(len(wished))
         return len(wished) <= 40
 
-    part, attempt = without_wishes(whole), answering(at_most_forty)
-    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget())
+    parts, part = trial(whole, at_most_forty), without_wishes(whole)
+    found = most_wishes(parts, part, parts.place(part), whole)
     assert [group.name for group in found.whole.groups if group.slices] == [f"g{index}" for index in range(40)]
     assert found.proven
     assert len(attempts) < 20
 
 
 def test_without_any_time_left_no_wish_is_kept_and_nothing_is_called_the_most() -> None:
-    whole, attempt = wishing("ab"), answering(lambda _: True)
-    part = without_wishes(whole)
-    found = most_wishes(part, attempt(part), whole, ClusterState().classes.of, attempt, Budget(0.0))
+    whole = wishing("ab")
+    parts, part = trial(whole, lambda _: True, Budget(0.0)), without_wishes(whole)
+    found = most_wishes(parts, part, parts.place(part), whole)
     assert (found.whole, found.proven) == (part, False)
 
 
 def test_what_was_given_up_is_said_with_the_group() -> None:
     layers = (Slices(8, ROW, required=False), Slices(4, RACK, required=False))
     whole = Group(pods=pods(8), slices=layers, groups=(Group("b", pods(4), slices=layers[1:]),))
-    outcome = Outcome(without_wishes(whole), answering(lambda _: True)(whole))
+    outcome = Outcome(without_wishes(whole), trial(whole, lambda _: True).place(whole))
     assert outcome.relaxed(whole) == ("segments of 8", "segments of 4", "segments of 4 in group b")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.engine.budget import Budget
 from bayplan.gangs import remedies as module
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Slices
 from bayplan.gangs.remedies import (
     FewerPods,
@@ -21,9 +21,10 @@ from bayplan.gangs.remedies import (
     WorkloadGone,
     gang_remedies,
 )
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import GPU, simple_pod
-from tests.unit.gangs.styles.test_table import BLOCK, RACK, scheduler
+from tests.unit.compat.test_styles import BLOCK, RACK, scheduler
 from tests.unit.gangs.test_consolidation import bound, movable
 from tests.unit.gangs.test_consolidation import scheduler as two_racks
 

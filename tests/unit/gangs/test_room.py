@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own_members import gang_of_members
+from bayplan.dialects.own.members import gang_of_members
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from tests.helpers import GPU, simple_pod

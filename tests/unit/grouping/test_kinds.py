@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own_members import Incomplete, gang_of_members
+from bayplan.dialects.own.members import Incomplete, gang_of_members
 from bayplan.gangs.ranks.ranks import INDEX_LABELS
 from bayplan.grouping.kinds import KINDS
 from bayplan.grouping.rules import Rule, RuleFile, rules_of

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.grouping import Grouping
 from bayplan.kube.wire import scheduling_v1alpha2
 from tests.unit.grouping.workloads import (

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from bayplan.dialects.own_members import gang_of_members
+from bayplan.dialects.own.members import gang_of_members
 from bayplan.gangs.model import Gang
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup

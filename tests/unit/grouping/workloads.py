@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.group import GroupingSettings, group_for
 from bayplan.grouping.grouping import Grouping
 from bayplan.grouping.questions import Question

@@ -12,9 +12,9 @@ import pytest
 from bayplan.kube.client.decoding import decoder_of
 from bayplan.kube.json_text import decode, items_of, pruned
 from bayplan.kube.resources import (
-    ALL_POD_GROUPS,
     HYPER_NODES,
     KAI_TOPOLOGIES,
+    KNOWN_POD_GROUPS,
     KUBERNETES_WORKLOADS,
     KUEUE_TOPOLOGIES,
     LEASES,
@@ -73,7 +73,7 @@ EVERY_RESOURCE: tuple[Resource[Any], ...] = (
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NUMATOPOLOGIES,
-    *ALL_POD_GROUPS.values(),
+    *KNOWN_POD_GROUPS.values(),
     KUBERNETES_WORKLOADS,
     VOLCANO_JOBS,
     KUEUE_TOPOLOGIES,

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.plugins.node_resource_topology_args import ArgumentError, FilterMode, read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from tests.helpers import GPU, Json, cluster, container, pod, simple_pod, topology, zone
 
 UPSTREAM_FILE: Json = {
@@ -108,7 +108,7 @@ class TestWhenItIsAsked:
         assert NodeResourceTopologyMatch().applies(self.STATE.classes.of(waiting)) is asked  # type: ignore[arg-type]
 
     def test_upstream_looks_at_everybody(self) -> None:
-        plugin = NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"}))
+        plugin = topology_match(read_arguments({"filterMode": "Upstream"}))
         assert plugin.applies(self.STATE.classes.of(pod(container(requests={"cpu": 2}))))
 
     def test_only_guaranteed_pods_are_scored(self) -> None:

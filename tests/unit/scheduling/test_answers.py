@@ -10,14 +10,14 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.answers import NO_NODE, ClassAnswer, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile, default_profile
 from tests.helpers import GPU, Amounts, Json, cluster, container, node, pod, simple_pod, topology, zone
 
 PROFILES = {
-    strategy: default_profile(NodeResourceTopologyMatch(read_arguments({"scoringStrategy": {"type": strategy}})))
+    strategy: default_profile(topology_match(read_arguments({"scoringStrategy": {"type": strategy}})))
     for strategy in ("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes")
 }
 PODS = [

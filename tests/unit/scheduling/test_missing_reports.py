@@ -12,13 +12,14 @@ from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_EXPECTED, TOPO
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.slots.slots import slots
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
 from tests.helpers import GPU, Amounts, ZoneAmounts, cluster, container, decide, node, pod, simple_pod, topology, zone
@@ -32,7 +33,7 @@ NEW = 1_000_000.0
 def profile(missing: str = "PreferReported", mode: str = "Kubelet") -> Profile:
     """Only free amounts give scores, which say nothing about zones."""
     arguments = {"filterMode": mode, "assume": {"missingReport": missing}}
-    usual = default_profile(NodeResourceTopologyMatch(read_arguments(arguments)))
+    usual = default_profile(topology_match(read_arguments(arguments)))
     return replace(usual, scores=tuple(each for each in usual.scores if each[0].name == "NodeResourcesFit"))
 
 
@@ -87,7 +88,7 @@ class TestPreference:
 
     def test_scheduler_plugins_knows_no_such_preference(self) -> None:
         asked = mixed().classes.of(ALIGNED)
-        assert not NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"})).prefers_reported(asked)
+        assert not topology_match(read_arguments({"filterMode": "Upstream"})).prefers_reported(asked)
 
     @pytest.mark.parametrize(
         "written, problem",

@@ -8,7 +8,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined, remedies
@@ -190,7 +190,7 @@ def test_devices_that_are_gone_from_every_zone_cannot_be_combined() -> None:
 
 
 def test_by_upstreams_rules_zones_that_are_short_in_sum_cannot_be_combined_either() -> None:
-    upstream = default_profile(NodeResourceTopologyMatch(read_arguments({"filterMode": "Upstream"})))
+    upstream = default_profile(topology_match(read_arguments({"filterMode": "Upstream"})))
     amounts: ZoneAmounts = {"cpu": (16, 16, 3), "memory": "16Gi"}
     enough: ZoneAmounts = {"cpu": (16, 16, 12), "memory": "16Gi"}
     state = cluster(

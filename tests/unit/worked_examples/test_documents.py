@@ -315,9 +315,10 @@ class TestKaiTopologyAwareScheduling:
         kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology"}
         return write(tmp_path / "cluster.json", *objects, {**kind, "metadata": {"name": "network"}, "spec": spec})
 
-    def job(self, pods: int, folder: Path) -> Path:
-        """The document's Job with so many pods of two GPUs."""
-        container = {"name": "main", "image": "example", "resources": {"limits": {"cpu": 1, "memory": "1Gi", GPU: 2}}}
+    def job(self, pods: int, folder: Path, gpus: int = 2) -> Path:
+        """The document's Job with so many pods of some GPUs."""
+        limits = {"cpu": 1, "memory": "1Gi", GPU: gpus}
+        container = {"name": "main", "image": "example", "resources": {"limits": limits}}
         template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
         spec = {"parallelism": pods, "completions": pods, "template": template}
         return write(
@@ -370,6 +371,15 @@ class TestKaiTopologyAwareScheduling:
         assert len(paths) == pods
         assert len({path[:2] for path in paths}) == 1
         assert len(set(paths)) == racks
+
+    @pytest.mark.parametrize("pods, racks, nodes, distance", [(7, 1, 2, 1.143), (9, 2, 3, 1.778)])
+    def test_pods_that_need_several_nodes_are_close_to_each_other(
+        self, bayplan: Bayplan, cluster: Path, tmp_path: Path, pods: int, racks: int, nodes: int, distance: float
+    ) -> None:
+        answer = bayplan("place", "-f", self.job(pods, tmp_path, gpus=1), "-o", "json", cluster=cluster)
+        (gang,) = json.loads(answer.out)["gangs"]
+        used = [len({str(seat[key]) for seat in gang["seats"]}) for key in ("domain", "node")]
+        assert (*used, gang["distance"]["mean"]) == (racks, nodes, distance)
 
     def test_a_job_that_no_zone_holds_is_refused_with_the_proof(
         self, bayplan: Bayplan, cluster: Path, tmp_path: Path

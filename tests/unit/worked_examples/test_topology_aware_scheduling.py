@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.scheduling.profile import default_profile
 from tests.helpers import GPU, Json, cluster, container, decide, node, pod, simple_pod, topology, zone
 
@@ -56,7 +56,7 @@ def guaranteed(amounts: Json) -> Json:
     ],
 )
 def test_filter_algorithm(waiting: Pod, fits: bool, mode: str) -> None:
-    plugin = NodeResourceTopologyMatch(read_arguments({"filterMode": mode}))
+    plugin = topology_match(read_arguments({"filterMode": mode}))
     assert decide(cluster(WORKER), waiting, default_profile(plugin)).placed is fits
 
 

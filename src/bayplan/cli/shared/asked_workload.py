@@ -19,7 +19,7 @@ from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import place_in_turn, workload_outcome
 from bayplan.cli.shared.workloads import Workloads, no_pods_text
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.table import gang_named, key_of
+from bayplan.dialects.registry import gang_named, key_of
 from bayplan.explain.amounts import count
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.workload_text import WorkloadOutcome

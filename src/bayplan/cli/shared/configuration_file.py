@@ -67,12 +67,13 @@ def _found_in(document: object, file: Path) -> Iterator[ConfigurationFile]:
         if _is_configuration(document):
             yield ConfigurationFile(file, document)
         return
-    from bayplan.config.volcano_configuration import CONFIG_MAP_KEY
+    from bayplan.extensions import CONFIGURATION, compat, compat_names
     from bayplan.kube.documents import documents_in
     from bayplan.kube.files import decoded
 
+    foreign = {compat(CONFIGURATION, name).CONFIG_MAP_KEY for name in compat_names(CONFIGURATION)}
     for key, text in (document.get("data") or {}).items():
-        if key == CONFIG_MAP_KEY:
+        if key in foreign:
             yield ConfigurationFile(file, document)
         elif isinstance(text, str) and KIND in text:
             inside = Path(f'{file} data["{key}"]')

@@ -13,7 +13,7 @@ from bayplan.cli.shared.gangs import GangPlacer, gang_of_key, pod_groups
 from bayplan.cli.shared.options import Session
 from bayplan.cli.shared.output import working
 from bayplan.cli.shared.placing import place_in_turn
-from bayplan.dialects.table import gang_named, key_of
+from bayplan.dialects.registry import gang_named, key_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.documents import Document, outcome_document
 from bayplan.explain.gangs.document import gang_document

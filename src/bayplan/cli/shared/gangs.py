@@ -21,9 +21,9 @@ from bayplan.cli.shared.output import warn
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology.tree import Distances, Tree, distances_among
-from bayplan.dialects.own_members import Incomplete
-from bayplan.dialects.own_reader import gang_of, has_shapes
-from bayplan.dialects.table import (
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.own.reader import gang_of, has_shapes
+from bayplan.dialects.registry import (
     AnyPodGroup,
     dialect_of,
     dialect_of_gang,
@@ -32,23 +32,23 @@ from bayplan.dialects.table import (
     lost_words,
     shown,
 )
-from bayplan.dialects.volcano import group_named as volcano_group
-from bayplan.dialects.volcano_job import in_group as in_volcano_group
-from bayplan.dialects.volcano_job import pod_group_of, pods_of
+from bayplan.dialects.volcano.job import in_group as in_volcano_group
+from bayplan.dialects.volcano.job import pod_group_of, pods_of
+from bayplan.dialects.volcano.pod_group import group_named as volcano_group
 from bayplan.dispatch.roster import GangRoster, naming_strangers
 from bayplan.engine.gangs.problem import Counts, Status
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.closeness import closeness_of, running_members, unbound
-from bayplan.gangs.cycle import GangScheduler, assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.domains_with_room import rooms_of
-from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group
 from bayplan.gangs.patience import waited_for
 from bayplan.gangs.ranks.ranks import rank_key
 from bayplan.gangs.remedies import GangRemedy, Running, gang_remedies
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.standing import standing_seats, what_is_split
-from bayplan.gangs.styles.table import BAYPLAN
 from bayplan.gangs.trees import Topologies, single_label
 from bayplan.grouping.podgroup import name_of as name_of_group
 from bayplan.grouping.raw import Reference

@@ -42,9 +42,9 @@ from bayplan.cli.shared.workloads import (
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.numa_policy import policy_problems
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own_members import Incomplete
+from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.pod_words import word_problems
-from bayplan.dialects.table import AnyPodGroup, gang_named
+from bayplan.dialects.registry import AnyPodGroup, gang_named
 from bayplan.engine.gangs.objective import Objective
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.placement import Outcome

@@ -17,15 +17,15 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import CPU, MEMORY, is_memory
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES
 from bayplan.cluster.topology.tree import Tree
-from bayplan.dialects.own_members import GROUP
-from bayplan.dialects.table import gang_named
+from bayplan.dialects.own.members import GROUP
+from bayplan.dialects.registry import gang_named
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.demand import HOST_RESOURCES
 from bayplan.explain.amounts import count
 from bayplan.explain.topology.map import leading_resource
-from bayplan.gangs.cycle import GangScheduler
 from bayplan.gangs.domains_with_room import NODE
 from bayplan.gangs.numa_level import NO_UNIT
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.topology_levels import (

@@ -18,7 +18,7 @@ from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.reports.pod_zones import zones_on_node
 from bayplan.cluster.reports.topology_report import Problem
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
-from bayplan.dialects.table import gang_named
+from bayplan.dialects.registry import gang_named
 from bayplan.engine.numa.demand import demand_of
 from bayplan.explain.amounts import count
 from bayplan.explain.gangs.outcome import GangOutcome

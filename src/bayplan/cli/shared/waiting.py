@@ -20,7 +20,7 @@ from bayplan.cli.shared.placing import SECONDS_BETWEEN_NEWS
 from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.table import gang_named
+from bayplan.dialects.registry import gang_named
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import refusal_sentence
 from bayplan.explain.overview.causes import Finding, Kind

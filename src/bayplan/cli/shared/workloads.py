@@ -15,8 +15,8 @@ import msgspec
 from bayplan.cli.shared.options import Session
 from bayplan.cli.shared.output import warn
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.table import key_of
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
+from bayplan.dialects.registry import key_of
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.gangs.closeness import unbound
 from bayplan.grouping.group import GroupingSettings, with_rules

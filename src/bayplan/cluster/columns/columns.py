@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cluster.columns.sparse import copy_into, write_row, zeros
 from bayplan.cluster.limits import MOST_CELLS, MOST_NAMES_IN_ALL
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS
 from bayplan.cluster.reports.kubelet_version import NEWEST
@@ -70,17 +71,17 @@ class Columns:
         self._taken_of_nothing: dict[str, dict[int, float]] = {}
 
         # Per resource and node.
-        self.allocatable: FloatColumn = np.zeros((resources, rows))
-        self.free: FloatColumn = np.zeros((resources, rows))
-        self.offered: NDArray[np.bool_] = np.zeros((resources, rows), dtype=np.bool_)
+        self.allocatable: FloatColumn = zeros((resources, rows))
+        self.free: FloatColumn = zeros((resources, rows))
+        self.offered: NDArray[np.bool_] = zeros((resources, rows), np.bool_)
 
         # Per resource, zone and node; the sums and bits over zones are kept beside them because most tests need only those.
-        self.zone_available: FloatColumn = np.zeros((resources, zones, rows))
-        self.zone_total: FloatColumn = np.zeros((resources, zones, rows))
-        self.zone_available_sum: FloatColumn = np.zeros((resources, rows))
-        self.zone_total_largest: FloatColumn = np.zeros((resources, rows))
-        self.zone_reported: NDArray[np.uint64] = np.zeros((resources, rows), dtype=np.uint64)
-        self.zone_aligned: NDArray[np.bool_] = np.zeros((resources, rows), dtype=np.bool_)
+        self.zone_available: FloatColumn = zeros((resources, zones, rows))
+        self.zone_total: FloatColumn = zeros((resources, zones, rows))
+        self.zone_available_sum: FloatColumn = zeros((resources, rows))
+        self.zone_total_largest: FloatColumn = zeros((resources, rows))
+        self.zone_reported: NDArray[np.uint64] = zeros((resources, rows), np.uint64)
+        self.zone_aligned: NDArray[np.bool_] = zeros((resources, rows), np.bool_)
         self._rows_aligning: list[int] = []
 
         # Per node.
@@ -149,10 +150,10 @@ class Columns:
             self.resource_names[index] = ""
             self._rows_aligning[index] = 0
             for column in (self.allocatable, self.free, self.zone_available_sum, self.zone_total_largest):
-                column[index] = 0
-            self.zone_available[index] = 0
-            self.zone_total[index] = 0
-            self.zone_aligned[index] = False
+                column[index, np.flatnonzero(column[index])] = 0
+            for column in (self.zone_available, self.zone_total):
+                column[index][np.nonzero(column[index])] = 0
+            self.zone_aligned[index, np.flatnonzero(self.zone_aligned[index])] = False
             self._free_indexes.append(index)
         self._names_changed()
 
@@ -195,18 +196,18 @@ class Columns:
         # Names first: an unknown one makes the arrays grow.
         indexes = [self.resource(name) for name in allocatable]
         used = self.allocatable[:, row] - self.free[:, row]
-        self.allocatable[:, row] = 0
-        self.offered[:, row] = False
-        for index, amount in zip(indexes, allocatable.values(), strict=True):
-            self.allocatable[index, row] = amount
-            self.offered[index, row] = True
-        self.free[:, row] = self.allocatable[:, row] - used
+        amounts = np.zeros(len(used))
+        amounts[indexes] = list(allocatable.values())
+        offered = np.zeros(len(used), dtype=np.bool_)
+        offered[indexes] = True
+        write_row(self.allocatable, row, amounts)
+        write_row(self.offered, row, offered)
+        write_row(self.free, row, amounts - used)
 
     def clear_allocatable(self, row: int) -> None:
         """A row without a node offers nothing."""
-        self.allocatable[:, row] = 0
-        self.free[:, row] = 0
-        self.offered[:, row] = False
+        for column in (self.allocatable, self.free, self.offered):
+            write_row(column, row, 0)
 
     def take(self, resource: str, row: int, amount: float) -> None:
         """Take an amount from what a node has free; a negative one is given back."""
@@ -310,7 +311,10 @@ class Columns:
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 target = getattr(larger, name)
-                target[tuple(slice(extent) for extent in value.shape)] = value
+                if value.ndim == 1:
+                    target[: len(value)] = value
+                else:
+                    copy_into(target, value)
                 setattr(self, name, target)
         self.totals_changed()
 

@@ -20,6 +20,8 @@ ABSENT = 0
 MOST_COLUMNS = 1024
 # A node may change a value again and again. A column is made anew when it knows so many more values than there are nodes.
 SPARE_VALUES = 1024
+# Of keys that so few nodes have it is known which: their columns are made without looking at all others. A node may have thousands of such keys.
+FEW_ROWS = 16
 # What Kubernetes compares by Gt and Lt: whole numbers of 64 bits.
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
@@ -33,8 +35,9 @@ class LabelColumns:
         self._values: dict[str, list[str]] = {}
         self._numbers: dict[str, dict[str, int]] = {}
         self._whole_numbers: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
-        # How many nodes have each key, and which keys each of the nodes has that were counted.
+        # How many nodes have each key, which nodes if they are few, and which keys each of the nodes has that were counted.
         self._having: Counter[str] = Counter()
+        self._rows: dict[str, set[int]] = {}
         self._keys: list[tuple[str, ...]] = []
         self._nowhere: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
@@ -55,8 +58,11 @@ class LabelColumns:
             codes = self._codes[key] = np.zeros(0, dtype=np.int32)
         known = len(codes)
         if known < len(self._nodes):
-            new = [self._encode(key, node) for node in self._nodes[known:]]
-            codes = self._codes[key] = np.concatenate((codes, np.array(new, dtype=np.int32)))
+            new = np.zeros(len(self._nodes) - known, dtype=np.int32)
+            for row in self._rows.get(key, range(known, len(self._nodes))):
+                if row >= known:
+                    new[row - known] = self._encode(key, self._nodes[row])
+            codes = self._codes[key] = np.concatenate((codes, new))
         return codes
 
     def values(self, key: str) -> list[str]:
@@ -104,9 +110,21 @@ class LabelColumns:
             self._keys.append(keys)
         elif keys != self._keys[row]:
             self._having -= Counter(self._keys[row])
+            for key in self._keys[row]:
+                if key in self._rows:
+                    self._rows[key].discard(row)
+                if not self._having[key]:
+                    self._rows.pop(key, None)
             self._keys[row] = keys
         else:
             return
+        for key in keys:
+            if not self._having[key]:
+                self._rows[key] = {row}
+            elif key in self._rows:
+                self._rows[key].add(row)
+                if len(self._rows[key]) > FEW_ROWS:
+                    del self._rows[key]
         self._having.update(keys)
 
     def _encode(self, key: str, node: Node | None) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, UNKNOWN, Columns
+from bayplan.cluster.columns.sparse import write_row
 from bayplan.cluster.pods.request import CPU, is_memory
 from bayplan.cluster.reports.kubelet_version import NEWEST
 from bayplan.cluster.reports.topology_report import TopologyReport
@@ -24,7 +25,7 @@ def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
             columns.zone_total[index, position, row] = amounts.total_of(name)
             columns.zone_reported[index, row] |= np.uint64(1 << position)
     write_available(columns, row, report)
-    columns.zone_total_largest[:, row] = columns.zone_total[:, :, row].max(axis=1)
+    write_row(columns.zone_total_largest, row, columns.zone_total[:, :, row].max(axis=1))
     for name in {name for zone in report.zones for name in zone.resources}:
         index = columns.resource(name)
         # Zones may report a device of which they have none: then no device of the node has a place to align to.
@@ -48,18 +49,17 @@ def write_available(columns: Columns, row: int, report: TopologyReport) -> None:
         for name, amounts in zone.resources.items():
             index = columns.resource(name)
             columns.zone_available[index, position, row] = amounts.available
-    columns.zone_available_sum[:, row] = columns.zone_available[:, :, row].sum(axis=1)
+    write_row(columns.zone_available_sum, row, columns.zone_available[:, :, row].sum(axis=1))
 
 
 def clear_zones(columns: Columns, row: int) -> None:
     """A row as if no report had ever come."""
     columns.totals_changed()
-    columns.zone_available[:, :, row] = 0
-    columns.zone_total[:, :, row] = 0
-    columns.zone_available_sum[:, row] = 0
-    columns.zone_total_largest[:, row] = 0
-    columns.zone_reported[:, row] = 0
-    for resource in range(len(columns.resource_names)):
+    zones = (columns.zone_available, columns.zone_total)
+    sums = (columns.zone_available_sum, columns.zone_total_largest, columns.zone_reported)
+    for column in (*zones, *sums):
+        write_row(column, row, 0)
+    for resource in np.flatnonzero(columns.zone_aligned[:, row]).tolist():
         columns.put_aligned(resource, row, aligned=False)
     columns.put("zone_count", row, 0)
     columns.max_numa_nodes[row] = 8

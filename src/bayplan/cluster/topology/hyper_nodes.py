@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bayplan.cluster.columns.node_members import NodeMembers
 from bayplan.cluster.pods.checks import check_selector
 from bayplan.cluster.pods.label_selectors import selector_of
+from bayplan.cluster.topology.node_members import NodeMembers
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.go_regexp import GoPattern
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Node
 from bayplan.kube.wire.hypernode_v1alpha1 import KIND, MEMBER_TYPES, NODE, HyperNode, Member
@@ -162,7 +161,7 @@ def _add_nodes(members: NodeMembers, name: str, member: Member, at: ObjectPath) 
         if not pattern:
             raise InvalidObject(where, "is missing: must be a regular expression of Go")
         try:
-            members.add_pattern(GoPattern(pattern), name)
+            members.add_pattern(pattern, name)
         except ValueError as error:
             raise InvalidObject(where, f'"{pattern}" is not a regular expression of Go: {error}') from None
     else:

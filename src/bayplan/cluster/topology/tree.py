@@ -28,6 +28,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.hyper_nodes import WITH_OTHER_NODES, Hierarchy
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 
+_DIGITS = re.compile("([0-9]+)")
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 Index = NDArray[np.intp]
@@ -93,11 +94,31 @@ class Tree:
             found.append(np.cumsum(begins))
         return tuple(found)
 
+    @cached_property
+    def members(self) -> tuple[Index, ...]:
+        """Per level `[domain, number]`, the positions of each domain's nodes; where a domain has fewer than others, the position behind the last."""
+        found = []
+        for starts in self.starts:
+            ends = np.append(starts[1:], self.size)
+            at = starts[:, np.newaxis] + np.arange(int((ends - starts).max(initial=0)))
+            found.append(np.where(at < ends[:, np.newaxis], at, self.size))
+        return tuple(found)
+
     def bounds(self, level: int, domain: int) -> tuple[int, int]:
         """First position of a domain, and the one behind its last."""
         starts = self.starts[level]
         end = starts[domain + 1] if domain + 1 < len(starts) else self.size
         return int(starts[domain]), int(end)
+
+    def inside(self, first: int, end: int) -> Tree:
+        """The tree over the nodes of one domain, between two positions; wider levels have that one domain."""
+        starts, paths = [], []
+        for level, begins in enumerate(self.starts):
+            low, high = (int(at) for at in np.searchsorted(begins, (first, end)))
+            low = low if low < high and begins[low] == first else low - 1
+            starts.append(np.maximum(begins[low:high] - first, 0))
+            paths.append(self.paths[level][low:high])
+        return replace(self, rows=self.rows[first:end], starts=tuple(starts), paths=tuple(paths))
 
     def sums(self, counts: NDArray[_Number], level: int) -> NDArray[_Number]:
         """Sums over the domains of a level of something counted per position."""
@@ -221,7 +242,9 @@ def _natural_ranks(texts: Sequence[str]) -> list[int]:
     return [rank[text] for text in texts]
 
 
-def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+def natural_key(text: str) -> tuple[list[str | int], str]:
     """The key by which people sort names with numbers in them: r before r2 before r10. The text decides between 01 and 1."""
-    parts = re.split(r"([0-9]+)", text)
-    return (*((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts), (-1, 0, text))
+    # Texts and numbers alternate, beginning with a text, so that equal places of two keys can be compared.
+    parts: list[str | int] = [*_DIGITS.split(text)]
+    parts[1::2] = map(int, parts[1::2])
+    return parts, text

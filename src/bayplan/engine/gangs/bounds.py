@@ -11,8 +11,10 @@ from math import gcd
 
 import numpy as np
 
-from bayplan.engine.gangs.choice import Wish
-from bayplan.engine.gangs.equal_pods import place_equal
+from bayplan.engine.gangs.capacity_rows import capacity_rows
+from bayplan.engine.gangs.equal.choice import Wish
+from bayplan.engine.gangs.equal.equal_pods import place_equal
+from bayplan.engine.gangs.groups.groups import groups_of
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
 
 # Of more shapes it is not counted what their slots leave of a resource: some shape has a slot nearly everywhere.
@@ -22,7 +24,7 @@ FEW_SHAPES = 64
 def shortage(problem: Problem) -> str:
     """A part that no domain of its level holds, by its pods of one shape or by one resource; an empty text if there is none."""
     most: Most = {}
-    return _of_slots(problem, most) or _of_a_resource(problem, most)
+    return _of_slots(problem, most) or _of_a_resource(problem, most) or _of_equal_groups(problem)
 
 
 Most = dict[tuple[int, int, tuple[int, int], int | None], int]
@@ -70,6 +72,29 @@ def _of_a_resource(problem: Problem, slots: Most) -> str:
             if most < needed:
                 needs = _needs(problem, number, f"{_amount(name, needed)} {name}")
                 return f"{needs}, the most there is is {_amount(name, most)}"
+    return ""
+
+
+def _of_equal_groups(problem: Problem) -> str:
+    """Equal groups of several shapes, of which all domains together hold fewer: each holds no more than its capacity rows say."""
+    alike: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
+    groups = groups_of(problem)
+    for group in groups.groups:
+        pods = tuple(groups.own[group.part].items())
+        if len(pods) > 1 and group.home is None:
+            alike.setdefault((group.level, pods), []).append(group.part)
+    rows = None
+    for (level, pods), parts in alike.items():
+        if len(parts) < 2:
+            continue
+        rows = rows or capacity_rows(problem)
+        counts = rows.of(dict(pods))
+        room = np.add.reduceat(rows.per_node[counts > 0], problem.tree.starts[level], axis=1)
+        most = int((room // counts[counts > 0][:, np.newaxis]).min(axis=0).sum())
+        if most < len(parts):
+            first, last = problem.parts[parts[0]].name, problem.parts[parts[-1]].name
+            needed = f"groups {first} to {last} need room {len(parts)} times{in_one(problem, level)}"
+            return f"{needed}, the most there is is {most} times"
     return ""
 
 
@@ -173,6 +198,19 @@ def fewest_domains(problem: Problem) -> int:
             known[key] = max((*alone, *_fewest_by_sums(problem, number)))
         total += known[key]
     return total
+
+
+def fewest_wider(problem: Problem) -> tuple[int, ...]:
+    """A bound: of each wider level, narrow ones first, one domain for each part that prefers a narrower one, or those that members stand in."""
+    levels = range(problem.tree.node_level - 1, -1, -1)
+    return tuple(
+        sum(
+            max(len({int(problem.tree.domain_at[level][at]) for at in part.standing}), bool(problem.totals[number]))
+            for number, part in enumerate(problem.parts)
+            if level < (part.preferred or 0)
+        )
+        for level in levels
+    )
 
 
 def _fewest_of(problem: Problem, number: int, shape: int) -> int:

@@ -61,8 +61,9 @@ class Part:
 class Mixes(Protocol):
     """What nodes say about several shapes at once, beyond their sums (`engine/numa/mixes.py`)."""
 
-    gave_up: bool
-    """True if a mix counted as refused because there were too many orders to try."""
+    @property
+    def gave_up(self) -> bool:
+        """True if a mix counted as refused because there were too many orders to try."""
 
     def admits(self, position: int, counts: Mix) -> bool:
         """Whether a kubelet admits so many pods of each shape."""
@@ -208,7 +209,7 @@ def infeasible(bound: str) -> Solution:
 def domains_used(problem: Problem, solution: Solution, number: int) -> int:
     """How many domains of its preferred level a part uses: its pods, those of the parts inside it, and its running members."""
     preferred = problem.parts[number].preferred
-    return 0 if preferred is None else len(_domains_at(problem, solution, number, preferred))
+    return 0 if preferred is None else len(domains_at(problem, solution, number, preferred))
 
 
 def wished_domains(problem: Problem, solution: Solution) -> int:
@@ -221,11 +222,11 @@ def domain_counts(problem: Problem, solution: Solution) -> tuple[int, ...]:
     wider = []
     for level in range(problem.tree.node_level - 1, -1, -1):
         preferring = [number for number, part in enumerate(problem.parts) if level < (part.preferred or 0)]
-        wider.append(sum(len(_domains_at(problem, solution, number, level)) for number in preferring))
+        wider.append(sum(len(domains_at(problem, solution, number, level)) for number in preferring))
     return (wished_domains(problem, solution), *wider)
 
 
-def _domains_at(problem: Problem, solution: Solution, number: int, level: int) -> set[int]:
+def domains_at(problem: Problem, solution: Solution, number: int, level: int) -> set[int]:
     """The domains of a level in which a part's pods stand, those of the parts inside it, and its running members."""
     domain_at = problem.tree.domain_at[level]
     touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner].values())

@@ -18,7 +18,6 @@ from bayplan.kube.client.versions import cannot_read, list_served
 from bayplan.kube.client.watch import Absent, Changes, follow
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.resources import (
-    ALL_POD_GROUPS,
     HYPER_NODES,
     KAI_TOPOLOGIES,
     KUBERNETES_WORKLOADS,
@@ -30,27 +29,30 @@ from bayplan.kube.resources import (
     POD_GROUPS,
     PODS,
     Resource,
+    pod_groups,
 )
 from bayplan.kube.wire.core_v1 import Metadata
 
 SETTLE = 0.3  # seconds
 _Name = tuple[str, str]
 
-OTHER_POD_GROUPS = tuple(resource for resource in ALL_POD_GROUPS.values() if resource is not POD_GROUPS)
-READ: tuple[Resource[Any], ...] = (
-    NAMESPACES,
-    NODES,
-    PODS,
-    NODE_RESOURCE_TOPOLOGIES,
-    NUMATOPOLOGIES,
-    POD_GROUPS,
-    *OTHER_POD_GROUPS,
-    KAI_TOPOLOGIES,
-    KUEUE_TOPOLOGIES,
-    HYPER_NODES,
-)
 
-FOLLOWED = (*READ, KUBERNETES_WORKLOADS)
+def followed() -> tuple[Resource[Any], ...]:
+    """Everything that decisions depend on."""
+    return (
+        NAMESPACES,
+        NODES,
+        PODS,
+        NODE_RESOURCE_TOPOLOGIES,
+        NUMATOPOLOGIES,
+        *pod_groups().values(),
+        KAI_TOPOLOGIES,
+        KUEUE_TOPOLOGIES,
+        HYPER_NODES,
+        KUBERNETES_WORKLOADS,
+    )
+
+
 # Without these there is no answer; an account that must not read others gets one that says what was left out.
 NEEDED = (NODES, PODS)
 
@@ -58,8 +60,8 @@ NEEDED = (NODES, PODS)
 async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     """Everything that decisions depend on, and sentences about what could not be read."""
     async with KubeClient(access) as client:
-        answers = await asyncio.gather(*(_unless_forbidden(client, each) for each in FOLLOWED))
-    found = dict(zip(FOLLOWED, answers, strict=True))
+        answers = await asyncio.gather(*(_unless_forbidden(client, each) for each in followed()))
+    found = dict(zip(followed(), answers, strict=True))
     listed: dict[Resource[Any], Listed[Any]] = {each: answer.listed for each, answer in found.items()}
     unreadable = {each: answer.unreadable for each, answer in found.items()}
     objects, problems = _together(listed, unreadable)
@@ -86,7 +88,7 @@ async def follow_cluster(
     """
     async with KubeClient(access) as client:
         cluster = _Followed()
-        tasks = [asyncio.create_task(cluster.follow(client, each, on_trouble)) for each in FOLLOWED]
+        tasks = [asyncio.create_task(cluster.follow(client, each, on_trouble)) for each in followed()]
         loop = asyncio.get_running_loop()
         try:
             for task in tasks:
@@ -113,7 +115,7 @@ class _Followed:
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
-        self.awaited = set(FOLLOWED)
+        self.awaited = set(followed())
         self._items: dict[Resource[Any], dict[_Name, Any]] = {}
         self._broken: dict[Resource[Any], dict[_Name, Broken]] = {}
         self._unreadable: dict[Resource[Any], tuple[str, ...]] = {}
@@ -149,7 +151,7 @@ class _Followed:
     def objects(self) -> tuple[ObjectSet, list[str]]:
         """Everything as of now."""
         listed: dict[Resource[Any], Listed[Any]] = {
-            each: Listed(list(self._items[each].values()), "", list(self._broken[each].values())) for each in FOLLOWED
+            each: Listed(list(self._items[each].values()), "", list(self._broken[each].values())) for each in followed()
         }
         return _together(listed, self._unreadable)
 
@@ -172,7 +174,7 @@ def _together(
         levels=[*listed[KUEUE_TOPOLOGIES].items, *listed[KAI_TOPOLOGIES].items],
         hyper_nodes=listed[HYPER_NODES].items,
         gangs=listed[POD_GROUPS].items,
-        other_gangs=[group for each in OTHER_POD_GROUPS for group in listed[each].items],
+        other_gangs=[group for each in pod_groups().values() if each is not POD_GROUPS for group in listed[each].items],
         kubernetes_workloads=listed[KUBERNETES_WORKLOADS].items,
     )
     problems = [

@@ -9,6 +9,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation.fields import UnknownField, field_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
 from bayplan.kube.validation.resources import byte_fractions
+from bayplan.kube.validation.rules import part
 from bayplan.kube.validation.workloads import built_in_faults, custom_field_faults, selector_warnings
 
 _PLANNING = "bayplan.io/"  # its pods are shapes to plan with: they need neither names nor images
@@ -51,7 +52,7 @@ def submitted_warnings(document: Any, kind: str, api_version: str, at: ObjectPat
     if api_version == APPS:
         yield from selector_warnings(document, at)
     if kind == "Pod":
-        yield from byte_fractions(document["spec"], at.child("spec"))
+        yield from byte_fractions(part(document, "spec") or {}, at.child("spec"))
     else:
         for template, place in pod_templates(document, at):
             yield from byte_fractions(template["spec"], place.child("spec"))

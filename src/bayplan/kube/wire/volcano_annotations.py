@@ -18,6 +18,8 @@ from bayplan.kube.quantity import QuantityError, parse
 POLICY = "volcano.sh/numa-topology-policy"
 DECISION = "volcano.sh/topology-decision"
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+# What a pod says that asks for no policy.
+NO_POLICIES = ("", "none")
 
 AmountsByNuma = dict[int, dict[str, str]]
 """NUMA id to resource to quantity, in canonical text."""

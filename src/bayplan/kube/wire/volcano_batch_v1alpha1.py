@@ -1,6 +1,6 @@
 """Volcano's Job (`batch.volcano.sh/v1alpha1`): tasks with replicas of a pod template, partitions inside tasks.
 
-Volcano's controllers make a PodGroup and pods of it; `dialects/volcano_job.py` knows how they do that, and what their admission
+Volcano's controllers make a PodGroup and pods of it; `dialects/volcano/job.py` knows how they do that, and what their admission
 webhook has against a Job.
 """
 

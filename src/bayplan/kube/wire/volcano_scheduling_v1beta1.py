@@ -1,6 +1,6 @@
 """Volcano's PodGroup (`scheduling.volcano.sh/v1beta1`), reduced to what decides where its pods go.
 
-Volcano's controllers write it, one per Job or per owner of plain pods; pods name it in an annotation. `dialects/volcano.py` makes a
+Volcano's controllers write it, one per Job or per owner of plain pods; pods name it in an annotation. `dialects/volcano/pod_group.py` makes a
 gang of it.
 """
 

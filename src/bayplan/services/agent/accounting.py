@@ -9,7 +9,7 @@ In comes all that is known at one moment (`Evidence`: the machine, the kubelet's
 * the kubelet's state files know what finished init containers still hold, and count where they agree with what pods hold;
 * what pods hold is never more than there is, and what names a zone or CPU that does not exist is left aside as a problem.
 
-Devices and memory are counted in `device_accounting.py` and `memory_accounting.py`. Nothing is read here. `report.py` writes the account down; `services/agent/forms/compat_nfd.py` and `services/agent/forms/compat_rte.py` count as other agents do.
+Devices and memory are counted in `device_accounting.py` and `memory_accounting.py`. Nothing is read here. `report.py` writes the account down; `nfd.py` and `rte.py` count as other agents do.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects import kai
 from bayplan.dialects.dialect import full_name
-from bayplan.dialects.own_members import GROUP, POD_GROUP
-from bayplan.dialects.table import AnyPodGroup, dialect_written_as, gang_named, key_of
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
+from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.registry import AnyPodGroup, dialect_written_as, gang_named, key_of
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping.expecting import GROUPED
 from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group

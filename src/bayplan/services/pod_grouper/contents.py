@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.dialects.table import AnyPodGroup
+from bayplan.dialects.registry import AnyPodGroup
 from bayplan.grouping.podgroup import manifest_of
 from bayplan.grouping.raw import RawObject
 from bayplan.kube.visible import visible

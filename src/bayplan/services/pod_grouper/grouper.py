@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.table import AnyPodGroup, key_of
+from bayplan.dialects.registry import AnyPodGroup, key_of
 from bayplan.grouping.annotations import SEGMENTS
 from bayplan.grouping.expecting import ALONE, GROUPED
 from bayplan.grouping.group import group_for

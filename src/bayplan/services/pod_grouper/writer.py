@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from weakref import WeakValueDictionary
 
-from bayplan.dialects.own_members import GROUP, POD_GROUP
-from bayplan.dialects.table import AnyPodGroup, dialect_written_as
+from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping.raw import RawObject
 from bayplan.kube.client.client import ApiError, KubeClient

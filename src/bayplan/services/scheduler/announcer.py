@@ -20,13 +20,13 @@ from msgspec import structs
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.reports.topology_report import Problem
 from bayplan.dialects.dialect import full_name
+from bayplan.dialects.progress import NO_MEMBERS
 from bayplan.dialects.redundant_levels import levels_in_vain
-from bayplan.dialects.table import AnyPodGroup, remarks_on
+from bayplan.dialects.registry import AnyPodGroup, remarks_on
 from bayplan.dispatch.actions import GANG, Complete, Refusal
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.roster import NOBODY
 from bayplan.gangs.checks import Naming, naming_in
-from bayplan.kube.resources import ALL_POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS, pod_groups
 from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
@@ -226,19 +226,21 @@ class Announcer:
 
     def _write_count(self, gang: str) -> None:
         """Write the counts to the PodGroup; if pods wait again, the next refusal reports that."""
-        written, tally = self._group_of(GANG + gang), self._dispatcher.roster.tally(gang)
+        written, counts = self._group_of(GANG + gang), self._dispatcher.roster.counts(gang)
         if written is None:
             return
-        if not tally.members:
+        if not counts.members:
             self._gangs.has_nobody(written)
-        elif tally.members == tally.scheduled:
+        elif counts.members == counts.scheduled:
             broken = self._dispatcher.gangs.why_not_whole(gang)
             left = self._dispatcher.gangs.who_is_left(gang)
             if broken:
-                self._gangs.waits(written, broken, tally, invalid=False)
+                self._gangs.waits(written, broken, counts, invalid=False)
             else:
                 # Who has ended and who was deleted look alike from here: their owner knows, and replaces those that it misses.
-                self._gangs.stands(written, tally, f"{left} are left, the others ended or were deleted" if left else "")
+                self._gangs.stands(
+                    written, counts, f"{left} are left, the others ended or were deleted" if left else ""
+                )
 
     def complete(self, todo: Complete) -> None:
         """Every pod that a gang needs has a node: that is written on its PodGroup."""
@@ -246,12 +248,12 @@ class Announcer:
         if written is not None:
             self._compare_with_template(written)
             self._to_count.pop(todo.gang, None)
-            self._gangs.complete(written, self._dispatcher.roster.tally(todo.gang))
+            self._gangs.complete(written, self._dispatcher.roster.counts(todo.gang))
 
     def let_in(self, groups: Iterable[AnyPodGroup]) -> None:
         """Groups whose pods are created only after a scheduler has said that it knows of them."""
         for written in groups:
-            self._gangs.waits(written, WAITS_FOR_PODS, NOBODY)
+            self._gangs.waits(written, WAITS_FOR_PODS, NO_MEMBERS)
 
     def _explain(self, refusal: Refusal) -> None:
         text = self._sentences.of(refusal)
@@ -279,11 +281,11 @@ class Announcer:
         if written is not None:
             self._remark(refusal.unit)
             self._compare_with_template(written)
-            tally = self._dispatcher.roster.tally(refusal.unit.removeprefix(GANG))
+            counts = self._dispatcher.roster.counts(refusal.unit.removeprefix(GANG))
             if refusal.beyond_need:
-                self._gangs.stands(written, tally, f"{_more_wait(len(refusal.pods))}: {text}")
+                self._gangs.stands(written, counts, f"{_more_wait(len(refusal.pods))}: {text}")
             else:
-                self._gangs.waits(written, text, tally, invalid=refusal.invalid)
+                self._gangs.waits(written, text, counts, invalid=refusal.invalid)
         reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
         said = _of_member(written, on_pods or text)
         self._conditions_due[refusal.unit] = ((pod, said, reason) for pod in _not_gated(refusal.pods))
@@ -434,5 +436,5 @@ def _without_numbers(reason: str) -> str:
 
 
 def _subject(written: AnyPodGroup) -> Subject:
-    resource, metadata = ALL_POD_GROUPS[type(written)], written.metadata
+    resource, metadata = pod_groups()[type(written)], written.metadata
     return Subject(resource.api_version, resource.kind, metadata.namespace or "default", metadata.name, metadata.uid)

@@ -16,12 +16,10 @@ from typing import Self
 
 import msgspec
 
-from bayplan.dialects.table import AnyPodGroup, dialect_of, key_of
-from bayplan.dispatch.roster import Tally
+from bayplan.dialects.progress import Document, MemberCounts, Phase, Progress, has_ended, says, with_times
+from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.resources import ALL_POD_GROUPS
 from bayplan.services.edges.outbox import Outbox
-from bayplan.services.scheduler.gang_status import Document, Progress, Stage, has_ended, says, status_of, with_times
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +38,7 @@ class _Wanted:
 
 
 class GangStatusWriter:
-    """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(written, message, tally)`."""
+    """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(written, message, counts)`."""
 
     def __init__(self, client: KubeClient, *, rate: float = 50.0, clock: Callable[[], float] = time.time) -> None:
         self.outbox = Outbox(self._send, rate=rate)
@@ -49,20 +47,20 @@ class GangStatusWriter:
         # What was last written about each gang, by the uid of its PodGroup: the news of it may come later.
         self._told: dict[str, _Wanted] = {}
 
-    def waits(self, written: AnyPodGroup, message: str, tally: Tally, *, invalid: bool = False) -> None:
+    def waits(self, written: AnyPodGroup, message: str, counts: MemberCounts, *, invalid: bool = False) -> None:
         """Pods that a gang needs have no place. One that was complete is told so still, beside what it waits for."""
-        stage = Stage.LACKS if self._was_complete(written) else Stage.WAITS
-        if stage is Stage.LACKS and tally.scheduled:
-            message = f"{tally.scheduled} of {tally.members} pods have nodes: {message}"
-        self._put(written, Progress(stage, message, tally, invalid))
+        phase = Phase.DEGRADED if self._was_complete(written) else Phase.WAITING
+        if phase is Phase.DEGRADED and counts.scheduled:
+            message = f"{counts.scheduled} of {counts.members} pods have nodes: {message}"
+        self._put(written, Progress(phase, message, counts, invalid))
 
-    def complete(self, written: AnyPodGroup, tally: Tally) -> None:
+    def complete(self, written: AnyPodGroup, counts: MemberCounts) -> None:
         """Record that all pods that a gang needs now have nodes; later schedulers read from it that the gang was complete once."""
-        self._put(written, Progress(Stage.STANDS, _in_words(tally), tally), anew=True)
+        self._put(written, Progress(Phase.COMPLETE, _in_words(counts), counts), anew=True)
 
-    def stands(self, written: AnyPodGroup, tally: Tally, message: str = "") -> None:
+    def stands(self, written: AnyPodGroup, counts: MemberCounts, message: str = "") -> None:
         """A gang that is complete has other pods now, or as many in another state; others that would join it wait, as `message` says."""
-        self._put(written, Progress(Stage.STANDS, "; ".join(filter(None, (_in_words(tally), message))), tally))
+        self._put(written, Progress(Phase.COMPLETE, "; ".join(filter(None, (_in_words(counts), message))), counts))
 
     def has_nobody(self, written: AnyPodGroup) -> None:
         """Record that a gang has no pods: it has ended, perhaps before this instance started, or still waits for them.
@@ -71,9 +69,9 @@ class GangStatusWriter:
         """
         before = self._before(written)
         if self._was_complete(written) or has_ended(before):
-            self._put(written, Progress(Stage.ENDED, "no pods are left"))
+            self._put(written, Progress(Phase.ENDED, "no pods are left"))
         elif before.get("conditions"):
-            self._put(written, Progress(Stage.WAITS, WAITS_FOR_PODS))
+            self._put(written, Progress(Phase.WAITING, WAITS_FOR_PODS))
 
     def _before(self, written: AnyPodGroup) -> Document:
         """What a PodGroup says, or will say as soon as the last write arrives there."""
@@ -88,8 +86,9 @@ class GangStatusWriter:
 
     def _put(self, written: AnyPodGroup, progress: Progress, *, anew: bool = False) -> None:
         """Write a status if it says something else than before; what holds `anew` does so since now."""
-        uid, before, status = written.metadata.uid, self._before(written), status_of(type(written), progress)
-        if not status or (says(before, status) and not anew):
+        dialect, uid, before = dialect_of(written), written.metadata.uid, self._before(written)
+        status = dialect.status_of(progress)
+        if not status or (says(before, status, dialect.conditions) and not anew):
             return
         now = datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         wanted = _Wanted(written, with_times(status, {} if anew else before, now), progress.was_complete)
@@ -100,7 +99,8 @@ class GangStatusWriter:
                 self._told.pop(next(iter(self._told)))
 
     async def _send(self, wanted: _Wanted) -> None:
-        written, resource = wanted.written, ALL_POD_GROUPS[type(wanted.written)]
+        written, resource = wanted.written, dialect_of(wanted.written).resource
+        assert resource is not None  # pods alone have no status
         metadata = written.metadata
         body = {
             "apiVersion": resource.api_version,
@@ -134,6 +134,6 @@ class GangStatusWriter:
         await self.outbox.__aexit__(kind, error, trace)
 
 
-def _in_words(tally: Tally) -> str:
-    have = "1 pod has a node" if tally.scheduled == 1 else f"{tally.scheduled} pods have nodes"
-    return f"{have}, {tally.running} {'runs' if tally.running == 1 else 'run'}"
+def _in_words(counts: MemberCounts) -> str:
+    have = "1 pod has a node" if counts.scheduled == 1 else f"{counts.scheduled} pods have nodes"
+    return f"{have}, {counts.running} {'runs' if counts.running == 1 else 'run'}"

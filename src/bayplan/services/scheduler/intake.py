@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bayplan.dialects.table import AnyPodGroup, dialect_written_as
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
-from bayplan.dialects.volcano_queue import VolcanoQueue
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
+from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
+from bayplan.dialects.volcano.queue import VolcanoQueue
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.decoding import Broken, Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.resources import (
-    ALL_POD_GROUPS,
     HYPER_NODES,
     KAI_TOPOLOGIES,
     KUBERNETES_WORKLOADS,
@@ -35,6 +34,7 @@ from bayplan.kube.resources import (
     VOLCANO_JOBS,
     VOLCANO_POD_GROUPS,
     Resource,
+    pod_groups,
 )
 from bayplan.kube.topology_levels import Topology, levels_of
 from bayplan.kube.wire import volcano_scheduling_v1beta1
@@ -215,7 +215,7 @@ class Intake:
                     partial(self._group_unreadable, resource),
                     foreign=resource is not POD_GROUPS,
                 )
-                for resource in ALL_POD_GROUPS.values()
+                for resource in pod_groups().values()
             ),
             Entry(KUBERNETES_WORKLOADS, self.workloads.put, self.workloads.remove, foreign=True),
             Entry(VOLCANO_JOBS, self.volcano_queue.set_job, self.volcano_queue.remove_job, foreign=True),

@@ -19,7 +19,7 @@ from bayplan.cluster.reports.kubelet_version import version_of
 from bayplan.cluster.reports.numatopology import read_numatopology
 from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.table import gang_named
+from bayplan.dialects.registry import gang_named
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.files import read_objects

@@ -1,7 +1,7 @@
 """The key `gang` of a workload: the spec of bayplan's own PodGroup, in which the scenario's `levels` are the topology and the workload's `pod` is the usual shape.
 
 In comes what is written, out goes a `Together` with the shape of every pod of one gang. There is no second grammar: the structs of `kube/wire/podgroup_v1alpha1.py` say which
-keys there are, `dialects/own_reader.py` and `gangs/checks.py` what they may mean; here their sentences find the lines that they are about. The pod of a group is
+keys there are, `dialects/own/reader.py` and `gangs/checks.py` what they may mean; here their sentences find the lines that they are about. The pod of a group is
 written like that of a workload (`pods.py`), or under `spec` as in a PodGroup.
 """
 
@@ -14,8 +14,8 @@ from typing import TypeVar
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.dialects.own_members import GROUP
-from bayplan.dialects.own_reader import gang_of
+from bayplan.dialects.own.members import GROUP
+from bayplan.dialects.own.reader import gang_of
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Trees

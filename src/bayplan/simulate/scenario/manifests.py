@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.dialects.own_members import POD_GROUP
-from bayplan.dialects.upstream_workloads import KubernetesWorkloads
+from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
+from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.group import GroupingSettings, with_rules
 from bayplan.grouping.raw import Reference
 from bayplan.grouping.rules import rules_of

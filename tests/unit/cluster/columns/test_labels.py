@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.cluster.columns.labels import ABSENT, MOST_COLUMNS, SPARE_VALUES, LabelColumns, whole_number
+from bayplan.cluster.columns.labels import ABSENT, FEW_ROWS, MOST_COLUMNS, SPARE_VALUES, LabelColumns, whole_number
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Node
 from tests.helpers import node
@@ -22,6 +22,37 @@ def test_a_key_asked_for_later_is_known_for_all_nodes() -> None:
     state.set_node(node("b", labels={"disk": "hdd"}))
     assert values_by_node(state, "disk") == {"a": "ssd", "b": "hdd"}
     assert values_by_node(state, "rack") == {"a": "r1", "b": None}
+
+
+def test_keys_are_known_however_many_nodes_come_to_have_them() -> None:
+    """Up to some number it is known which nodes have a key, from there on only how many."""
+    state = ClusterState()
+    for number in range(2 * FEW_ROWS):
+        state.set_node(node(f"n{number}"))
+    values_by_node(state, "zone")
+    for number in (*range(FEW_ROWS + 4), *range(FEW_ROWS + 4)):
+        had = (values_by_node(state, "zone")[f"n{number}"] is not None) if number % 3 == 0 else False
+        state.set_node(node(f"n{number}", labels=None if had else {"zone": f"z{number}"}))
+        named = {each.metadata.name: (each.metadata.labels or {}).get("zone") for each in state.nodes if each}
+        assert values_by_node(state, "zone") == named
+
+
+def test_a_node_with_thousands_of_labels_makes_no_column_of_all_nodes_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = ClusterState()
+    for number in range(1000):
+        state.set_node(node(f"n{number}", labels={"zone": "z"}))
+    state.set_node(node("n0", labels={f"key-{each}": "x" for each in range(1000)}))
+    state.labels.codes("zone")
+    looked_at: list[str] = []
+
+    def encode(key: str, _: Node | None) -> int:
+        looked_at.append(key)
+        return 1
+
+    monkeypatch.setattr(state.labels, "_encode", encode)
+    for each in range(1000):
+        state.labels.codes(f"key-{each}")
+    assert len(looked_at) == 1000
 
 
 def test_an_empty_value_is_not_an_absent_label() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_STALE, TOPOLOGY_USABLE
 from bayplan.cluster.reports.fingerprint import ATTRIBUTE, fingerprint_of
-from bayplan.cluster.reports.intake import CachedIntake, ReportIntake, ReportSettings, intake_for
+from bayplan.cluster.reports.intake import ReportIntake, ReportSettings, intake_for
 from bayplan.cluster.state import ClusterState
+from bayplan.compat.scheduler_plugins.cache.intake import CachedIntake
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology

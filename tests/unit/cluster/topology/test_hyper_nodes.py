@@ -42,6 +42,12 @@ class TestMembers:
             (pattern("^n1$"), "n10", False),
             (pattern("n1"), "gpu-n10", True),  # found anywhere, as in Volcano
             (pattern("^(?i)N[[:digit:]]$"), "n1", True),
+            (pattern(r"\An\Q1\E\z"), "n1", True),
+            (
+                pattern("^([a-z0-9]+-?)+$"),
+                "gke-cluster-pool-" * 8 + ".internal",
+                False,
+            ),  # one way after another is 2^60
             (with_labels(rack="r1"), "n1", True),
             (with_labels(rack="r2"), "n1", False),
             (with_labels(), "n1", False),  # an empty selector means nobody, as in Volcano
@@ -169,7 +175,7 @@ class TestWhatIsNoTree:
             (pattern(""), ".selector.regexMatch.pattern: is missing: must be a regular expression of Go"),
             (
                 pattern("gpu-["),
-                '.selector.regexMatch.pattern: "gpu-[" is not a regular expression of Go: missing closing ]',
+                '.selector.regexMatch.pattern: "gpu-[" is not a regular expression of Go: missing ]: [',
             ),
             (
                 {"type": "Node", "selector": {"labelMatch": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}},

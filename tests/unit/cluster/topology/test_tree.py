@@ -41,6 +41,19 @@ def test_domains_are_runs_of_neighbours() -> None:
     assert tree.sums(np.array([1, 2, 3, 4, 5]), 1).tolist() == [1, 5, 9]
 
 
+def test_a_tree_over_one_domain_keeps_every_level() -> None:
+    state = cluster(n1=("b1", "r1"), n2=("b1", "r2"), n3=("b1", "r2"), n4=("b2", "r1"))
+    inside = build_tree(state, "network", LEVELS).inside(1, 3)
+    assert names(inside, state) == ["n2", "n3"]
+    assert [starts.tolist() for starts in inside.starts] == [[0], [0], [0, 1]]
+    assert inside.paths == ((("b1",),), (("b1", "r2"),), (("b1", "r2", "n2"), ("b1", "r2", "n3")))
+
+
+def test_members_of_domains_are_filled_up_with_the_position_behind_the_last() -> None:
+    tree = build_tree(cluster(n1=("b1", "r1"), n2=("b1", "r2"), n3=("b1", "r2")), "network", LEVELS)
+    assert [members.tolist() for members in tree.members] == [[[0, 1, 2]], [[0, 3], [1, 2]], [[0], [1], [2]]]
+
+
 @pytest.mark.parametrize(
     "in_order",
     [

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from bayplan.engine.budget import Budget, OutOfWork
-from bayplan.engine.gangs import program
+from bayplan.engine.gangs import closeness
 from bayplan.engine.gangs import search as module
+from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.exact import program
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, wished_domains
 from bayplan.engine.gangs.search import search
-from bayplan.engine.gangs.slices import Layer
 from tests.unit.engine.gangs.small_trees import BLOCK, NO_SUMS, NODE, RACK, equal_pods, gang, group, pods_of, racks
 
 LINES = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2")
@@ -37,6 +38,10 @@ TWO_APART = [replace(group(f"segment {number}", 1, BLOCK, parent=1), apart=0) fo
         ),
         (
             [gang(), *(group(f"g{number}", 6, RACK) for number in range(4))],
+            "the gang needs 24 slots in groups of 6, the most there are is 18",
+        ),
+        (
+            [gang(), *(group(f"g{number}", pods, RACK) for number, pods in enumerate((6, 6, 6, 5)))],
             "every assignment of groups to domains was tried",
         ),
         ([gang(), group("all", 0, RACK), *TWO_APART], "segments apart from each other cannot all be in one block"),
@@ -76,6 +81,7 @@ def test_a_no_about_slices(whole: Part, layer: Layer, bound: str) -> None:
         ([gang(24)], "equal pods: counted exactly"),
         ([gang(11, None, RACK)], "equal pods: counted exactly"),
         ([gang(0, BLOCK, RACK), group("a", 4), group("b", 4)], "equal pods: counted exactly"),
+        ([gang(0, BLOCK), group("a", 6, RACK), group("b", 6, RACK)], "equal pods: counted exactly"),
         ([gang(), group("a", 8, RACK), group("b", 6, RACK)], "groups packed; nothing was preferred"),
         (
             [gang(0, None, RACK), group("a", 8, RACK), group("b", 6, RACK)],
@@ -83,7 +89,7 @@ def test_a_no_about_slices(whole: Part, layer: Layer, bound: str) -> None:
         ),
         # By room alone two racks would do (10 + 8); with these groups three are needed, and only the exact search knows.
         (
-            [gang(0, None, RACK), group("a", 6, RACK), group("b", 6, RACK), group("c", 6, RACK)],
+            [gang(0, None, RACK), group("a", 6, RACK), group("b", 6, RACK), group("c", 5, RACK)],
             "exact search: nothing uses fewer domains",
         ),
     ],
@@ -94,7 +100,7 @@ def test_a_yes_says_what_it_rests_on(parts: list[Part], bound: str) -> None:
 
 
 def test_without_time_the_answer_has_a_gap() -> None:
-    parts = [gang(0, None, RACK), group("a", 6, RACK), group("b", 6, RACK), group("c", 6, RACK)]
+    parts = [gang(0, None, RACK), group("a", 6, RACK), group("b", 6, RACK), group("c", 5, RACK)]
     problem = equal_pods(*racks(*LINES), *parts)
     solution = search(problem, Budget(0.0))
     assert (solution.status, domains_used(problem, solution, 0), solution.gap) == (Status.FEASIBLE, 3, 1)
@@ -154,8 +160,9 @@ def test_a_place_that_was_found_survives_the_end_of_the_budget(monkeypatch: pyte
     def out_of_work(*_: object) -> Solution:
         raise OutOfWork
 
-    problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 4", "b2/r1: 4"), gang(), group("a", 3, RACK), group("b", 3, RACK))
-    for step in ("_brought_closer", "_in_fewer_wider_domains"):
+    problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 4", "b2/r1: 4"), gang(), group("a", 3, RACK), group("b", 2, RACK))
+    monkeypatch.setattr(module, "close_place", lambda *_: None)
+    for step in ("_in_fewer_wider_domains", "_divided_anew", "_gathered"):
         with monkeypatch.context() as patched:
-            patched.setattr(module, step, out_of_work)
+            patched.setattr(closeness, step, out_of_work)
             assert search(problem, Budget()).found

@@ -17,7 +17,7 @@ from bayplan.engine.numa.placement import knowledge_of
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from tests.helpers import GPU, Amounts, Json, cluster, container, decide, node, pod, simple_pod, topology, zone
 
 OK, ONE_ZONE, COMMON_SET, SHORT = (
@@ -47,7 +47,7 @@ def machine(
 
 def verdict_on(report: NodeResourceTopology, waiting: Pod, assume: dict[str, str] | None = None) -> Verdict:
     """The verdict on one node, after all ways of asking have been seen to agree."""
-    plugin = NodeResourceTopologyMatch(read_arguments({"assume": assume or {}}))
+    plugin = topology_match(read_arguments({"assume": assume or {}}))
     nodes = [node(name, LARGE) for name in ("other-1", "machine", "other-2")]
     among_others = cluster(report, *OTHERS, nodes=nodes)
     alone = cluster(report, nodes=nodes[1:2])

@@ -7,15 +7,13 @@ import pytest
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from tests.helpers import Json, cluster, container, node, pod, simple_pod, topology, zone
 
 
 def score(strategy: str, report: NodeResourceTopology, waiting: Pod, weights: list[Json] | None = None) -> int:
     """The node's score, asked together with another node and as the one that changed."""
-    plugin = NodeResourceTopologyMatch(
-        read_arguments({"scoringStrategy": {"type": strategy, "resources": weights or []}})
-    )
+    plugin = topology_match(read_arguments({"scoringStrategy": {"type": strategy, "resources": weights or []}}))
     state = cluster(report, topology(zone(0, {"cpu": 1}), name="other", policy="none"))
     asked = state.classes.of(waiting)
     together = int(plugin.scores(state, asked, slice(0, 2))[0])

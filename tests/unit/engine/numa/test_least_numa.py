@@ -9,13 +9,11 @@ from bayplan.engine.numa.least_numa import take_from_sets
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from tests.helpers import GPU, Amounts, Json, cluster, container, node, pod, simple_pod, topology, zone
 
-PLUGIN = NodeResourceTopologyMatch(read_arguments({"scoringStrategy": {"type": "LeastNUMANodes"}}))
-AS_UPSTREAM = NodeResourceTopologyMatch(
-    read_arguments({"scoringStrategy": {"type": "LeastNUMANodes"}, "filterMode": "Upstream"})
-)
+PLUGIN = topology_match(read_arguments({"scoringStrategy": {"type": "LeastNUMANodes"}}))
+AS_UPSTREAM = topology_match(read_arguments({"scoringStrategy": {"type": "LeastNUMANodes"}, "filterMode": "Upstream"}))
 
 
 def zones(*numbers: int, cpu: int = 4, far: int = 20) -> list[Json]:

@@ -7,9 +7,10 @@ import pytest
 
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Slices
 from bayplan.gangs.ranks.late_segments import by_segments
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

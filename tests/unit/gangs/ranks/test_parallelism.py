@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.dialects.own_reader import gang_of
-from bayplan.gangs.cycle import GangScheduler, schedule_gang
+from bayplan.dialects.own.reader import gang_of
+from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import GangDecision
 from bayplan.gangs.ranks.parallelism import parallel_groups
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Metadata

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.kube.errors import InvalidObjects, ObjectPath
+from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
 from bayplan.kube.files import Strictness, read_objects
 from bayplan.kube.validation.pod import template_faults
 
@@ -118,6 +118,11 @@ def test_a_field_of_a_newer_kubernetes_may_be_let_through_and_values_may_not(tmp
         f"Pod p ({tmp_path}/pod.yaml:4:8): spec.newSetting: unknown field"
     ]
     assert told(pod(spec="newSetting: 5, restartPolicy: No, "), tmp_path, Strictness.IGNORE)
+
+
+def test_a_misspelt_spec_leaves_a_pod_without_containers(tmp_path: Path) -> None:
+    with pytest.raises(InvalidObject, match=r"spec\.containers: is empty: a pod needs at least one container"):
+        told(pod().replace("spec:", "specs:", 1), tmp_path, Strictness.WARN)
 
 
 def test_a_cluster_may_have_fields_of_a_newer_kubernetes_and_a_dump_by_hand_may_not(tmp_path: Path) -> None:

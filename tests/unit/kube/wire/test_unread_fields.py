@@ -11,9 +11,9 @@ import pytest
 from bayplan.kube.client.decoding import decoder_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import Strictness, read_objects
-from bayplan.kube.resources import ALL_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, VOLCANO_JOBS, Resource
+from bayplan.kube.resources import KNOWN_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, VOLCANO_JOBS, Resource
 
-KAI, VOLCANO, COSCHEDULING, KUBERNETES = list(ALL_POD_GROUPS.values())[1:]
+KAI, VOLCANO, COSCHEDULING, KUBERNETES = list(KNOWN_POD_GROUPS.values())[1:]
 
 
 def written(resource: Resource[Any], spec: dict[str, Any], **more: Any) -> dict[str, Any]:

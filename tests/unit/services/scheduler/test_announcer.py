@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from bayplan.cluster.reports.topology_report import Problem
-from bayplan.dialects.own_members import POD_GROUP
-from bayplan.dialects.table import AnyPodGroup
+from bayplan.dialects.own.members import POD_GROUP
+from bayplan.dialects.progress import MemberCounts
+from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import Complete, Refusal
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.roster import Tally
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import ObjectPath
@@ -60,15 +60,15 @@ class Heard:
     def unschedulable(self, pod: Pod, message: str, reason: str) -> None:
         self.lines.append(f"condition {pod.metadata.name}, {reason}: {message}")
 
-    def waits(self, written: AnyPodGroup, message: str, tally: Tally, *, invalid: bool) -> None:
+    def waits(self, written: AnyPodGroup, message: str, counts: MemberCounts, *, invalid: bool) -> None:
         state = "invalid" if invalid else "waits"
-        self.lines.append(f"status {written.metadata.name}, {state} with {tally.members} members: {message}")
+        self.lines.append(f"status {written.metadata.name}, {state} with {counts.members} members: {message}")
 
-    def complete(self, written: AnyPodGroup, tally: Tally) -> None:
-        self.lines.append(f"status {written.metadata.name}, complete: {tally.scheduled} of {tally.members}")
+    def complete(self, written: AnyPodGroup, counts: MemberCounts) -> None:
+        self.lines.append(f"status {written.metadata.name}, complete: {counts.scheduled} of {counts.members}")
 
-    def stands(self, written: AnyPodGroup, tally: Tally, message: str = "") -> None:
-        self.lines.append(f"status {written.metadata.name}, stands: {tally.scheduled} of {tally.members}. {message}")
+    def stands(self, written: AnyPodGroup, counts: MemberCounts, message: str = "") -> None:
+        self.lines.append(f"status {written.metadata.name}, stands: {counts.scheduled} of {counts.members}. {message}")
 
     def has_nobody(self, written: AnyPodGroup) -> None:
         self.lines.append(f"status {written.metadata.name}, has nobody")

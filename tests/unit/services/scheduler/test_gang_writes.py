@@ -9,19 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.table import AnyPodGroup
-from bayplan.dispatch.roster import Tally
+from bayplan.dialects.progress import MemberCounts, Phase, Progress
+from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.kube.wire import podgroup_v1alpha1, podgroup_v2alpha2, volcano_scheduling_v1beta1
-from bayplan.services.scheduler.gang_status import Progress, Stage, status_of
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, refusal
 
 Story = Callable[[GangStatusWriter], Awaitable[None]]
 
-TWO_WAIT = Tally(2)
-TWO_RUN = Tally(2, 2, 2)
-ONE_RUNS = Tally(1, 1, 1)
-ONE_OF_TWO_RUNS = Tally(2, 1, 1)
+TWO_WAIT = MemberCounts(2)
+TWO_RUN = MemberCounts(2, 2, 2)
+ONE_RUNS = MemberCounts(1, 1, 1)
+ONE_OF_TWO_RUNS = MemberCounts(2, 1, 1)
 
 
 def group(struct: type[AnyPodGroup] = podgroup_v1alpha1.PodGroup, phase: str = "") -> Any:
@@ -86,7 +85,7 @@ def test_a_gang_that_loses_a_pod_and_gets_another_is_counted_all_the_time() -> N
     async def story(gangs: GangStatusWriter) -> None:
         gangs.waits(group(), "no room", TWO_WAIT)
         await asyncio.sleep(10)
-        gangs.complete(group(), Tally(2, 2))
+        gangs.complete(group(), MemberCounts(2, 2))
         await asyncio.sleep(10)
         for tally in (TWO_RUN, TWO_RUN, ONE_RUNS):
             gangs.stands(group(), tally)
@@ -130,7 +129,7 @@ def test_a_gang_that_begins_anew_under_its_pod_group_is_complete_since_then() ->
 
 def test_pods_beyond_need_that_wait_are_told_of_and_the_gang_is_no_less_complete() -> None:
     async def story(gangs: GangStatusWriter) -> None:
-        gangs.stands(group(phase="Scheduled"), Tally(3, 2, 2), "1 more wait: no room")
+        gangs.stands(group(phase="Scheduled"), MemberCounts(3, 2, 2), "1 more wait: no room")
 
     (body,) = written(story)
     assert (body["status"]["phase"], body["status"]["message"]) == (
@@ -153,7 +152,7 @@ def test_after_a_restart_nothing_is_written_that_stands_there_already() -> None:
 
 @pytest.mark.parametrize("struct", [podgroup_v1alpha1.PodGroup, podgroup_v2alpha2.PodGroup], ids=["bayplan", "KAI"])
 def test_after_a_restart_a_gang_that_has_ended_does_not_wait(struct: type[Any]) -> None:
-    ended = status_of(struct, Progress(Stage.ENDED, "no pods are left"))
+    ended = dialect_written_as(struct).status_of(Progress(Phase.ENDED, "no pods are left"))
     metadata = {"name": "train", "namespace": "ml", "uid": "g"}
     known = msgspec.convert({"metadata": metadata, "status": ended}, struct)
 
@@ -165,7 +164,7 @@ def test_after_a_restart_a_gang_that_has_ended_does_not_wait(struct: type[Any]) 
 
 def test_one_pod_is_counted_as_one() -> None:
     async def one(gangs: GangStatusWriter) -> None:
-        gangs.complete(group(), Tally(1, 1, 1))
+        gangs.complete(group(), MemberCounts(1, 1, 1))
 
     (body,) = written(one)
     assert body["status"]["message"] == "1 pod has a node, 1 runs"
@@ -176,7 +175,7 @@ def test_a_pod_group_without_pods_is_told_of_only_if_it_had_some() -> None:
         gangs.has_nobody(group())
 
     async def before_it_was_complete(gangs: GangStatusWriter) -> None:
-        gangs.waits(group(), "1 of 2 have arrived", Tally(1))
+        gangs.waits(group(), "1 of 2 have arrived", MemberCounts(1))
         await asyncio.sleep(10)
         gangs.has_nobody(group())
 

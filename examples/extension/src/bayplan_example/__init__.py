@@ -1,0 +1,1 @@
+"""A plugin and a dialect for bayplan, from a package of its own."""

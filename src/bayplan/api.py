@@ -1,0 +1,55 @@
+"""The public surface for packages that extend bayplan: plugins, dialects, and the types they meet.
+
+Names here follow semantic versioning; everything else may change with any release. `docs/extending.md` has a worked example.
+"""
+
+from __future__ import annotations
+
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.dialects.dialect import Dialect, full_name
+from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import Phase, Progress
+from bayplan.engine.numa.rows import Codes, Rows, count
+from bayplan.engine.numa.scores import Scores
+from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.trees import Topologies
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import Resource
+from bayplan.kube.wire.core_v1 import Metadata, Node, Pod, WireStruct
+from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
+from bayplan.plugins.node_resource_topology_args import ArgumentError
+
+__all__ = [
+    "ArgumentError",
+    "ClusterState",
+    "Codes",
+    "Dialect",
+    "FilterPlugin",
+    "Gang",
+    "Group",
+    "Incomplete",
+    "InvalidObject",
+    "Metadata",
+    "Node",
+    "ObjectPath",
+    "Phase",
+    "Pod",
+    "PodClass",
+    "Progress",
+    "Resource",
+    "Rows",
+    "ScorePlugin",
+    "Scores",
+    "Slices",
+    "Topologies",
+    "WireStruct",
+    "arrived",
+    "count",
+    "counted",
+    "full_name",
+    "group_of",
+    "has_begun",
+    "of_one_node",
+]

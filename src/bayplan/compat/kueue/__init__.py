@@ -1,0 +1,1 @@
+"""Kueue: topology-aware scheduling of pod sets (`style.py`, rules in `tas/`)."""

@@ -1,0 +1,129 @@
+"""The cluster at the moment of a decision: a tree of domains, what is left in every leaf, and the hosts behind them.
+
+`snapshot_of` builds it from plain leaves. `minus` gives the snapshot after pods have taken their amounts, which is how a
+pod set sees the pod sets that were placed before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.compat.kueue.tas.model import Amounts, Assignment, Host, Leaf
+from bayplan.compat.kueue.tas.tree import Indices, Path, Tree, tree_of
+from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Toleration
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Leaves are sorted by path; `remaining` has an array over them per resource, `hosts` an entry per leaf.
+
+    `hosts` is None where the lowest level is not the host name: such a leaf is a sum of nodes, and taints, selectors and
+    affinity say nothing about it. `tainted` are the leaves with any taint; `tolerations` are those of the resource flavor,
+    which every pod gets.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    tree: Tree
+    paths: tuple[Path, ...]
+    remaining: Mapping[str, Counts]
+    hosts: tuple[Host, ...] | None
+    tainted: tuple[int, ...]
+    leaf_of: Mapping[Path, int]
+    tolerations: tuple[Toleration, ...] = ()
+
+    def level_of(self, label: str) -> int | None:
+        """The position of a level, counted from the coarsest."""
+        return self.levels.index(label) if label in self.levels else None
+
+    def left_of(self, resource: str) -> Counts:
+        """The remaining amount of a resource on every leaf; a resource that no leaf has is zero everywhere."""
+        amounts = self.remaining.get(resource)
+        return amounts if amounts is not None else np.zeros(len(self.paths), dtype=np.int64)
+
+    def minus(self, per_pod: Amounts, leaves: Indices, pods: Counts) -> Snapshot:
+        """The snapshot after `pods` pods were placed on `leaves`, which differ."""
+        remaining = dict(self.remaining)
+        for resource, amount in per_pod.items():
+            left = self.left_of(resource).copy()
+            left[leaves] -= amount * pods
+            remaining[resource] = left
+        return replace(self, remaining=remaining)
+
+    def assignment(self, leaves: Indices, pods: Counts) -> Assignment:
+        """Pods on leaves as an assignment, in the order of the domains' names; leaves without pods are left out."""
+        shown = shown_levels(self.levels)
+        order = np.argsort(leaves, kind="stable")
+        domains = tuple(
+            (self.paths[leaf][shown], int(count))
+            for leaf, count in zip(leaves[order], pods[order], strict=True)
+            if count
+        )
+        return Assignment(self.levels[shown], domains)
+
+    def leaves_of(self, assignment: Assignment) -> tuple[Indices, Counts]:
+        """The leaves and pods of an assignment that `stale_domain` finds nothing wrong with, each leaf once."""
+        pods: dict[int, int] = {}
+        for values, count in assignment.domains:
+            leaf = self.leaf_of[values]
+            pods[leaf] = pods.get(leaf, 0) + count
+        return np.array(list(pods), dtype=np.intp), np.array(list(pods.values()), dtype=np.int64)
+
+    def stale_domain(self, assignment: Assignment) -> str | None:
+        """The first domain of an assignment that is gone or not ready any more, by its first value."""
+        return next(
+            (values[0] if values else "" for values, _ in assignment.domains if values not in self.leaf_of), None
+        )
+
+
+def shown_levels(levels: tuple[str, ...]) -> slice:
+    """The levels that an assignment lists: the host name says it all where it is the lowest level."""
+    return slice(-1, None) if levels[-1:] == (HOSTNAME,) else slice(None)
+
+
+def snapshot_of(
+    name: str, levels: Sequence[str], leaves: Sequence[Leaf], tolerations: Sequence[Toleration] = ()
+) -> Snapshot:
+    """The snapshot of a topology's ready nodes.
+
+    Leaves that an assignment could not tell apart are one leaf with the sum of their amounts, in the place of the first:
+    the nodes of a rack where racks are the lowest level, or nodes that share a host name. A leaf without a value for every
+    level is not part of the topology.
+    """
+    levels = tuple(levels)
+    shown = shown_levels(levels)
+    leaves = [leaf for leaf in leaves if len(leaf.values) == len(levels)]
+    first_with: dict[Path, Leaf] = {}
+    for leaf in leaves:
+        first_with.setdefault(leaf.values[shown], leaf)
+    merged = sorted(first_with.values(), key=lambda leaf: leaf.values)
+    paths = tuple(leaf.values for leaf in merged)
+    leaf_of = {path[shown]: index for index, path in enumerate(paths)}
+    by_host = levels[-1:] == (HOSTNAME,)
+    hosts = tuple(leaf.host or _unknown_host(levels, leaf) for leaf in merged) if by_host else None
+    tainted = tuple(index for index, host in enumerate(hosts or ()) if host.taints)
+    remaining = _columns(leaves, leaf_of, shown)
+    tree = tree_of(paths, len(levels))
+    return Snapshot(name, levels, tree, paths, remaining, hosts, tainted, leaf_of, tuple(tolerations))
+
+
+def _unknown_host(levels: tuple[str, ...], leaf: Leaf) -> Host:
+    return Host(leaf.values[-1], dict(zip(levels, leaf.values, strict=True)))
+
+
+def _columns(leaves: Sequence[Leaf], leaf_of: Mapping[Path, int], shown: slice) -> dict[str, Counts]:
+    columns: dict[str, Counts] = {}
+    for leaf in leaves:
+        index = leaf_of[leaf.values[shown]]
+        for resource, amount in leaf.remaining.items():
+            if resource not in columns:
+                columns[resource] = np.zeros(len(leaf_of), dtype=np.int64)
+            columns[resource][index] += amount
+    return columns

@@ -1,0 +1,66 @@
+"""scheduler-plugins' coscheduling (`scheduling.x-k8s.io/v1alpha1`): `minMember` pods with one label start together.
+
+It asks for nothing else. Timeouts are not needed here, because no pod holds a place while it waits for others. `minResources` is a
+first estimate of what bayplan counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayplan.dialects.dialect import Dialect, full_name
+from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import Document, Phase, Progress
+from bayplan.gangs.model import Gang
+from bayplan.gangs.trees import Topologies
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import COSCHEDULING_POD_GROUPS
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.coscheduling_v1alpha1 import PodGroup
+
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+COMPLETE = ("Scheduled", "Running", "Unknown", "Finished")
+
+
+def group_named(pod: Pod) -> str:
+    """The PodGroup of a pod's label."""
+    return (pod.metadata.labels or {}).get(POD_GROUP, "")
+
+
+def gang_of(written: PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Incomplete:
+    """All pods in one group, wherever there is room."""
+    name, least = full_name(written.metadata), written.spec.min_member
+    if least < 1:
+        at = ObjectPath.of(written).child("spec").child("minMember")
+        raise InvalidObject(at, f"{least} must be 1 or more")
+    members = counted(pods)
+    missing = arrived(len(members), least)
+    if missing and not has_begun(members, was_complete=was_complete(written)):
+        return Incomplete(name, missing)
+    return Gang(name, group_of(members, least))
+
+
+def was_complete(written: PodGroup) -> bool:
+    """True if its phase is one that comes after all pods had nodes."""
+    return written.status is not None and written.status.phase in COMPLETE
+
+
+def status_of(progress: Progress) -> Document:
+    """The phase and the count of running pods; it has no place for a reason."""
+    if progress.phase is Phase.WAITING:
+        return {}
+    phase = "Scheduled" if progress.phase is Phase.COMPLETE else "Unknown" if progress.is_partial else "Pending"
+    return {"phase": phase, "running": progress.counts.running}
+
+
+DIALECT = Dialect(
+    "coscheduling",
+    PodGroup,
+    group_named,
+    gang_of,
+    was_complete=was_complete,
+    status_of=status_of,
+    conditions=(),
+    resource=COSCHEDULING_POD_GROUPS,
+)

@@ -1,0 +1,112 @@
+"""Kubernetes' own PodGroup (`scheduling.k8s.io/v1alpha2`): a policy, and one node label whose value all pods share.
+
+Policy `gang`: `minCount` pods at the same time. Policy `basic`: each pod when it can, but all of them in the one domain that the constraint asks for. The label
+is a level of a Topology where one has it, so that ranks follow the tree; where none does, nodes with the same value are a domain.
+
+The templates of a Workload ask in the same words (`GroupAsked`). A PodGroup counts as it is, whatever its template says: `dialects/kubernetes/workloads.py` compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bayplan.dialects.dialect import Dialect, asked_by_label, full_name, topology_for
+from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.progress import Document, Phase, Progress
+from bayplan.gangs.model import Gang
+from bayplan.gangs.trees import Topologies
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.resources import KUBERNETES_POD_GROUPS
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.scheduling_v1alpha2 import SCHEDULED, GroupAsked, PodGroup
+
+
+def group_named(pod: Pod) -> str:
+    """`spec.schedulingGroup.podGroupName`."""
+    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else ""
+
+
+def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
+    """All pods in one group, in one domain of the label if the PodGroup names one."""
+    at = ObjectPath.of(written).child("spec")
+    least = least_of(written.spec, at)
+    required = label_of(written.spec, at)
+    where = at.child("schedulingConstraints").child("topology").item(0).child("key")
+    topology = topology_for(written.metadata, [required], topologies, where) if required else ""
+    name, members = full_name(written.metadata), counted(pods)
+    missing = arrived(len(members), least)
+    if missing and not has_begun(members, was_complete=was_complete(written)):
+        return Incomplete(name, missing)
+    group = group_of(members, least, required=required)
+    return Gang(name, group, topology, asked_in=asked_by_label(topology, where, topologies))
+
+
+def least_of(asked: GroupAsked, at: ObjectPath) -> int:
+    """How many pods must start together; with policy `basic` a single one may begin."""
+    policy = asked.scheduling_policy
+    where = at.child("schedulingPolicy")
+    if (policy.basic is None) == (policy.gang is None):
+        raise InvalidObject(where, "needs one of basic and gang")
+    if policy.gang is None:
+        return 1
+    if policy.gang.min_count < 1:
+        raise InvalidObject(where.child("gang").child("minCount"), f"{policy.gang.min_count} must be 1 or more")
+    return policy.gang.min_count
+
+
+def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
+    """The node label whose value all pods share; None if they need not."""
+    constraints = asked.scheduling_constraints
+    labels = (constraints.topology or []) if constraints is not None else []
+    where = at.child("schedulingConstraints").child("topology")
+    if len(labels) > 1:
+        raise InvalidObject(where, f"has {len(labels)} entries: must be at most 1")
+    if not labels:
+        return None
+    if not labels[0].key:
+        raise InvalidObject(where.item(0).child("key"), "is missing: which node label do all pods share?")
+    return labels[0].key
+
+
+def without_effect(asked: GroupAsked) -> Iterator[tuple[str, object, str]]:
+    """What is asked for in vain: field, value, and why. Defaults that the API server fills in ask for nothing."""
+    if asked.disruption_mode not in (None, "", "Pod"):
+        yield "disruptionMode", asked.disruption_mode, "has no effect: bayplan preempts nobody"
+    if asked.priority or (asked.priority is None and asked.priority_class_name):
+        value = asked.priority_class_name or asked.priority
+        yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"
+    if asked.resource_claims:
+        names = ", ".join(claim.name for claim in asked.resource_claims)
+        yield "resourceClaims", names, "are not allocated by bayplan: pods that use them wait"
+
+
+def remarks(written: PodGroup) -> tuple[str, ...]:
+    """One sentence each for what has no effect."""
+    return tuple(f'{field}: "{value}" {why}' for field, value, why in without_effect(written.spec))
+
+
+def was_complete(written: PodGroup) -> bool:
+    """True if the condition `PodGroupScheduled` holds."""
+    conditions = (written.status.conditions or []) if written.status is not None else []
+    return any(each.type == SCHEDULED and each.status == "True" for each in conditions)
+
+
+def status_of(progress: Progress) -> Document:
+    """The condition PodGroupScheduled: once true it stays so, and its message tells the present."""
+    holds = progress.phase is not Phase.WAITING
+    reason = "Scheduled" if holds else progress.reason
+    return {"conditions": [{**progress.condition(SCHEDULED, holds=holds), "reason": reason}]}
+
+
+DIALECT = Dialect(
+    "kubernetes",
+    PodGroup,
+    group_named,
+    gang_of,
+    remarks,
+    was_complete,
+    status_of=status_of,
+    conditions=(SCHEDULED,),
+    resource=KUBERNETES_POD_GROUPS,
+)

@@ -1,0 +1,1 @@
+"""Pods that Kueue has admitted: their annotations make the gang, without an object of its own."""

@@ -1,0 +1,170 @@
+"""A gang of existing pods: a PodGroup of ours and the pods in the cluster that name it.
+
+For planning, a PodGroup holds the shape of its pods (`dialects/own/reader.py`); in a cluster, controllers or users create them. Pods
+join by the label `bayplan.io/pod-group`, and inside it by `bayplan.io/group` if the gang has groups, in the order of their ranks
+(`gangs/ranks/ranks.py`). Members with a node count as running: late ones follow them into their domain.
+
+A gang whose minimum has not arrived is `Incomplete`, which says what is missing. A gang that was complete waits for no more pods while
+any member runs: the missing ones have ended. If the minimum is smaller than the size, the number of pods still to come is known, and
+they are assumed to look like those that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
+
+from bayplan.cluster.state import pod_key
+from bayplan.dialects.members import counted, group_of, has_begun, succeeded
+from bayplan.dialects.own.reader import MOST_PODS, gang_of
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.ranks.parallelism import parallel_groups
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
+
+POD_GROUP = "bayplan.io/pod-group"
+GROUP = "bayplan.io/group"
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Why a gang cannot be decided about yet, and the pods that wait in it."""
+
+    gang: str
+    reason: str
+
+
+def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
+    """The gang that a PodGroup and its pods make; raises `InvalidObject` if either says what cannot be."""
+    frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
+    at = ObjectPath.of(written).child("spec")
+    _check_minima(written.spec, at)
+    names = {group.name for group in frame.whole.every_group()}
+    members = counted(pods)
+    by_group = _by_group(written.spec, members)
+    for name, some in by_group.items():
+        if name not in names:
+            allowed = ", ".join(sorted(names - {""})) or "none"
+            raise InvalidObject(at.child("groups"), f'pod {pod_key(some[0])} belongs to "{name}"; there are {allowed}')
+    begun = has_begun(members, was_complete=was_complete(written))
+    missing = _missing(written.spec, by_group)
+    if missing and not begun:
+        return Incomplete(frame.name, f"waits for pods: {missing} have arrived")
+    whole = _filled(frame.whole, written.spec, by_group, begun=begun)
+    parallelism = parallel_groups(written.spec.parallelism or (), written.spec.size, at.child("parallelism"))
+    waiting = [pod for pod in members if not pod.spec.node_name and not succeeded(pod)]
+    whole = _expecting(whole, frame.whole, written.spec, by_group, waiting[-1]) if waiting else whole
+    return replace(frame, whole=whole, parallelism=parallelism)
+
+
+def who_is_left(written: PodGroup, pods: Iterable[Pod]) -> str:
+    """`2 of 4`, or `2 of 4 in group workers`, where a gang has fewer pods than it needs; an empty text if it has enough."""
+    return _missing(written.spec, _by_group(written.spec, counted(pods)))
+
+
+def _by_group(spec: PodGroupSpec, members: Iterable[Pod]) -> dict[str, list[Pod]]:
+    home = _home(spec)
+    by_group: dict[str, list[Pod]] = {}
+    for pod in members:
+        by_group.setdefault((pod.metadata.labels or {}).get(GROUP, home), []).append(pod)
+    return by_group
+
+
+def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
+    """A gang that needs more pods than belong to it would wait forever."""
+    if spec.minimum is not None and spec.minimum > spec.size:
+        raise InvalidObject(at.child("minimum"), f"{spec.minimum} is more than the size {spec.size}")
+    for number, group in enumerate(spec.groups or ()):
+        _check_minima(group, at.child("groups").item(number))
+
+
+def was_complete(written: PodGroup) -> bool:
+    """True once the status says so, for as long as the gang has pods."""
+    if written.status is None:
+        return False
+    conditions = written.status.conditions or ()
+    return written.status.phase == SCHEDULED or any(
+        each.type == STARTED and each.status == "True" for each in conditions
+    )
+
+
+_Spec = TypeVar("_Spec", PodGroupSpec, GroupSpec)
+
+
+def _without_pods(spec: _Spec) -> _Spec:
+    """The same groups without pods of their own making."""
+    inner = None if spec.groups is None else [_without_pods(each) for each in spec.groups]
+    return msgspec.structs.replace(spec, size=0, pod=None, groups=inner)
+
+
+def _home(spec: PodGroupSpec) -> str:
+    """The group of pods that name none: the gang itself, or the only group inside it."""
+    if not spec.size and len(spec.groups or ()) == 1:
+        return (spec.groups or [])[0].name
+    return ""
+
+
+def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], name: str = "") -> str:
+    """`3 of 8`, for the first group that lacks some; with a minimum of groups, absent groups may stay away."""
+    least = spec.size if spec.minimum is None else spec.minimum
+    here = len(by_group.get(name, ()))
+    if here < least:
+        return f"{here} of {least}{f' in group {name}' if name else ''}"
+    missing = [text for group in spec.groups or () if (text := _missing(group, by_group, group.name))]
+    most_absent = 0 if spec.minimum_groups is None else len(spec.groups or ()) - spec.minimum_groups
+    return missing[0] if len(missing) > most_absent else ""
+
+
+def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], *, begun: bool) -> Group:
+    """A group with its pods: those that wait and those that run; and the groups inside that have arrived, or were there once.
+
+    Where the group has `begun`, that is all of them; with a minimum of groups, those that have begun themselves.
+    """
+    least = spec.size if spec.minimum is None else spec.minimum
+    own = group_of(by_group.get(group.name, ()), least)
+    inner: list[Group] = []
+    for each, written in zip(group.groups, spec.groups or (), strict=True):
+        pods = [pod for some in each.every_group() for pod in by_group.get(some.name, ())]
+        was_whole = begun and (spec.minimum_groups is None or has_begun(pods, was_complete=True))
+        if was_whole or not _missing(written, by_group, written.name):
+            inner.append(_filled(each, written, by_group, begun=was_whole))
+    return replace(
+        group,
+        pods=own.pods,
+        running=own.running,
+        groups=tuple(inner),
+        minimum=own.minimum,
+        minimum_groups=None if group.minimum_groups is None else min(group.minimum_groups, len(inner)),
+    )
+
+
+# -- members that are still to come --------------------------------------------------------------------------------------------
+
+
+def _expecting(
+    group: Group, frame: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], like: Pod
+) -> Group:
+    """A group and its inner groups with the members still to come; these look like the last pod of their group that is there, else `like`.
+
+    If any member of a group has a node, missing members may have ended and do not count.
+    """
+    here = by_group.get(group.name, ())
+    waiting = [pod for pod in here if not pod.spec.node_name and not succeeded(pod)]
+    like = waiting[-1] if waiting else like
+    missing = spec.size - len(group.pods) if len(waiting) == len(here) else 0
+    known = {each.name: each for each in group.groups}
+    inside = [
+        _expecting(known.get(each.name, each), each, written, by_group, like)
+        for each, written in zip(frame.groups, spec.groups or (), strict=True)
+    ]
+    return replace(
+        group,
+        # A different object from the pod that it looks like, so that it is not mistaken for a member.
+        coming=(msgspec.structs.replace(like),) * min(max(missing, 0), MOST_PODS),
+        groups=tuple(each for each in inside if each.name in known),
+        absent=tuple(each for each in inside if each.name not in known),
+    )

@@ -1,0 +1,114 @@
+"""All dialects, in the order in which they are asked which gang a pod belongs to.
+
+bayplan's own label comes first, because it is always deliberate. Kueue comes last, because pods in its pod groups may also name a PodGroup. Dialects that packages add
+(`bayplan.dialects`) come before it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from bayplan.dialects.coscheduling import pod_group as coscheduling
+from bayplan.dialects.dialect import Dialect, full_name
+from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kubernetes import pod_group as upstream
+from bayplan.dialects.kueue import pod_set as kueue
+from bayplan.dialects.misspelt import complaint_about, judged
+from bayplan.dialects.own import pod_group as own
+from bayplan.dialects.pod_words import OWN_FAMILY
+from bayplan.dialects.volcano import pod_group as volcano
+from bayplan.extensions import DIALECTS, load, registered
+from bayplan.kube.wire import (
+    coscheduling_v1alpha1,
+    podgroup_v1alpha1,
+    podgroup_v2alpha2,
+    scheduling_v1alpha2,
+    volcano_scheduling_v1beta1,
+)
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
+
+_KNOWN: tuple[Dialect[Any], ...] = (
+    own.DIALECT,
+    upstream.DIALECT,
+    kai.DIALECT,
+    volcano.DIALECT,
+    coscheduling.DIALECT,
+)
+
+
+@cache
+def dialects() -> tuple[Dialect[Any], ...]:
+    """Those that bayplan knows, and those that packages add."""
+    added = [load(DIALECTS, name) for name in sorted(registered(DIALECTS))]
+    return (*_KNOWN, *added, kueue.DIALECT)
+
+
+# Whatever a cluster may hold that describes a gang.
+AnyPodGroup = (
+    podgroup_v1alpha1.PodGroup
+    | podgroup_v2alpha2.PodGroup
+    | volcano_scheduling_v1beta1.PodGroup
+    | coscheduling_v1alpha1.PodGroup
+    | scheduling_v1alpha2.PodGroup
+)
+
+
+@cache
+def _by_struct() -> dict[type[Any] | None, Dialect[Any]]:
+    return {dialect.written_as: dialect for dialect in dialects()}
+
+
+@cache
+def _by_name() -> dict[str, Dialect[Any]]:
+    return {dialect.name: dialect for dialect in dialects()}
+
+
+def dialect_written_as(struct: type[Any]) -> Dialect[Any]:
+    """The dialect whose group objects decode into this wire struct."""
+    return _by_struct()[struct]
+
+
+def dialect_of(written: AnyPodGroup) -> Dialect[Any]:
+    """The dialect that a group object is written in."""
+    return _by_struct()[type(written)]
+
+
+def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
+    """What a group object asks for and does not get, and its fields that have no effect, one sentence each."""
+    return (*dialect_of(written).remarks(written), *lost_words(written))
+
+
+def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
+    """The fields and annotations of a group object that have no effect, one sentence each with its path."""
+    keys = ((key, complaint_about(key, OWN_FAMILY)) for key in judged(written.metadata.annotations or (), OWN_FAMILY))
+    annotations = tuple(f'metadata.annotations["{key}"]: {complaint}' for key, complaint in keys if complaint)
+    return (*(written.unread or ()), *annotations)
+
+
+def dialect_of_gang(key: str) -> Dialect[Any]:
+    """The dialect of a gang, from its key in the roster."""
+    name, _, rest = key.partition(" ")
+    # A name of bayplan's own has no dialect before it, and a dump may have one with a space in it.
+    return _by_name().get(name, own.DIALECT) if rest else own.DIALECT
+
+
+def gang_named(pod: Pod) -> str:
+    """The key of the gang that a pod belongs to; empty if it stands alone."""
+    for dialect in dialects():
+        name = dialect.group_named(pod)
+        if name:
+            return dialect.key(f"{pod.metadata.namespace or 'default'}/{name}")
+    return ""
+
+
+def key_of(written: AnyPodGroup) -> str:
+    """The key of the gang that a group object describes."""
+    return dialect_of(written).key(full_name(written.metadata))
+
+
+def shown(key: str) -> str:
+    """A gang's key in words: `ml/train`, or `ml/train (volcano)`."""
+    dialect = dialect_of_gang(key)
+    return key if dialect is own.DIALECT else f"{key.partition(' ')[2]} ({dialect.name})"

@@ -1,0 +1,283 @@
+"""Which domains equal pods go to: the best by the objective's three goals, in the order that it names them.
+
+The room of every domain is known (`equal_pods.py`), so this is arithmetic. What makes it short: the largest distance between two members is
+given by the lowest level one domain of which holds them all. So for each level the best set of domains *inside one domain of that level* is
+found by the two other goals, and of these sets, the lowest first, that one is taken which is as good by the goals that come before `closest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.gangs.equal.slices import Layer, SlicedRoom, deal_slices
+from bayplan.engine.gangs.equal.tight_sets import (
+    TightSet,
+    roomiest_of_number,
+    tightest_of_any_number,
+    tightest_of_number,
+)
+from bayplan.engine.gangs.objective import USUAL, Goal, Objective
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
+
+# Required domains that are looked into one by one; there is hardly ever more than one that needs as few domains as any.
+MOST_CANDIDATES = 4096
+# The cost of a domain with more room than any has.
+MOST_ROOM = -(1 << 40)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
+
+    Members that run already are `standing` at these positions, each as often as there are members; the preferred domains there cost
+    nothing more. `spread` is about nodes: on as many as there are. `roomiest` is about domains: as few, but those with the most room, not the least.
+    """
+
+    pods: int
+    required: int = WHOLE_TREE
+    preferred: int | None = None
+    layers: tuple[Layer, ...] = ()
+    spread: bool = False
+    standing: tuple[int, ...] = ()
+    objective: Objective = USUAL
+    roomiest: bool = False
+
+    @property
+    def target(self) -> int:
+        """The level of the domains that are chosen: the preferred one, or the required one if that is as low."""
+        return self.required if self.preferred is None else max(self.required, self.preferred)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Domains of the target level, all members inside one domain of `level`; `first` and `end` are that domain's positions.
+
+    `number` are the preferred domains that no member stood in before, `room` the slots that these have, below 0 where the roomiest are wanted. `slices` say how many pods
+    each domain of the lowest layer above the preferred level gets, if there is one. `unproven` are goals that might be met better. `slots` is what decides between
+    choices of equal room, where that is counted in whole slices.
+    """
+
+    level: int
+    first: int
+    end: int
+    domains: Sequence[int]
+    number: int
+    room: int
+    slices: tuple[Layer, Sequence[tuple[int, int]]] | None = None
+    unproven: frozenset[Goal] = frozenset()
+    slots: int = 0
+
+    def score(self, goals: Sequence[Goal]) -> tuple[tuple[int, ...], ...]:
+        """How good it is by these goals."""
+        return tuple((self.number,) if goal is Goal.FEWEST_DOMAINS else (self.room, self.slots) for goal in goals)
+
+
+def choose(tree: Tree, slots: Counts, room: Sequence[Counts], wish: Wish) -> Choice:
+    """The best domains; there is room for all pods in one required domain. Of slices, `room` has whole ones only."""
+    return _Chooser(tree, slots, room, wish).best()
+
+
+@dataclass
+class _Chooser:
+    tree: Tree
+    slots: Counts
+    room: Sequence[Counts]
+    wish: Wish
+
+    def best(self) -> Choice:
+        wish = self.wish
+        place = self._order.index(Goal.CLOSEST)
+        before = self._order[:place]
+        anywhere = self._best_inside(wish.required) if before else None
+        # Spreading over nodes and standing on the same one contradict each other: closeness ends at the level of the chosen domains.
+        lowest = wish.target if wish.spread else self.tree.node_level
+        most = anywhere.number if Goal.FEWEST_DOMAINS in before and anywhere is not None else None
+        for level in range(lowest, wish.required, -1):
+            closer = self._best_inside(level, most)
+            if closer is not None and (anywhere is None or closer.score(before) <= anywhere.score(before)):
+                return closer
+        found = anywhere or self._best_inside(wish.required)
+        assert found is not None  # the caller has checked that a required domain holds all pods
+        return found
+
+    @cached_property
+    def _order(self) -> Objective:
+        """The goals that counting knows: the mean distance is as good as what is made small by the lowest common domain."""
+        as_counted = (Goal.CLOSEST if goal is Goal.MEAN_DISTANCE else goal for goal in self.wish.objective)
+        return tuple(dict.fromkeys(goal for goal in as_counted if goal is not Goal.FEWEST_NODES))
+
+    @cached_property
+    def _goals(self) -> Objective:
+        """The goals other than closeness."""
+        return tuple(goal for goal in self._order if goal is not Goal.CLOSEST)
+
+    @cached_property
+    def _used(self) -> list[int]:
+        """Domains of the target level that members stand in; none if nothing is preferred there, because they save nothing then."""
+        if self.wish.preferred != self.wish.target or not self.wish.standing:
+            return []
+        return sorted({int(self.tree.domain_at[self.wish.target][position]) for position in self.wish.standing})
+
+    def _best_inside(self, level: int, most: int | None = None) -> Choice | None:
+        """The best choice with all members inside one domain of a level; None if no domain holds them in at most so many new ones."""
+        wish = self.wish
+        if any(layer.apart and layer.level <= level and layer.size < wish.pods for layer in wish.layers):
+            return None
+        around = self._holding(level)
+        if not len(around):
+            return None
+        above = tuple(layer for layer in wish.layers if level < layer.level < wish.target)
+        if wish.preferred == wish.target and above:
+            return self._by_slices(level, around, above)
+        if level >= wish.target:
+            return self._in_one_domain(level, around)
+        return self._in_several(level, around, most)
+
+    def _holding(self, level: int) -> NDArray[np.intp]:
+        """The domains of a level that hold all pods and all members that already run."""
+        if level == WHOLE_TREE:
+            return np.zeros(1, dtype=np.intp)
+        if int(self.room[level].max(initial=0)) < self.wish.pods:
+            return np.zeros(0, dtype=np.intp)
+        holding = np.flatnonzero(self.room[level] >= self.wish.pods)
+        if self.wish.standing:
+            at = self.tree.domain_at[level]
+            first, last = at[min(self.wish.standing)], at[max(self.wish.standing)]
+            holding = holding[holding == first] if first == last else holding[:0]
+        return holding
+
+    def _bounds(self, level: int, domain: int) -> tuple[int, int]:
+        return (0, self.tree.size) if level == WHOLE_TREE else self.tree.bounds(level, domain)
+
+    def _in_one_domain(self, level: int, around: NDArray[np.intp]) -> Choice:
+        """The level is the target or below it: of the domains that hold all pods, the one inside the tightest domain of the target."""
+        tree, target = self.tree, self.wish.target
+        if target == WHOLE_TREE:
+            best = int(self._cost(self.room[level][around]).argmin()) if level != WHOLE_TREE else 0
+            return Choice(level, *self._bounds(level, int(around[best])), [0], 0, 0)
+        outer = tree.domain_at[target][tree.starts[level][around]]
+        room = self._cost(self.room[target][outer])
+        if self._used:
+            room = np.where(np.isin(outer, self._used), MOST_ROOM if self.wish.roomiest else 0, room)
+        slots = self._slots[outer]
+        keys = [slots, room] if level == target else [self.room[level][around], slots, room]
+        best = int(np.lexsort(keys)[0])
+        number = int(self.wish.preferred is not None and int(outer[best]) not in self._used)
+        return Choice(
+            level,
+            *self._bounds(level, int(around[best])),
+            [int(outer[best])],
+            number,
+            int(room[best]),
+            slots=int(slots[best]),
+        )
+
+    def _in_several(self, level: int, around: NDArray[np.intp], most: int | None) -> Choice | None:
+        """The level is above the target: the best set of domains inside one of those that hold all pods."""
+        used, target_room = self._used, self.room[self.wish.target]
+        missing = self.wish.pods - int(target_room[used].sum())
+        if missing <= 0:
+            return Choice(level, *self._bounds(level, int(around[0])), used, 0, 0)
+        if used:
+            target_room = target_room.copy()
+            target_room[used] = 0
+        fewest_first = self._goals[0] is Goal.FEWEST_DOMAINS or self.wish.roomiest
+        best_set = tightest_of_number if fewest_first else tightest_of_any_number
+        if self.wish.roomiest:
+            best_set = roomiest_of_number
+        found: Choice | None = None
+        for domain, members, fewest in self._needing(level, around, target_room, missing, every=not fewest_first):
+            if most is not None and fewest > most:
+                break
+            choice = self._chosen(level, domain, members, best_set(target_room[members], missing, fewest))
+            if found is None or choice.score(self._goals) < found.score(self._goals):
+                found = choice
+            if found.number == fewest and found.room == missing:
+                break
+        return found
+
+    def _chosen(self, level: int, domain: int, members: NDArray[np.intp], set_: TightSet) -> Choice:
+        new = members[set_.domains]
+        domains = [*self._used, *sorted(new.tolist())]
+        unproven = frozenset[Goal]() if set_.proven else self._from_leftover_on
+        room = -set_.room if self.wish.roomiest else set_.room
+        slots = int(self._slots[new].sum())
+        return Choice(level, *self._bounds(level, domain), domains, len(set_), room, unproven=unproven, slots=slots)
+
+    @cached_property
+    def _slots(self) -> Counts:
+        """Of each domain of the target what decides between those equal in whole slices: the slots that are too few for one more count too."""
+        if not self.wish.layers:
+            return np.zeros(len(self.tree.starts[self.wish.target]), dtype=np.int64)
+        slots = self._cost(self.tree.sums(self.slots, self.wish.target))
+        slots[self._used] = 0
+        return slots
+
+    def _cost(self, room: Counts) -> Counts:
+        """What is made small: the room of the chosen domain, or the opposite."""
+        return -room if self.wish.roomiest else room
+
+    @cached_property
+    def _from_leftover_on(self) -> frozenset[Goal]:
+        """What is not proven any more where the least room left over is not."""
+        return frozenset(self.wish.objective[self.wish.objective.index(Goal.LEAST_LEFTOVER) :])
+
+    def _needing(
+        self, level: int, around: NDArray[np.intp], room: Counts, missing: int, *, every: bool
+    ) -> Iterator[tuple[int, NDArray[np.intp], int]]:
+        """(domain of a level, the domains of the target inside it, how many of these hold all), those that need the fewest first.
+
+        Only those that need as few as any, unless `every` one is asked for. Domains nearer to members that run come first.
+        """
+        starts = self.tree.starts[self.wish.target]
+        if level == WHOLE_TREE:
+            yield 0, self._nearest_first(np.arange(len(room))), _needed(room, missing)
+            return
+        begins = np.searchsorted(starts, self.tree.starts[level])
+        order = np.lexsort((-room, self.tree.domain_at[level][starts]))
+        # The largest first, domain after domain: in one running sum each finds where it has reached what is missing.
+        reached = np.cumsum(room[order])
+        before = np.where(begins > 0, reached[begins - 1], 0)
+        needed = np.searchsorted(reached, before[around] + missing) - begins[around] + 1
+        best = np.argsort(needed, kind="stable")[:MOST_CANDIDATES] if every else np.flatnonzero(needed == needed.min())
+        ends = np.append(begins[1:], len(starts))
+        for index in best[:MOST_CANDIDATES].tolist():
+            domain = int(around[index])
+            yield domain, self._nearest_first(np.arange(begins[domain], ends[domain])), int(needed[index])
+
+    def _nearest_first(self, members: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Domains of the target in the order of their distance to members that run, if any do; else those with fewer slots besides whole slices first."""
+        if not self.wish.standing:
+            return members[np.argsort(self._slots[members], kind="stable")] if self.wish.layers else members
+        distances = distances_to(self.tree, self.wish.standing)[self.tree.starts[self.wish.target]]
+        return members[np.argsort(distances[members], kind="stable")]
+
+    def _by_slices(self, level: int, around: NDArray[np.intp], above: tuple[Layer, ...]) -> Choice | None:
+        """Slices are wider than preferred domains: which domain gets how many of them is decided first (`slices.py`)."""
+        wish = self.wish
+        inside = [self._bounds(level, domain) for domain in around.tolist()]
+        sliced = SlicedRoom(self.tree, self.room, above, wish.target, frozenset(self._used))
+        dealt = deal_slices(sliced, inside, wish.pods)
+        first, end = next(bounds for bounds in inside if bounds[0] <= dealt.first < bounds[1])
+        shares = (above[-1], dealt.shares)
+        return Choice(level, first, end, (), dealt.cost, 0, shares, self._from_leftover_on)
+
+
+def _needed(room: Counts, missing: int) -> int:
+    """How many of these domains hold what is missing, the largest first."""
+    return 1 + int(np.searchsorted(np.cumsum(np.sort(room)[::-1]), missing))
+
+
+def distances_to(tree: Tree, standing: Sequence[int]) -> Counts:
+    """For every position the sum of its distances to these positions, in edges."""
+    total = np.zeros(tree.size, dtype=np.int64)
+    for domain_at in tree.domain_at:
+        beside = np.bincount(domain_at[list(standing)], minlength=int(domain_at[-1]) + 1)
+        total += 2 * (len(standing) - beside[domain_at])
+    return total

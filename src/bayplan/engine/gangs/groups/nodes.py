@@ -1,0 +1,413 @@
+"""Pods on the nodes of one domain: where so many of each shape go, or that they have no place there.
+
+Nodes are filled shape by shape, the largest first. `Fill.TIGHT` takes the node with the least left that still holds a pod, which leaves large
+gaps for others; `Fill.FEW` takes the roomiest nodes, so that few are used. Both look at slots (what a kubelet admits of one shape), at sums, and at what
+kubelets say about different shapes on one node. Best fit may miss a packing; `packs` misses none, and says so if it had to stop.
+
+Sizes are compared in shares: what a pod takes of all that is free, weighted by how scarce the resource is for this gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.engine.budget import Budget
+from bayplan.engine.gangs.equal.choice import distances_to
+from bayplan.engine.gangs.equal.equal_pods import fill_nearest, fill_nodes
+from bayplan.engine.gangs.groups.packing import in_touched_domains_first
+from bayplan.engine.gangs.problem import Counts, Problem, Spots
+
+Amounts = NDArray[np.float64]
+Wanted = Sequence[tuple[int, int]]
+"""How many pods of which shape, the largest shape first."""
+Added = tuple[NDArray[np.intp], Counts]
+"""Pods by node, from the first of some nodes on: ascending, only where there are any."""
+
+# How often pods are moved on from nodes that refuse a mix, before a domain counts as one that does not hold them.
+MOST_ROUNDS = 12
+# So few pods go to the best node one by one: that is quicker than to sort all nodes.
+ONE_BY_ONE = 2
+# States of nodes that the exact packing looks at for one question.
+MOST_STATES = 4_000
+# More pods than that are not packed exactly: each is one level of recursion.
+MOST_PODS = 400
+# Of so many different pods there are too many packings for any to be tried.
+MOST_SHAPES = 64
+ONE = np.ones(1, dtype=np.int64)
+
+
+class Fill(Enum):
+    """Which nodes are filled first."""
+
+    TIGHT = auto()
+    FEW = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The nodes between two positions: what is left of each resource, and the pods that were put there by shape."""
+
+    first: int
+    end: int
+    free: Amounts
+    spots: Mapping[int, Spots]
+    mixes: dict[int, dict[int, int]] = field(default_factory=dict)
+    """The same pods by position, where kubelets are asked about different shapes on a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Pods on the nodes of a domain, if they have a place there; not `sure` if the search for one had to stop."""
+
+    filling: Filling | None
+    sure: bool = True
+
+
+@dataclass
+class Nodes:
+    """The nodes of a problem, as its pods see them."""
+
+    problem: Problem
+    budget: Budget
+    _known: dict[tuple[int, int, tuple[tuple[int, int], ...]], Packed] = field(default_factory=dict)
+
+    @cached_property
+    def scarcity(self) -> Amounts:
+        """By resource what one unit is worth: the share of all that is free, weighted by how much of that the gang takes."""
+        free = np.maximum(self.problem.free, 0.0).sum(axis=1)
+        totals = np.array([self.problem.totals[0][shape] for shape in self.problem.shapes], dtype=np.float64)
+        taken = totals @ self.problem.amounts[list(self.problem.shapes)]
+        free = np.maximum(free, 1e-9)
+        weights: Amounts = np.minimum(taken / free, 1.0) / free
+        return weights
+
+    @cached_property
+    def size(self) -> Sequence[float]:
+        """By shape what one pod takes, in shares."""
+        return [float(share) for share in self.problem.amounts @ self.scarcity]
+
+    def largest_first(self, counts: Mapping[int, int] | Iterable[tuple[int, int]]) -> Wanted:
+        """Pods by shape in the order in which they are put down."""
+        return sorted(dict(counts).items(), key=lambda each: (-self.size[each[0]], each[0]))
+
+    @cached_property
+    def _takes(self) -> list[list[tuple[int, float]]]:
+        """By shape the resources that one pod takes."""
+        return [[(at, amount) for at, amount in enumerate(row) if amount > 0] for row in self.problem.amounts.tolist()]
+
+    def empty(self, first: int, end: int) -> Filling:
+        """The nodes between two positions before this gang comes."""
+        return Filling(first, end, self.problem.free[:, first:end], {})
+
+    def filling(self, first: int, end: int, free: Amounts, spots: Mapping[int, Spots]) -> Filling:
+        """The nodes between two positions with pods that stand there."""
+        filling = Filling(first, end, free, spots)
+        if self.problem.mixes is not None:
+            for shape, each in spots.items():
+                _note(filling, shape, each)
+        return filling
+
+    def room(self, filling: Filling, shape: int) -> Counts:
+        """How many more pods of a shape each node holds, as far as slots and sums tell."""
+        first = filling.first
+        room = self.problem.slots[shape][first : filling.end]
+        own = filling.spots.get(shape)
+        if own is not None:
+            room = room.copy()
+            room[own.positions - first] -= own.counts
+        for resource, amount in self._takes[shape]:
+            room = np.minimum(room, filling.free[resource] // amount)
+        return np.maximum(room, 0).astype(np.int64)
+
+    def added(
+        self, filling: Filling, wanted: Wanted, fill: Fill, touched: NDArray[np.bool_] | None = None
+    ) -> Filling | None:
+        """The nodes with these pods on them too; None if this way finds no place for all of them.
+
+        `touched` are the preferred domains that the gang uses already: they come first, and get more.
+        """
+        free, spots = filling.free.astype(np.float64), dict(filling.spots)
+        now = Filling(filling.first, filling.end, free, spots, dict(filling.mixes))
+        # What is left on each node, where nothing but the tightest nodes is wanted.
+        left = self.scarcity @ free if fill is Fill.TIGHT and self._plain else None
+        for shape, number in wanted:
+            if left is None:
+                found = self._some(now, shape, number, fill, touched)
+            elif number == 1 and shape not in spots:
+                found = self._tightest(now, shape, left)
+            else:
+                found = self._tightly(now, shape, number, left)
+            if found is None:
+                return None
+            at, counts = found
+            for resource, amount in self._takes[shape]:
+                free[resource, at] -= amount * counts
+            if left is not None:
+                left[at] -= self.size[shape] * counts
+            added = Spots(at + filling.first, counts)
+            before = spots.get(shape)
+            spots[shape] = added if before is None else _both(before, added)
+            if self.problem.mixes is not None:
+                _note(now, shape, added)
+            preferred = self.problem.parts[0].preferred
+            if touched is not None and preferred is not None:
+                touched[self.problem.tree.domain_at[preferred][added.positions]] = True
+        return now
+
+    @cached_property
+    def _plain(self) -> bool:
+        """True if slots and sums decide about nodes."""
+        return self.problem.mixes is None and not self.problem.spread and len(self.problem.free) > 0
+
+    def _tightly(self, filling: Filling, shape: int, number: int, left: Amounts) -> Added | None:
+        """So many pods on the nodes that have the least left; None if there is not enough room."""
+        self.budget.spend(15 + len(left) / 50)
+        order = left.argsort(kind="stable")
+        room = self.room(filling, shape)[order]
+        reached = room.cumsum()
+        if reached[-1] < number:
+            return None
+        last = int(reached.searchsorted(number))
+        room[last] -= reached[last] - number
+        used = room[: last + 1].nonzero()[0]
+        at, counts = order[used], room[used]
+        if len(at) > 1:
+            ascending = at.argsort()
+            at, counts = at[ascending], counts[ascending]
+        return at, counts
+
+    @cached_property
+    def _least(self) -> Amounts:
+        """By shape what a node must have of each resource; nothing of those that a pod does not take, of which a node may have less than nothing."""
+        amounts = self.problem.amounts
+        return np.where(amounts > 0, amounts, -np.inf)[:, :, np.newaxis]
+
+    def _tightest(self, filling: Filling, shape: int, left: Amounts) -> Added | None:
+        """The same for a single pod of a shape of which there is none yet."""
+        self.budget.spend(10 + len(left) / 50)
+        holds = self.problem.slots[shape][filling.first : filling.end] > 0
+        holds &= (filling.free >= self._least[shape]).all(axis=0)
+        at = int(np.where(holds, left, np.inf).argmin())
+        return (np.array([at]), ONE) if holds[at] else None
+
+    def _some(
+        self, filling: Filling, shape: int, number: int, fill: Fill, touched: NDArray[np.bool_] | None
+    ) -> Added | None:
+        """So many pods on nodes that take them beside those that are there; None if there are not enough."""
+        room = self.room(filling, shape)
+        self.budget.spend(25 + len(room) / 50)
+        counts = self._accepted(filling, shape, room, number, fill, touched)
+        if counts is None:
+            return None
+        at = counts.nonzero()[0]
+        return at, counts[at]
+
+    def _accepted(
+        self,
+        filling: Filling,
+        shape: int,
+        room: Counts,
+        number: int,
+        fill: Fill,
+        touched: NDArray[np.bool_] | None,
+    ) -> Counts | None:
+        """So many pods by node; where a kubelet refuses them beside others, there are fewer."""
+        for _ in range(MOST_ROUNDS):
+            if int(room.sum()) < number:
+                return None
+            counts = self._filled(filling, room, number, fill, touched)
+            refused = self._refused(filling, shape, counts)
+            if not refused:
+                return counts
+            room = room.copy()
+            room[refused] = counts[refused] - 1
+        return None
+
+    def _filled(
+        self, filling: Filling, room: Counts, number: int, fill: Fill, touched: NDArray[np.bool_] | None
+    ) -> Counts:
+        problem = self.problem
+        standing = problem.parts[0].standing
+        if touched is not None and self._spans_preferred(filling):
+            everywhere = np.zeros(problem.tree.size, dtype=np.int64)
+            everywhere[filling.first : filling.end] = room
+            return in_touched_domains_first(problem, everywhere, filling.first, filling.end, number, touched)
+        if problem.spread:
+            return fill_nodes(room, number, spread=True)
+        if standing and fill is Fill.FEW:
+            return fill_nearest(room, number, distances_to(problem.tree, standing)[filling.first : filling.end])
+        if fill is Fill.FEW:
+            return fill_nodes(room, number, spread=False)
+        left = self.scarcity @ filling.free if len(filling.free) else room.astype(np.float64)
+        counts = np.zeros_like(room)
+        if number <= ONE_BY_ONE:
+            left = np.where(room > 0, left, np.inf)
+            missing = number
+            while missing:
+                at = int(left.argmin())
+                counts[at] = share = min(missing, int(room[at]))
+                missing -= share
+                left[at] = np.inf
+            return counts
+        order = np.argsort(left, kind="stable")
+        in_order = room[order]
+        before = np.cumsum(in_order) - in_order
+        counts[order] = np.clip(number - before, 0, in_order)
+        return counts
+
+    def _spans_preferred(self, filling: Filling) -> bool:
+        """True if there are several domains of the gang's preferred level to choose from."""
+        preferred = self.problem.parts[0].preferred
+        if preferred is None:
+            return False
+        domain_at = self.problem.tree.domain_at[preferred]
+        return bool(domain_at[filling.first] != domain_at[filling.end - 1])
+
+    def _refused(self, filling: Filling, shape: int, counts: Counts) -> list[int]:
+        """Where a kubelet would not take these pods beside those of other shapes."""
+        mixes = self.problem.mixes
+        if mixes is None:
+            return []
+        refused = []
+        for at in np.flatnonzero(counts).tolist():
+            here = filling.mixes.get(filling.first + at, {})
+            if here and here.keys() != {shape}:
+                mix = {**here, shape: here.get(shape, 0) + int(counts[at])}
+                if not mixes.admits(filling.first + at, tuple(sorted(mix.items()))):
+                    refused.append(at)
+        return refused
+
+    # -- exactly -----------------------------------------------------------------------------------------------------------
+
+    def packed(self, first: int, end: int, wanted: Wanted) -> Packed:
+        """Whether these pods fit between two positions that hold no other pod of the gang."""
+        question = (first, end, tuple(wanted))
+        if question not in self._known:
+            self._known[question] = self._find(first, end, wanted)
+        return self._known[question]
+
+    def _find(self, first: int, end: int, wanted: Wanted) -> Packed:
+        if end - first == 1:
+            return Packed(self.added(self.empty(first, end), wanted, Fill.FEW))
+        for fill in (Fill.FEW, Fill.TIGHT):
+            filling = self.added(self.empty(first, end), wanted, fill)
+            if filling is not None:
+                return Packed(filling)
+        if sum(number for _, number in wanted) > MOST_PODS or len(wanted) > MOST_SHAPES:
+            return Packed(None, sure=False)
+        return _Exact(self, first, end, wanted).answer()
+
+
+class _Exact:
+    """Every way to put pods on nodes: one after another, the largest first, nodes in the same state only once, no state twice."""
+
+    def __init__(self, nodes: Nodes, first: int, end: int, wanted: Wanted) -> None:
+        problem = nodes.problem
+        self.nodes, self.first, self.wanted = nodes, first, wanted
+        self.shapes = [shape for shape, _ in wanted]
+        self.takes = [problem.amounts[shape].tolist() for shape in self.shapes]
+        self.mixes = problem.mixes
+        slots = np.stack([problem.slots[shape][first:end] for shape in self.shapes], axis=1)
+        # The nodes that hold any of these pods, from `first` on.
+        self.at = np.flatnonzero(slots.any(axis=1))
+        self.end = end
+        self.slots: list[list[int]] = slots[self.at].tolist()
+        self.free: list[list[float]] = problem.free[:, first + self.at].T.tolist()
+        self.counts = [[0] * len(wanted) for _ in self.at]
+        self.scarcity: list[float] = nodes.scarcity.tolist()
+        self.states = 0
+        self.budget = nodes.budget
+        self.seen: set[object] = set()
+
+    def answer(self) -> Packed:
+        if self._place(0, self.wanted[0][1]):
+            free = self.nodes.problem.free[:, self.first : self.end].astype(np.float64)
+            free[:, self.at] = np.array(self.free, dtype=np.float64).reshape(len(self.at), -1).T
+            by_shape = np.array(self.counts, dtype=np.int64).T
+            spots = {}
+            for counts, shape in zip(by_shape, self.shapes, strict=True):
+                used = counts.nonzero()[0]
+                spots[shape] = Spots(self.first + self.at[used], counts[used])
+            return Packed(self.nodes.filling(self.first, self.end, free, spots))
+        return Packed(None, sure=not self.stopped)
+
+    @property
+    def stopped(self) -> bool:
+        return self.states >= MOST_STATES or self.budget.is_spent
+
+    def _room(self, kind: int, node: int) -> int:
+        room = self.slots[node][kind] - self.counts[node][kind]
+        for left, amount in zip(self.free[node], self.takes[kind], strict=True):
+            if amount > 0:
+                room = min(room, int(left // amount))
+        return max(room, 0)
+
+    def _left(self, node: int) -> float:
+        """What is left on a node, in shares."""
+        return sum(left * worth for left, worth in zip(self.free[node], self.scarcity, strict=True))
+
+    def _place(self, kind: int, missing: int) -> bool:
+        """Put down what is missing of a shape and everything behind it."""
+        if not missing:
+            if kind + 1 == len(self.wanted):
+                return True
+            return self._place(kind + 1, self.wanted[kind + 1][1])
+        self.states += 1
+        # Every node is looked at, and every shape on it: 2 us and 0.1 us.
+        self.budget.spend(5 + len(self.free) * (2 + len(self.wanted) / 10))
+        rooms = [self._room(kind, node) for node in range(len(self.free))]
+        if self.stopped or sum(rooms) < missing:
+            return False
+        alike = [self._kind_of(node) for node in range(len(self.free))]
+        state = (kind, missing, tuple(sorted(alike)))
+        if state in self.seen:
+            return False
+        self.seen.add(state)
+        tried: set[object] = set()
+        for node in sorted(range(len(self.free)), key=self._left):
+            if not rooms[node] or alike[node] in tried:
+                continue
+            tried.add(alike[node])
+            self._put(node, kind, 1)
+            if self._is_admitted(node) and self._place(kind, missing - 1):
+                return True
+            self._put(node, kind, -1)
+        return False
+
+    def _put(self, node: int, kind: int, sign: int) -> None:
+        self.counts[node][kind] += sign
+        self.free[node] = [left - sign * amount for left, amount in zip(self.free[node], self.takes[kind], strict=True)]
+
+    def _is_admitted(self, node: int) -> bool:
+        if self.mixes is None or sum(count > 0 for count in self.counts[node]) < 2:
+            return True
+        mix = ((shape, count) for shape, count in zip(self.shapes, self.counts[node], strict=True) if count)
+        return self.mixes.admits(self.first + int(self.at[node]), tuple(sorted(mix)))
+
+    def _kind_of(self, node: int) -> tuple[object, ...]:
+        """What decides about a node's further pods; where kubelets are asked, each node is a kind of its own."""
+        own = node if self.mixes is not None else -1
+        left = tuple(slots - count for slots, count in zip(self.slots[node], self.counts[node], strict=True))
+        return (own, left, tuple(self.free[node]), tuple(self.counts[node]) if self.mixes is not None else ())
+
+
+def _note(filling: Filling, shape: int, added: Spots) -> None:
+    """Write down which pods have come to which nodes."""
+    for position, count in zip(added.positions.tolist(), added.counts.tolist(), strict=True):
+        before = filling.mixes.get(position, {})
+        filling.mixes[position] = {**before, shape: before.get(shape, 0) + count}
+
+
+def _both(one: Spots, other: Spots) -> Spots:
+    """Pods of one shape that came one after another."""
+    positions = np.concatenate((one.positions, other.positions))
+    order = positions.argsort(kind="stable")
+    positions, counts = positions[order], np.concatenate((one.counts, other.counts))[order]
+    first = np.append(True, positions[1:] != positions[:-1]).nonzero()[0]
+    return Spots(positions[first], np.add.reduceat(counts, first))

@@ -1,0 +1,181 @@
+"""One decision about a gang: parts of it are tried one after another, with what is left of one budget.
+
+    GangAttempt(scheduler, gang, tree, relations, budget).place(part) -> Tried
+
+`gangs/cycle.py` makes one. `gangs/plans.py` asks it which part of the gang can start, `gangs/preferences.py` which preferences can be kept, `gangs/room.py` where those still to come
+will have room. What a part needs of each node (`gangs/numbers.py`) is counted once for all parts; the search is `engine/gangs/search.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bayplan.cluster.columns.columns import NO_TOPOLOGY
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.reports.kubelet_settings import Assumptions
+from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.budget import LIMIT_REACHED, UNLIMITED, WORK, Budget, OutOfWork
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, infeasible
+from bayplan.engine.gangs.search import search
+from bayplan.engine.numa.demand import demand
+from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
+from bayplan.gangs.fellows import MOST_LAYOUTS, Classes, FellowRules, layouts
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.numbers import NO_SUMS, Outline, Tried, node_sums, resources_of
+from bayplan.gangs.relations import NO_RELATIONS, GangRelations
+from bayplan.gangs.scheduler import GangScheduler
+from bayplan.kube.wire.core_v1 import Pod
+
+# Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
+TELLS_NODES_APART = 16
+# Statuses of a part that has a place, and of answers that another search would only repeat.
+FOUND = (Status.OPTIMAL, Status.FEASIBLE)
+PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
+UNCOUNTED = "the slots of its pods are not all counted"
+HELPED = "unless different pods on one node help each other, which is not looked into"
+
+
+@dataclass
+class GangAttempt:
+    """Tries parts of one gang. With `reported_only`, members that prefer nodes with reports find no other ones."""
+
+    scheduler: GangScheduler
+    gang: Gang
+    whole: Group
+    tree: Tree
+    budget: Budget
+    relations: GangRelations = NO_RELATIONS
+    reported_only: bool = False
+    _counted: dict[tuple[PodClass, int, int], Counts] = field(default_factory=dict)
+    """Slots by class, unit and the most that were counted."""
+
+    def place(self, part: Group) -> Tried:
+        """Search a place for a part of the gang: the whole of it gets the most work, parts get less, because there may be many."""
+        outline = self.scheduler.outline(self.gang, part, self.tree)
+        if outline.problem:
+            return Tried(outline, Problem(self.tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
+        try:
+            slots = self._slots(outline)
+        except OutOfWork:
+            unknown = Solution(Status.LIMIT_REACHED, bound=f"{LIMIT_REACHED}: {UNCOUNTED}")
+            return Tried(outline, Problem(self.tree, outline.parts, (), *NO_SUMS), unknown)
+        budget = self.budget.at_most(WORK if part is self.whole else WORK / 4)
+        if self.relations.fellows.rules:
+            return self._beside_fellows(outline, slots, budget, self.relations.fellows)
+        settled = self.scheduler.settled
+        known = settled.get(self.gang)
+        if known is not None and known.answers(outline, self.tree, slots):
+            return known
+        tried = self._search(outline, slots, budget)
+        if part is self.gang.whole and len(slots) == 1 and tried.status in PROVEN:
+            settled[self.gang] = tried
+        return tried
+
+    def class_of(self, pod: Pod) -> PodClass:
+        """The class of a member."""
+        return self.scheduler.state.classes.of(pod)
+
+    def _slots(self, outline: Outline) -> tuple[Counts, ...]:
+        """By shape how many pods each node takes, counted once for all parts of the gang."""
+        most = max(outline.pods, TELLS_NODES_APART)
+        keys = list(zip(outline.classes, outline.units, strict=True))
+        for pod, unit in keys:
+            if (pod, unit, most) not in self._counted:
+                counts = self.scheduler.slots(pod, self.tree, most, unit, self.budget)
+                self._counted[pod, unit, most] = self.relations.limit(pod, self.tree, counts)
+        slots = tuple(self._counted[pod, unit, most] for pod, unit in keys)
+        if not self.reported_only:
+            return slots
+        reported = self.scheduler.state.columns.topology[self.tree.rows] > NO_TOPOLOGY
+        return tuple(
+            np.where(reported, counts, 0) if self._prefers_reported(pod) else counts
+            for (pod, _), counts in zip(keys, slots, strict=True)
+        )
+
+    def _beside_fellows(
+        self, outline: Outline, slots: tuple[Counts, ...], budget: Budget, fellows: FellowRules
+    ) -> Tried:
+        """Search inside layouts that satisfy what members ask of each other, and take the best of what is found."""
+        tree = self.tree
+        totals = Problem(tree, outline.parts, slots, *NO_SUMS).totals[0]
+        by_class = dict(zip(outline.classes, slots, strict=True))
+        required = WHOLE_TREE if outline.parts[0].required is None else outline.parts[0].required
+        tries: list[Tried] = []
+        wanted = {pod: totals.get(shape, 0) for shape, pod in enumerate(outline.classes)}
+        for layout in layouts(self.scheduler.state, tree, fellows.rules, wanted, by_class, required):
+            if tries and budget.is_spent:
+                break
+            limited = tuple(layout.limit(pod, each) for pod, each in by_class.items())
+            tries.append(self._search(outline, limited, budget, layout.caps))
+        found = [tried for tried in tries if tried.status in FOUND]
+        settled = len(tries) < MOST_LAYOUTS and all(tried.status in PROVEN for tried in tries)
+        if found:
+            best = min(found, key=lambda tried: tried.domains)
+            if settled and fellows.leave_the_best:
+                return best
+            bound = f"{best.solution.bound}; searched where {fellows} among its pods can hold"
+            return replace(best, solution=replace(best.solution, status=Status.FEASIBLE, bound=bound))
+        status = Status.INFEASIBLE if settled and fellows.covered else Status.LIMIT_REACHED
+        problem = Problem(tree, outline.parts, slots, *NO_SUMS)
+        return Tried(outline, problem, Solution(status, bound=f"no place satisfies {fellows} among its pods"))
+
+    def _search(
+        self,
+        outline: Outline,
+        slots: tuple[Counts, ...],
+        budget: Budget,
+        caps: Sequence[tuple[Classes, Counts]] = (),
+    ) -> Tried:
+        state, tree, gang = self.scheduler.state, self.tree, self.gang
+        mixes: NodeMixes | None = None
+        amounts, free = NO_SUMS
+        resources: tuple[str, ...] = ()
+        if len(outline.classes) > 1:
+            resources = resources_of(outline.classes)
+            amounts, free = node_sums(state, tree, outline.classes, resources)
+            for classes, cap in caps:
+                # A cap on several shapes together is one more thing that a node has so much of.
+                resources = (*resources, "pods that its members allow")
+                amounts = np.column_stack((amounts, [float(pod in classes) for pod in outline.classes]))
+                free = np.vstack((free, cap.astype(np.float64)))
+            if needs_mixes(state, outline.classes):
+                mixes = NodeMixes(state, tree, outline.classes, self._assumptions, budget)
+        wishes = (gang.spread, mixes, gang.objective, gang.roomiest)
+        problem = Problem(tree, outline.parts, slots, amounts, free, *wishes, resources)
+        try:
+            solution = search(problem, budget, outline.layers)
+        except OutOfWork:
+            solution = Solution(Status.LIMIT_REACHED, bound=LIMIT_REACHED)
+        if mixes is not None:
+            mixes.budget = UNLIMITED  # seats are taken in the orders that it found
+        if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
+            solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
+        return Tried(outline, problem, solution, mixes)
+
+    @property
+    def prefers_reported(self) -> bool:
+        """Whether some members prefer nodes with reports, and there are nodes with and without."""
+        columns = self.scheduler.state.columns
+        if columns.everywhere("topology") is not None:
+            return False
+        reported = columns.topology[: columns.size][columns.present[: columns.size]] > NO_TOPOLOGY
+        return bool(reported.any() and not reported.all()) and any(
+            self._prefers_reported(self.class_of(pod)) for pod in self.gang.pods
+        )
+
+    def _prefers_reported(self, pod: PodClass) -> bool:
+        topology = self.scheduler.profile.topology
+        return topology is not None and topology.prefers_reported(pod)
+
+    @property
+    def _assumptions(self) -> Assumptions:
+        topology = self.scheduler.profile.topology
+        return topology.arguments.assumptions if topology else Assumptions()
+
+
+def _may_be_helped(pod: PodClass) -> bool:
+    """True if a pod may be admitted after another one and not before it: what that one takes leads its containers elsewhere."""
+    return len(demand(pod).container_steps) > 1

@@ -1,0 +1,31 @@
+"""An attempt whose answers are given: for tests of what is tried, not of where pods go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.budget import Budget
+from bayplan.engine.gangs.problem import Problem, Solution, Status
+from bayplan.gangs.attempt import GangAttempt
+from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.numbers import NO_SUMS, Outline, Tried
+from bayplan.gangs.scheduler import GangScheduler
+from bayplan.gangs.trees import Trees
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import default_profile
+from tests.unit.engine.gangs.small_trees import racks
+
+
+class ScriptedAttempt(GangAttempt):
+    """Tries parts of a gang by asking a function for the status of each."""
+
+    def __init__(self, whole: Group, status_of: Callable[[Group], Status], budget: Budget | None = None) -> None:
+        state = ClusterState()
+        scheduler = GangScheduler(state, Trees(state), default_profile(), ClassAnswers(state))
+        super().__init__(scheduler, Gang("ml/train", whole), whole, racks("b1/r1: 1")[0], budget or Budget())
+        self._status_of = status_of
+
+    def place(self, part: Group) -> Tried:
+        outline = Outline(self.tree.levels, (), (), (), (), "")
+        return Tried(outline, Problem(self.tree, (), (), *NO_SUMS), Solution(self._status_of(part)))
