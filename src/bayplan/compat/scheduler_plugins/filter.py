@@ -15,17 +15,11 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns.columns import (
-    TOPOLOGY_INVALID,
-    TOPOLOGY_STALE,
-    TOPOLOGY_UNCLEAR,
-    TOPOLOGY_USABLE,
-    Columns,
-)
+from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, TOPOLOGY_STALE, Columns
 from bayplan.cluster.columns.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS, PodRequest, QoS, Role
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
-from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count
+from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count, reads_report
 
 # Every node is taken to offer these, whatever its status says.
 ALWAYS_OFFERED = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
@@ -72,12 +66,6 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
             codes[chosen] = align(columns, request, among(rows, chosen)).codes
     codes[(topology == TOPOLOGY_INVALID) | (topology == TOPOLOGY_STALE)] = UpstreamVerdict.DATA_INVALID
     return codes
-
-
-def reads_report(topology: NDArray[np.int8]) -> Mask:
-    """Where scheduler-plugins has a report to judge by. What is unclear about a kubelet is clear to it: an unknown policy means none."""
-    known: Mask = (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
-    return known
 
 
 def align_pod(columns: Columns, request: PodRequest, rows: Rows) -> UpstreamAnswer:

@@ -24,9 +24,8 @@ from bayplan.cluster.limits import MOST_NAMES
 from bayplan.cluster.pods.request import CPU, PodRequest
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.engine.numa.one_node import ONE_NODE_STRATEGIES, worst_zone_score
-from bayplan.engine.numa.rows import Rows, among, count
+from bayplan.engine.numa.rows import Rows, among, count, reads_report
 from bayplan.engine.numa.scores import MOST_SCORE, Scores
-from bayplan.engine.upstream_filter import reads_report
 
 NODES_PER_BLOCK = 2048
 Grid = NDArray[np.float64]

@@ -21,11 +21,10 @@ from bayplan.cluster.columns.hardware import HardwareClass
 from bayplan.cluster.columns.resource_kinds import is_numa_affine
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.reports.kubelet_settings import Scope
-from bayplan.engine.numa.rows import Mask, Rows, among, count
+from bayplan.engine.numa.rows import Mask, Rows, among, count, reads_report
 from bayplan.engine.numa.scores import MOST_SCORE, Scores
 from bayplan.engine.numa.subsets import TABLE_ZONES, SubsetTable, sets_as_kubelet_prefers, sets_by_distance
 from bayplan.engine.numa.wide_nodes import closest_feasible_set, lowest_feasible_set
-from bayplan.engine.upstream_filter import reads_report
 
 Amounts = Mapping[str, int]
 Grids = Mapping[str, NDArray[np.float64]]

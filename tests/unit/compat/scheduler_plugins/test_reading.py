@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.plugins.node_resource_topology_match import topology_match
 from tests.helpers import cluster, container, pod, topology, zone
 
 TWO_ZONES = (zone(0, {"cpu": 4, "memory": "8Gi"}), zone(1, {"cpu": 4, "memory": "8Gi"}))
@@ -14,9 +14,7 @@ TWO_CONTAINERS = pod(container({"cpu": 3, "memory": "1Gi"}, "a"), container({"cp
 
 
 def score(report: NodeResourceTopology, strategy: str) -> int:
-    plugin = NodeResourceTopologyMatch(
-        read_arguments({"filterMode": "Upstream", "scoringStrategy": {"type": strategy}})
-    )
+    plugin = topology_match(read_arguments({"filterMode": "Upstream", "scoringStrategy": {"type": strategy}}))
     state = cluster(report)
     everything = plugin.scores(state, state.classes.of(TWO_CONTAINERS), slice(0, 1))
     assert plugin.score(state, state.classes.of(TWO_CONTAINERS), 0) == everything[0]
