@@ -49,8 +49,18 @@ class Demand:
 
     @cached_property
     def nothing_to_align(self) -> bool:
-        """True if no manager would look at this pod: it can go anywhere it fits."""
-        return not self.in_sum
+        """True if no manager would refuse this pod: it can go anywhere it fits. Zero devices of one kind always find a zone, of two kinds not."""
+        return not self.in_sum and all(len(step.wants) < 2 for step in (*self.container_steps, self.pod_step))
+
+    @cached_property
+    def zero_devices(self) -> tuple[tuple[str, str], ...]:
+        """Devices of which a container asks for none by name, as many charts do, with that container."""
+        return tuple(
+            (name, step.container)
+            for step in self.container_steps
+            for name, want in step.wants
+            if not want and name != CPU and not is_memory(name)
+        )
 
     @cached_property
     def needs_report(self) -> bool:
