@@ -151,7 +151,9 @@ class ClusterState:
         _, problem = version_of(written)
         if problem and written not in self._odd_versions and len(self._odd_versions) < MOST_ODD_VERSIONS:
             self._odd_versions.add(written)
-            self.note(ObjectRemark(ObjectPath.of(node).child("status").child("nodeInfo").child("kubeletVersion"), problem))
+            self.note(
+                ObjectRemark(ObjectPath.of(node).child("status").child("nodeInfo").child("kubeletVersion"), problem)
+            )
 
     def _follow_kubelet(self, row: int) -> None:
         """A node's kubelet may have been replaced by one of another version."""

@@ -59,7 +59,7 @@ def _download(go: Path, programs: Sequence[str]) -> None:
 def _compile(go: Path, program: str, result: Path) -> None:
     started = time.monotonic()
     _say(f"compiling {program}")
-    done = _run(go, "build", "-trimpath", "-ldflags", _linker_flags(), "-o", str(result), PACKAGES[program])
+    done = _run(go, "build", "-trimpath", "-ldflags", linker_flags(), "-o", str(result), PACKAGES[program])
     if done.returncode:
         raise BuildFailed(f"go build {PACKAGES[program]}:\n{done.stderr.strip()}")
     _say(f"compiled {program} in {time.monotonic() - started:.0f} s")
@@ -69,7 +69,7 @@ def _run(go: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_go(go, GO_MODULE, *arguments)
 
 
-def _linker_flags() -> str:
+def linker_flags() -> str:
     """No symbols, and the version that the API server is to announce: a plain `go build` leaves it at v0.0.0."""
     version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".")
