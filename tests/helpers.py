@@ -46,13 +46,17 @@ def container(
 
 
 def pod(
-    *containers: Json, name: str = "pod", init: Sequence[Json] = (), status: Json | None = None, **spec: Any
+    *containers: Json,
+    name: str = "pod",
+    init: Sequence[Json] = (),
+    status: Json | None = None,
+    labels: Mapping[str, str] | None = None,
+    **spec: Any,
 ) -> Pod:
     """A pod of these containers; further fields of the spec by their wire names."""
     written = {"containers": list(containers), "initContainers": list(init), **spec}
-    return msgspec.convert(
-        {"metadata": {"name": name, "namespace": "default"}, "spec": written, "status": status or {}}, Pod
-    )
+    metadata = {"name": name, "namespace": "default", "labels": dict(labels or {})}
+    return msgspec.convert({"metadata": metadata, "spec": written, "status": status or {}}, Pod)
 
 
 def simple_pod(amounts: Amounts, name: str = "pod", **spec: Any) -> Pod:

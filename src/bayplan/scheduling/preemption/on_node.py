@@ -31,6 +31,8 @@ CONFLICT: Cell = ("conflicts", None)
 ANY: Cell = ("any pod", None)
 # Containers that find their zones one after another: beyond this many ways, only the largest container is looked at.
 MOST_ASSIGNMENTS = 64
+# Sets of victims that free enough and do not help: after this many, all candidates together are tried.
+REFUSALS_BEFORE_DOUBT = 4
 
 
 @dataclass(frozen=True)
@@ -61,21 +63,51 @@ def victims_on(
         filters = preemptor.for_class()
         if _fits(state, row, preemptor, filters, budget):
             return Victims((), (0, 0, 0, 0))
-        candidates, gangs = candidates_on(state, row, preemptor.priority, rules)
         conflicting = _conflicting(state, row, preemptor)
-        if not candidates or conflicting is None:
-            return None
-        candidates = [_with_conflict(each, conflicting) for each in candidates]
-        gangs = {name: _gang_with_conflicts(gang, conflicting) for name, gang in gangs.items()}
-
-        def admits(victims: frozenset[str]) -> bool:
-            with without(state, victims):
-                return _fits(state, row, preemptor, filters, budget)
-
-        if not admits(frozenset(each.key for each in candidates)):
+        if conflicting is None:
             return None
         alternatives = list(_alternatives(state, row, preemptor, len(conflicting)))
-        return cheapest_victims(candidates, alternatives, admits, rules.budgets.allowed(), budget, gangs, at_most)
+        cells = {cell for needs in alternatives for cell in needs}
+        candidates, gangs = candidates_on(state, row, preemptor.priority, rules, cells)
+        candidates = [_with_conflict(each, conflicting) for each in candidates]
+        gangs = {name: _gang_with_conflicts(gang, conflicting) for name, gang in gangs.items()}
+        trial = _Trial(state, row, preemptor, filters, budget, frozenset(each.key for each in candidates))
+        try:
+            return cheapest_victims(
+                candidates, alternatives, trial.admits, rules.budgets.allowed(), budget, gangs, at_most
+            )
+        except _NotHelpful:
+            return None
+
+
+class _NotHelpful(Exception):
+    """The node refuses the pod even without all candidates."""
+
+
+@dataclass
+class _Trial:
+    """Dry runs of evictions on one node."""
+
+    state: ClusterState
+    row: int
+    preemptor: Preemptor
+    filters: ClassProfile
+    budget: Budget
+    candidates: frozenset[str]
+    refusals: int = 0
+
+    def admits(self, victims: frozenset[str]) -> bool:
+        """Whether the node takes the pod once these have left."""
+        if self._fits_without(victims):
+            return True
+        self.refusals += 1
+        if self.refusals == REFUSALS_BEFORE_DOUBT and not self._fits_without(self.candidates):
+            raise _NotHelpful
+        return False
+
+    def _fits_without(self, victims: frozenset[str]) -> bool:
+        with without(self.state, victims):
+            return _fits(self.state, self.row, self.preemptor, self.filters, self.budget)
 
 
 def _fits(state: ClusterState, row: int, preemptor: Preemptor, filters: ClassProfile, budget: Budget) -> bool:

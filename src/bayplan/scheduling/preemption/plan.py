@@ -24,8 +24,10 @@ from bayplan.scheduling.preemption.on_node import Preemptor, victims_on
 from bayplan.scheduling.profile import PASSES, Profile
 from bayplan.scheduling.relations import incoming_pod
 
-# As upstream: nodes with equally cheap victims are compared by start times, so many of them.
-MOST_TIES = 16
+# Nodes with equally cheap victims are compared by start times, so many of them; one takes about a millisecond.
+MOST_TIES = 4
+# On the first so many nodes, all ties are compared.
+SMALL = 8
 # Work of one plan, in the units of `engine/budget.py`.
 WORK_OF_A_PLAN = 1_000_000
 NEVER = "Never"
@@ -91,7 +93,7 @@ def plan_preemption(
             least = bounds.least_cost(position)
             if best is not None:
                 ties += least == best[0].cost
-                if least > best[0].cost or ties > MOST_TIES:
+                if least > best[0].cost or (ties > MOST_TIES and position > SMALL):
                     break
             found = victims_on(state, row, preemptor, rules, budget, best[0].cost if best else None)
             if found is not None and (
