@@ -43,10 +43,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class GangVictims:
-    """The members of a running gang: how many may go one by one, and who goes with any more of them."""
+    """The members of a running gang: how many may go one by one, and the pods that go with any more of them.
+
+    Not `whole` if some member must stay: then no more than the surplus can go.
+    """
 
     surplus: int
     members: tuple[Candidate, ...]
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +159,13 @@ class _Search:
                 return False
         return True
 
-    def with_victim(self, chosen: Mapping[str, Candidate], candidate: Candidate) -> dict[str, Candidate]:
-        """One victim more, and the rest of its gang if that would be left below its minimum."""
+    def with_victim(self, chosen: Mapping[str, Candidate], candidate: Candidate) -> dict[str, Candidate] | None:
+        """One victim more, and the rest of its gang if that would be left below its minimum; None if the rest must stay."""
         larger = {**chosen, candidate.key: candidate}
         gang = self.gangs.get(candidate.gang)
         if gang is not None and sum(each.gang == candidate.gang for each in larger.values()) > gang.surplus:
+            if not gang.whole:
+                return None
             larger |= {each.key: each for each in gang.members}
         return larger
 
@@ -230,6 +236,8 @@ class _Branches:
                 continue
             seen.add(kind)
             larger = search.with_victim(chosen, candidate)
+            if larger is None:
+                continue
             left = {
                 cell: amount - sum(larger[key].frees.get(cell, 0) for key in larger.keys() - chosen.keys())
                 for cell, amount in missing.items()
