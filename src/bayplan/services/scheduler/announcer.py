@@ -233,7 +233,7 @@ class Announcer:
             self._gangs.has_nobody(written)
         elif counts.members == counts.scheduled:
             broken = self._dispatcher.gangs.why_not_whole(gang)
-            left = self._dispatcher.gangs.who_is_left(gang)
+            left = self._dispatcher.gangs.members_left(gang)
             if broken:
                 self._gangs.waits(written, broken, counts, invalid=False)
             else:

@@ -239,7 +239,7 @@ class Intake:
         self._dispatcher.remove_pod(key, self._now)
 
     def _put_report(self, report: NodeResourceTopology) -> None:
-        self._dispatcher.set_report(report, self._now)
+        self._dispatcher.reports.topology(report, self._now)
 
     def _report_unreadable(self, node: str) -> None:
         self._dispatcher.reports.topology_unreadable(node, self._now)

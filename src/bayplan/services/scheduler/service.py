@@ -23,7 +23,7 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.unit import Unit
+from bayplan.dispatch.sub_queues import Unit
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
@@ -187,7 +187,7 @@ class SchedulerService:
     def stands_alone(self, pod: Pod) -> None:
         """A pod is in no gang: it is placed by itself."""
         self.announcer.withdraw(pod_key(pod))
-        self._aside.when_idle(lambda: self.dispatcher.stands_alone(pod_key(pod), self.now))
+        self._aside.when_idle(lambda: self.dispatcher.pods.stands_alone(pod_key(pod), self.now))
         self._something_happened.set()
 
     def is_held(self, pod: Pod, why: str) -> None:
@@ -275,7 +275,7 @@ class SchedulerService:
         if not self._holds_lease():
             return False
         dispatcher = self.dispatcher
-        if dispatcher.waking_takes > LONGEST_LOOK:
+        if dispatcher.waker.took > LONGEST_LOOK:
             await self._aside.run(partial(dispatcher.wake, self.now))
         else:
             dispatcher.wake(self.now)

@@ -104,7 +104,10 @@ def fails_once(where: Callable[[SchedulerService], object], method: str) -> Prep
     [
         (fails_once(lambda service: service, "also_tell"), "somebody else cannot take news over"),
         (fails_once(lambda service: service.dispatcher, "wake"), "a turn failed, the next one follows"),
-        (fails_once(lambda service: service.dispatcher.gangs, "to_tell"), "a turn failed, the next one follows"),
+        (
+            fails_once(lambda service: service.dispatcher.gangs, "next_completion"),
+            "a turn failed, the next one follows",
+        ),
         (fails_once(lambda service: service.announcer, "explain_for"), "a turn failed, the next one follows"),
         (fails_once(lambda service: service.announcer, "placed"), "a turn failed, the next one follows"),
     ],
