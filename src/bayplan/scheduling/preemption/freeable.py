@@ -18,7 +18,7 @@ from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import demand
-from bayplan.engine.preemption.victims import PRIORITY_OFFSET, Cost
+from bayplan.engine.preemption.victims import NO_COST, PRIORITY_OFFSET, Cost
 from bayplan.scheduling.preemption.candidates import freed_by, is_terminating, priority_of
 from bayplan.scheduling.preemption.on_node import Preemptor
 
@@ -41,7 +41,7 @@ class Bounds:
         """The least that victims on a row can cost, by its position."""
         number, highest = int(self.number[position]), int(self.highest[position])
         if not number:
-            return 0, 0, 0, 0
+            return NO_COST
         total = (number - 1) * (self.lowest_priority + PRIORITY_OFFSET) + highest + PRIORITY_OFFSET
         return 0, highest, total, number
 

@@ -77,7 +77,7 @@ def plan_preemption(
     held_back = why_not_yet(pod, pod_class)
     if held_back or pod.spec.preemption_policy == NEVER:
         return NoPreemption(held_back or "not eligible: preemptionPolicy is Never")
-    preemptor = Preemptor(pod_key(pod), pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
+    preemptor = Preemptor(pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
     by_node = answers.for_class(pod_class, profile).blocked_by_node
     rows = np.flatnonzero(by_node == PASSES)
     freeable.refresh(frozenset(pod_class.request.total) | {PODS})
@@ -109,7 +109,7 @@ def plan_preemption(
         return NoPreemption(reason, not_helpful, len(rows))
     victims, row = best
     return Preemption(
-        preemptor.key,
+        pod_key(pod),
         state.names[row],
         tuple(sorted(victims.pods, key=lambda each: (-each.priority, each.key))),
         victims.cost,
