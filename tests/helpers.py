@@ -51,11 +51,14 @@ def pod(
     init: Sequence[Json] = (),
     status: Json | None = None,
     labels: Mapping[str, str] | None = None,
+    leaving: bool = False,
     **spec: Any,
 ) -> Pod:
-    """A pod of these containers; further fields of the spec by their wire names."""
+    """A pod of these containers, deleted already if it is `leaving`; further fields of the spec by their wire names."""
     written = {"containers": list(containers), "initContainers": list(init), **spec}
-    metadata = {"name": name, "namespace": "default", "labels": dict(labels or {})}
+    metadata: Json = {"name": name, "namespace": "default", "labels": dict(labels or {})}
+    if leaving:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return msgspec.convert({"metadata": metadata, "spec": written, "status": status or {}}, Pod)
 
 

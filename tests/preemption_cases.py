@@ -51,7 +51,8 @@ def state_of(case: Case) -> ClusterState:
             )
         )
         sums = {CPU: sum(z["cpu"] for z in each["zones"]), GPU: sum(z["gpu"] for z in each["zones"])}
-        nodes.append(node(each["name"], {**sums, "memory": "64Gi"}))
+        labels = {"example.com/rack": each["rack"]} if "rack" in each else {}
+        nodes.append(node(each["name"], {**sums, "memory": "64Gi"}, labels=labels))
     pods = [
         simple_pod(
             amounts_of(each),
@@ -59,6 +60,7 @@ def state_of(case: Case) -> ClusterState:
             nodeName=each["node"],
             priority=each["priority"],
             labels={"pdb": each["pdb"]} if each["pdb"] else {},
+            leaving=each.get("leaving", False),
         )
         for each in case["pods"]
     ]
