@@ -23,7 +23,6 @@ from bayplan.kube.wire.core_v1 import (
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
 from tests.builders.units import (
-from tests.helpers import simple_pod
     RACK,
     add_node,
     being_deleted,
@@ -35,6 +34,7 @@ from tests.helpers import simple_pod
     pod_group,
     reason,
 )
+from tests.helpers import simple_pod
 
 
 class TestPods:
@@ -204,9 +204,7 @@ class TestPodsBesideOthers:
         return scheduler.decide(now) is not None
 
     @pytest.mark.parametrize("namespace, tried", [("ml", True), ("other", False)])
-    def test_only_pods_in_selected_namespaces_retry_the_pod(
-        self, namespace: str, tried: bool
-    ) -> None:
+    def test_only_pods_in_selected_namespaces_retry_the_pod(self, namespace: str, tried: bool) -> None:
         scheduler = self.waiting()
         scheduler.set_pod(self.db(namespace), 10)
         assert self.tried(scheduler, 10) == tried
@@ -428,9 +426,7 @@ class TestGangs:
         assert [pod_key(each) for each in action.pods] == ["ml/a"]
 
     @pytest.mark.parametrize("by_us, phase", [(False, ""), (True, "Scheduled")])
-    def test_foreign_pods_and_once_complete_gangs_are_never_released(
-        self, by_us: bool, phase: str
-    ) -> None:
+    def test_foreign_pods_and_once_complete_gangs_are_never_released(self, by_us: bool, phase: str) -> None:
         scheduler = self.partially_bound(by_us=by_us, phase=phase)
         scheduler.decide(0)
         for moment in (61, 400, 1000):
@@ -498,9 +494,7 @@ class TestGangs:
         assert sorted(places(scheduler.decide(midnight + 60))) == ["ml/a", "ml/b"]
 
     @pytest.mark.parametrize("namespace, tried", [("ml", True), ("other", False)])
-    def test_pods_in_unselected_namespaces_do_not_retry_a_gang(
-        self, namespace: str, tried: bool
-    ) -> None:
+    def test_pods_in_unselected_namespaces_do_not_retry_a_gang(self, namespace: str, tried: bool) -> None:
         scheduler = dispatcher("n1")
         apart = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
