@@ -1,9 +1,9 @@
-"""Pods that exist, in the gangs that their owners mean: what the pod grouper would have written by now.
+"""Existing pods in the gangs of their owners, labelled as the pod grouper would label them.
 
     grouped = group_pods(beside, settings, written)
 
-A dump is often older than the pod grouper's look at it, or comes from a cluster without one. Commands that decide about its pods
-see them labelled all the same, so that a pod is judged with its gang and its required level, whichever way it is asked about.
+A dump can be older than the pod grouper's work, or come from a cluster without one. With these labels, commands always
+judge a pod together with its gang.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.annotations import asks
-from bayplan.grouping.expecting import ALONE, GROUPED
-from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group, named_by_others
-from bayplan.grouping.grouping import Grouping, InvalidValue
-from bayplan.grouping.questions import Question
+from bayplan.grouping.group import ALONE, GROUPED, GroupingSettings, asks_by_itself, may_have_group, named_by_others
+from bayplan.grouping.grouping import Grouping, InvalidValue, Question
 from bayplan.grouping.raw import RawObject, Reference
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup

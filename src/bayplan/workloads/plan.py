@@ -1,10 +1,10 @@
-"""From a workload to its pods and gangs: the way in to this folder.
+"""From a workload to its pods and gangs: the entry point of this room.
 
     plan = plan_of(workload, around, settings, cluster)
 
-In come an object as decoded JSON and what exists beside it; out comes a `WorkloadPlan`: each pod that its controller wants, the existing
-one where there is one, labelled as the pod grouper would label it, and the PodGroups. Whatever is wrong raises
-`InvalidObject` naming the workload and the field in it, such as `spec.template.spec.containers[0].resources.limits.cpu`.
+A decoded object and what exists beside it come in. A `WorkloadPlan` goes out: each pod that the controller wants, the
+existing one if there is one, with the pod grouper's labels, and the PodGroups. Invalid values raise `InvalidObject`
+with the field in the workload, such as `spec.template.spec.containers[0].resources.limits.cpu`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import GroupingSettings, group_for, named_by_others
-from bayplan.grouping.grouping import Grouping, InvalidValue
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Grouping, InvalidValue, Question
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.quantity import QuantityError, parse
