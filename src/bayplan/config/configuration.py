@@ -71,8 +71,8 @@ NEVER_ON = {
 
 # Built in: a file can disable everything and enable these again.
 ALWAYS_ON = {"DefaultBinder", "PrioritySort", "SchedulingGates"}
-# These may be named, and change nothing.
-WITHOUT_EFFECT = {"DefaultPreemption": "bayplan evicts nobody"}
+# Accepted, but without effect.
+WITHOUT_EFFECT = {"DefaultPreemption": "bayplan does not evict pods"}
 
 
 class ConfigurationError(ValueError):

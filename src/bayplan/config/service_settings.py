@@ -104,7 +104,7 @@ class ServiceSettings:
 def service_settings(written: ServiceFields) -> ServiceSettings:
     """The settings with defaults, in seconds. Raises `ArgumentError`, which begins with the field's path."""
     if written.extenders:
-        raise ArgumentError("extenders: not supported: bayplan judges nodes by itself and asks nobody")
+        raise ArgumentError("extenders: not supported: bayplan evaluates nodes itself")
     _check_backoff(written)
     return ServiceSettings(
         leader_election=_leader_election(written.leader_election),

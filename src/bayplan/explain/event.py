@@ -1,11 +1,11 @@
 """The text of a `FailedScheduling` event or a `PodScheduled=False` condition: the answer and the smallest change.
 
-Written in kube-scheduler's form, so that people and tools that know it can read it:
+The form is kube-scheduler's:
 
     0/512 nodes are available: 162 Insufficient hugepages-1Gi, 350 no single NUMA zone holds the request.
     Would schedule now if: cpu 22 instead of 24 (3 nodes).
 
-An event holds 1 KB; what does not fit is left out at a sentence's end and counted.
+An event holds 1 KB; further sentences are dropped and counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def event_text(shortfall: Shortfall, changes: Sequence[str] = (), longest: int =
     """One paragraph of at most `longest` bytes."""
     if not shortfall.nodes:
         return "no nodes available to schedule pods"
-    # Most frequent first: what is cut off is what matters least.
+    # Most frequent first: the least important is cut off.
     causes = [
         f"{len(cause.nodes)} {cause.cause}" + (f" ({cause.details[0]})" if cause.details else "")
         for cause in sorted(shortfall.causes, key=lambda cause: (-len(cause.nodes), cause.cause))

@@ -1,7 +1,6 @@
-"""How one pod stands: it waits, runs, has failed or is done; and what would happen if it were placed now.
+"""The state of one pod: waiting, running, failed or done; and the outcome if it were placed now.
 
-`bayplan why` fills a `PodView` and prints it with the functions below, as text or as a document. A member of a gang that waits has its gang's answer:
-alone it goes nowhere, whatever room there is for it.
+`bayplan why` fills a `PodView` and prints it as text or as a document. A waiting gang member has its gang's answer.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One pod. `outcome` is there for pods that could be placed now, those that wait and those that failed; `gang` for one that waits or runs in a gang. `path` is that of
-    its node in the tree.
+    """One pod. `outcome` exists for waiting and failed pods, `gang` for waiting and running gang members.
+
+    `path` is that of its node in the tree.
     """
 
     pod: str
@@ -51,7 +51,7 @@ class PodView:
 
 
 def standing_text(standing: PodView) -> str:
-    """The answer first, then what the pod asks for and what there is to say about it."""
+    """The answer first, then the pod's request and remarks."""
     outcome = standing.outcome
     if standing.gang is not None and standing.phase == PENDING:
         answer, *rest = gang_text(standing.gang).split("\n")
@@ -70,7 +70,7 @@ def standing_text(standing: PodView) -> str:
 
 
 def standing_document(standing: PodView) -> Document:
-    """What `bayplan why -o json` prints. `now` is the gang's for a pod that waits in one."""
+    """What `bayplan why -o json` prints. `now` is the gang's for a waiting member."""
     gang, outcome = standing.gang, standing.outcome
     return {
         "apiVersion": API_VERSION,
@@ -110,7 +110,7 @@ def _own_seat(standing: PodView) -> list[str]:
 
 
 def _in_its_gang(standing: PodView) -> list[str]:
-    """Where a running member is among the others, and how they stand."""
+    """Where a running member is among the others, and their state."""
     if standing.gang is None:
         return [f"  path      {standing.path}"] if standing.path else []
     own = next((seat for seat in standing.gang.running if seat.pod == standing.pod), None)

@@ -258,7 +258,7 @@ def _unless_named_otherwise(pod: RawObject, grouping: Grouping) -> Grouping:
     return grouping if named == grouping.name else Grouping()
 
 
-# -- pods that wait for the pod grouper ----------------------------------------------------------------------------------
+# -- pods that wait for the pod grouper -------------------------------------------------------------------------------
 
 
 GROUPED = "bayplan.io/grouped"

@@ -207,7 +207,7 @@ KINDS = (
 KNOWN = rules_by_kind(KINDS)
 
 
-# -- Spark applications --------------------------------------------------------------------------------------------------
+# -- Spark applications -----------------------------------------------------------------------------------------------
 # The driver is a pod that owns its executors and must run before it requests them, so no pod waits for the others.
 SPARK_APPLICATION = "spark-app-selector"
 SPARK = Rule(kind="Pod", gang=ASKED, replicas=1, rank=[Rank(label="spark-exec-id")])

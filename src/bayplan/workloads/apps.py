@@ -1,4 +1,4 @@
-"""Deployment, ReplicaSet, ReplicationController, StatefulSet and DaemonSet: their pods as kube-controller-manager creates them."""
+"""Pods of Deployment, ReplicaSet, ReplicationController, StatefulSet and DaemonSet, as controllers create them."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def test_a_file_that_switches_everything_off_and_what_it_needs_on_again_is_taken
     [
         (
             {"plugins": {"multiPoint": {"enabled": names("DefaultPreemption")}}},
-            ("profiles[0]: DefaultPreemption changes nothing: bayplan evicts nobody",),
+            ("profiles[0]: DefaultPreemption changes nothing: bayplan does not evict pods",),
         ),
         (
             {"pluginConfig": [topology_match(cacheResyncPeriodSeconds=5, cache={"informerMode": "Shared"})]},

@@ -153,7 +153,7 @@ def test_the_kubelets_own_reason_is_told() -> None:
 def test_what_bayplan_cannot_tell_is_not_said_of_the_kubelet() -> None:
     text = with_reason("TooManyZoneCombinations", "too many NUMA zones to be sure")
     assert text.splitlines()[0] == (
-        "telco/p may or may not fit: 1 node has too many NUMA zones for bayplan to be sure."
+        "telco/p might not fit: 1 node has too many NUMA zones for bayplan to be sure."
     )
     assert "    0 certain     1 too many NUMA zones to be sure: n1" in text
     assert "kubelet" not in text

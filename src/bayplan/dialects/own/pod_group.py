@@ -98,7 +98,7 @@ DIALECT = Dialect(
 )
 
 
-# -- levels without effect -----------------------------------------------------------------------------------------------
+# -- levels without effect --------------------------------------------------------------------------------------------
 
 
 def redundant_levels(spec: PodGroupSpec, topologies: Mapping[str, tuple[str, ...]]) -> Iterator[Naming]:

@@ -1,6 +1,6 @@
 """A gang as a document for programs: what `bayplan place` and `bayplan why` print with -o json or yaml.
 
-The counterpart of `documents.py` for gangs. Levels are whole labels here, paths are lists, and nothing is shortened.
+Levels are full labels, paths are lists, and nothing is shortened.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bayplan.kube.topology_levels import HOSTNAME
 
 
 def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome]) -> Document:
-    """What `bayplan place -o json` prints: gangs beside the pods that belong to none."""
+    """What `bayplan place -o json` prints: gangs, and pods outside gangs."""
     return {**placement_list(pods), "gangs": [gang_document(gang) for gang in gangs]}
 
 
@@ -46,7 +46,7 @@ def gang_explanation(outcome: GangOutcome) -> Document:
 
 
 def gang_document(outcome: GangOutcome) -> Document:
-    """One gang. `seats` is empty for one that has no place; `shapes` then say what became of the nodes."""
+    """One gang. Without a place, `seats` is empty, and `shapes` say why nodes were rejected."""
     decision, distances = outcome.decision, outcome.distances
     seats = sorted(outcome.seats, key=lambda seat: seat.rank)
     return {
@@ -126,7 +126,7 @@ def _shape_document(shape: ShapeView) -> Document:
 
 
 def rooms_document(rooms: Sequence[LevelRoom]) -> list[Document]:
-    """Per level: how many domains there are, how many hold all pods, and which holds the most."""
+    """Per level: the number of domains, how many hold all pods, and which holds the most."""
     return [
         {
             "level": room.level,

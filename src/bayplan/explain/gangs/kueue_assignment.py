@@ -1,7 +1,7 @@
-"""A gang's seats in Kueue's form: one TopologyAssignment per pod set, in the compact form of `kube/wire/kueue_v1beta2.py`.
+"""A gang's seats in Kueue's form: one TopologyAssignment per pod set (`kube/wire/kueue_v1beta2.py`).
 
-For users who plan with bayplan and run with Kueue, `bayplan place -o json` shows what Kueue would write into the status of its Workload:
-host by host, because that is the lowest level, for which Kueue lists host names alone.
+For users who plan with bayplan and run with Kueue, `bayplan place -o json` shows what Kueue would write into the status
+of its Workload. The lowest level is the host, for which Kueue lists host names alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from bayplan.gangs.model import Seat
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.kueue_v1beta2 import Assignment, Domain, TopologyAssignment, encoded
 
-# What Kueue calls the pods of a job that has only one sort of them.
+# Kueue's name for the only pod set of a job.
 ONLY_POD_SET = "main"
 
 
 def assignments_document(seats: Iterable[Seat]) -> list[dict[str, Any]]:
-    """For each group, its pod set and where its pods go; empty if no pod has a seat."""
+    """Each group's pod set and its assignment; empty if no pod has a seat."""
     by_group: dict[str, Counter[str]] = {}
     for seat in seats:
         by_group.setdefault(seat.group or ONLY_POD_SET, Counter())[seat.node] += 1
@@ -32,7 +32,7 @@ def assignments_document(seats: Iterable[Seat]) -> list[dict[str, Any]]:
 
 
 def _document(assignment: TopologyAssignment) -> dict[str, Any]:
-    """As it is read from JSON: lists, so that a snapshot that is read again says the same."""
+    """The document as read from JSON, with lists, so that a reread snapshot is equal."""
     return msgspec.json.decode(msgspec.json.encode(assignment), type=dict[str, Any])
 
 

@@ -1,8 +1,8 @@
-"""Everything there is to say about one gang that was placed, or was not.
+"""Everything to report about one gang, placed or not.
 
-`cli/shared/gangs.py` gathers it: the decision, the zones that its pods were given, and for each shape of pods the room at every level before
-and after, and what became of the nodes. `explain/gangs/text.py` writes it for people, `explain/gangs/document.py` for programs, `explain/topology/svg.py`
-draws it.
+`cli/shared/gangs.py` collects it: the decision, the zones of its pods, and for each shape of pods the room at every
+level before and after. `text.py` writes it for people, `document.py` for programs, and `explain/topology/svg.py` draws
+it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ IN_THE_TREE = "in the tree"
 
 @dataclass(frozen=True, slots=True)
 class ShapeView:
-    """Equal pods of a gang: how many, one of them, what they ask for, and per level the room for such pods.
+    """Equal pods of a gang: their number, one of them, their request, and the room for such pods per level.
 
-    `after` is empty if nothing was taken. `slots` are by position in the tree, as they are now. `causes` and `stages` say which filter took how
-    many nodes.
+    `after` is empty if nothing was placed. `slots` are by position in the tree. `causes` and `stages` say which filter
+    rejected how many nodes.
     """
 
     pods: int
@@ -47,11 +47,11 @@ class ShapeView:
 
 @dataclass(frozen=True)
 class GangOutcome:
-    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
+    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of seated pods.
 
-    `distances` are those among all members, seated or running; `running` are the places of members with a node, and `closeness` tells whether a running
-    gang could be closer. `waited` is how many seconds it has waited, None if unknown. `remedies` are changes that would help a gang without a place.
-    `owner` is the workload that the gang was made from, if its name differs.
+    `distances` are those among all members, seated or running. `running` are the places of members with a node, and
+    `closeness` tells whether a running gang could be closer. `waited` is in seconds, None if unknown. `remedies` are
+    changes that would help a gang without a place. `owner` is the workload of the gang, if its name differs.
     """
 
     decision: GangDecision
@@ -81,17 +81,17 @@ class GangOutcome:
 
     @property
     def runs(self) -> bool:
-        """True if every member has a node, and all stand as the gang asks for."""
+        """True if every member has a node, and all are placed as the gang requests."""
         return bool(self.running) and not self.shapes
 
     @property
     def title(self) -> str:
-        """What to call the gang: by the workload that the user wrote, else by its own name."""
+        """The title of the gang: the user's workload, else its own name."""
         return self.owner or self.name
 
     @property
     def waiting_seconds(self) -> int | None:
-        """How many whole seconds the gang has waited; None if unknown, or if no pod waits."""
+        """Whole seconds that the gang has waited; None if unknown, or if no pod waits."""
         return None if self.waited is None else int(self.waited)
 
     @property
@@ -103,7 +103,7 @@ class GangOutcome:
 def stages_in_tree(
     tree: Tree, nodes: int, shortfall: Shortfall, pod: PodClass, profile: Profile
 ) -> tuple[tuple[CauseCount, ...], tuple[Stage, ...]]:
-    """Which filter took which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
+    """Which filter rejected which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
     inside = {path[-1] for path in tree.paths[tree.node_level]}
     causes = tuple(
         CauseCount(cause.plugin, cause.cause, kept, cause.reason, cause.details)
@@ -118,7 +118,7 @@ def stages_in_tree(
 
 
 def missing_labels(outside: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Nodes outside a tree by the label they lack, or whatever else `Tree.outside` says, most first."""
+    """Nodes outside a tree by the missing label, or another reason of `Tree.outside`, most first."""
     lacking: dict[str, list[str]] = {}
     for node, label in outside.items():
         lacking.setdefault(label, []).append(node)

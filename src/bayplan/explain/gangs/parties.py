@@ -1,4 +1,4 @@
-"""A gang's pods as a picture tells them apart: those of one group and one segment are a party."""
+"""A gang's pods as a picture shows them: pods of one group and one segment are a party."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayplan.gangs.model import Seat
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Pods of one group and segment: the ranks on each node. The only party of a gang that has neither has no name."""
+    """Pods of one group and segment, with the ranks on each node; nameless if the gang has neither."""
 
     name: str
     ranks: Mapping[str, tuple[int, ...]]

@@ -1,4 +1,4 @@
-"""Short words for the little room inside a picture: `mem 78Gi`, `1Gi pages 24`, `sriov-vf 6`."""
+"""Short labels for pictures: `mem 78Gi`, `1Gi pages 24`, `sriov-vf 6`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayplan.kube.quantity import QuantityError, parse
 
 
 def short_labels(resources: Iterable[str]) -> dict[str, str]:
-    """A label for each resource; devices lose their domain unless two would then look alike."""
+    """A label for each resource; devices lose their domain unless two would look alike."""
     names = list(dict.fromkeys(resources))
     last_parts = [name.rpartition("/")[2] for name in names]
     labels = {}
@@ -33,7 +33,7 @@ def short_amount(resource: str, amount: int) -> str:
 
 
 def short_listing(amounts: Mapping[str, int], labels: Mapping[str, str]) -> list[str]:
-    """`cpu 8`, `mem 16Gi`, `1Gi pages 8`: without the resources that no zone has."""
+    """`cpu 8`, `mem 16Gi`, `1Gi pages 8`, without resources that no zone has."""
     return [
         f"{labels[resource]} {short_amount(resource, amounts[resource])}"
         for resource in usual_order(amounts)

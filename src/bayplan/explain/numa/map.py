@@ -1,8 +1,8 @@
-"""A node's NUMA zones as a picture is drawn from them: packages, zones, what is free, who is where.
+"""A node's NUMA zones for pictures: packages, zones, free amounts, pods.
 
-In comes a row of the cluster state, out goes a `NumaMap` without any layout; `explain/numa/text.py` and `explain/numa/svg.py` draw it, and
-`numa_document` writes it down for programs. Pods stand in the zones that the node reports for them, else in those of their annotation
-(`cluster/reports/pod_zones.py`), or in those they were just given.
+A row of the cluster state comes in; a `NumaMap` without layout goes out. `text.py` and `svg.py` draw it, and
+`numa_document` is for programs. Pods are in the zones that the node reports, else in those of their annotation
+(`cluster/reports/pod_zones.py`), or in those just assigned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayplan.explain.numa.zones import zone_numbers
 
 @dataclass(frozen=True, slots=True)
 class ZoneResource:
-    """One resource in one zone: what is left of what pods may use, out of what the hardware has."""
+    """One resource in one zone: what is free, what pods can use, and what the hardware has."""
 
     name: str
     free: int
@@ -35,15 +35,15 @@ class ZoneResource:
 
     @property
     def is_device(self) -> bool:
-        """True for things that are counted one by one: network cards, GPUs."""
+        """True for resources counted one by one: network cards, GPUs."""
         return self.name != CPU and not is_memory(self.name) and self.name not in HOST_RESOURCES
 
 
 @dataclass(frozen=True, slots=True)
 class PodInZone:
-    """Containers of a pod that hold something in a zone, or in several. `new` if the pod was placed just now.
+    """Containers of a pod that use one or several zones; `new` if the pod was just placed.
 
-    `whole` is False where other containers of the pod stand elsewhere.
+    `whole` is False if other containers of the pod are elsewhere.
     """
 
     key: str
@@ -55,7 +55,7 @@ class PodInZone:
 
     @property
     def title(self) -> str:
-        """The pod's name, with what makes this part of it special."""
+        """The pod's name, and what distinguishes this part."""
         parts = "" if self.whole else f" ({', '.join(self.containers)})"
         return f"{self.key}{parts}" + (f" (zones {zone_numbers(self.zones)})" if len(self.zones) > 1 else "")
 
@@ -80,7 +80,7 @@ class PackageView:
 
 @dataclass(frozen=True, slots=True)
 class PodOutside:
-    """A pod on the node that stands in no zone of the map."""
+    """A pod on the node without a zone on the map."""
 
     key: str
     amounts: Mapping[str, int]
@@ -107,9 +107,9 @@ class NumaMap:
         return [zone for package in self.packages for zone in package.zones]
 
     def distance_row(self, zone: ZoneView) -> str:
-        """`10 12 | 32 32`: distances in order of zone id, a bar between packages if their zones follow one another.
+        """`10 12 | 32 32`: distances by zone id, with a bar between packages whose zones are consecutive.
 
-        A distance that the node does not report is a question mark.
+        An unreported distance is a question mark.
         """
         if all(distance == UNKNOWN_DISTANCE for distance in zone.distances):
             return "not reported"
@@ -133,7 +133,7 @@ def numa_map(
 ) -> NumaMap | None:
     """The map of one node; None if it reports no usable zones.
 
-    `parents` names the package of zones that say so; `placed` holds the zones of pods that were placed just now.
+    `parents` has the package of zones that name one; `placed` has the zones of pods that were just placed.
     """
     report = state.reports[row]
     if report is None or not report.zones or state.columns.topology[row] != TOPOLOGY_USABLE:
@@ -244,7 +244,7 @@ def _resources(state: ClusterState, row: int, report: TopologyReport, position: 
 
 
 def _standing_in(key: str, request: PodRequest, zones: ZonesByContainer, *, new: bool) -> list[PodInZone]:
-    """A pod's containers grouped by their zones; init containers are gone by the time of display."""
+    """A pod's containers by their zones, without init containers."""
     grouped: dict[tuple[int, ...], list[ContainerRequest]] = {}
     for container in request.containers:
         place = zones.get(container.name)

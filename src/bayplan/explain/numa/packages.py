@@ -1,7 +1,7 @@
-"""Which zones lie in one package (socket): said by the node, or read off the distances between zones.
+"""Which zones are in one package (socket): reported by the node, or derived from distances.
 
-A NodeResourceTopology may name a zone's parent; most do not. Then the distances tell: zones of one package are closer to each
-other than the farthest zones are. Where all distances are equal nothing can be told, and nothing is claimed.
+A NodeResourceTopology can name a zone's parent; most do not. Then zones of one package are closer to each other than
+the farthest zones. If all distances are equal, packages are unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Packages = list[tuple[str, list[int]]]
 
 
 def packages_of(distances: Mapping[int, Mapping[int, int]], parents: Mapping[int, str]) -> Packages:
-    """Packages with a name and their zones; one package without a name if they are not known."""
+    """Packages with a name and their zones; one nameless package if they are unknown."""
     zones = sorted(distances)
     if zones and all(zone in parents for zone in zones):
         by_parent: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Zones in words: `NUMA zone 1`, `NUMA zones 0-1`, `NUMA zones app 0, log 1`, `NUMA zones 0 (log 1)`; `~0-1` where they are an estimate."""
+"""Zones in words: `NUMA zone 1`, `NUMA zones 0-1`, `NUMA zones app 0, log 1`; `~0-1` for an estimate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def zone_numbers(zones: Sequence[int]) -> str:
 
 
 def zone_column(containers: Sequence[ContainerZones]) -> str:
-    """The zones of a pod for a table: one set if all aligned containers share it, else by container; `~` if they are an estimate."""
+    """The zones of a pod for a table: one set if all aligned containers share it, else by container.
+
+    Estimates begin with `~`.
+    """
     numbers = _numbers(containers)
     return f"~{numbers}" if any(entry.zones and entry.estimated for entry in containers) else numbers
 
@@ -31,7 +34,7 @@ def _numbers(containers: Sequence[ContainerZones]) -> str:
     by_zones: dict[tuple[int, ...], list[str]] = {}
     for container, zones in aligned:
         by_zones.setdefault(zones, []).append(container)
-    # Where most containers share a place, only those that lie elsewhere are named.
+    # If most containers share a place, only the others are named.
     common = max(by_zones, key=lambda zones: len(by_zones[zones]))
     if len(by_zones) == 1:
         return zone_numbers(common)
