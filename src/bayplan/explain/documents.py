@@ -12,10 +12,9 @@ from typing import Any
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import canonical
-from bayplan.explain.event import event_text
 from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import Ranking
-from bayplan.explain.refusal import Miss, Refusal
+from bayplan.explain.refusal import Miss, Refusal, event_text
 from bayplan.explain.stages import Stage
 from bayplan.explain.why import fitting_text, held_back_text
 from bayplan.scheduling.decision import CauseCount

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.explain.numa.zones import zone_column
+from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.ranking import Candidate, Ranking
 from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table

@@ -6,18 +6,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.reports.pod_zones import ZonesByContainer
+from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.placement import ContainerZones
-from bayplan.explain.documents import API_VERSION, Document, asks_for_document, outcome_document
+from bayplan.explain.documents import (
+    API_VERSION,
+    Document,
+    asks_for_document,
+    containers_document,
+    miss_document,
+    outcome_document,
+)
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text
-from bayplan.explain.numa.zones import zone_phrase
+from bayplan.explain.numa.labels import zone_phrase
 from bayplan.explain.placement import PodOutcome, ranking_lines
-from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, refusal_text
+from bayplan.explain.refusal import Miss, holder_of
+from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, miss_phrase, refusal_text
 from bayplan.kube.visible import visible_lines
+from bayplan.scheduling.shortfall import NodeVerdict
 
 PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded"
 
@@ -141,3 +152,37 @@ def _status(standing: PodView) -> str:
 def pending_for(seconds: int | None) -> str:
     """`is Pending for 4m`."""
     return "is Pending" if seconds is None else f"is Pending for {duration(seconds)}"
+
+
+# -- one pod on one node ---------------------------------------------------------------------------------------------
+
+
+def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> str:
+    """`telco/upf-0 fits on telco-1, NUMA zone 0`, or why not and what is missing there."""
+    if verdict.fits:
+        zones = zone_phrase(verdict.containers)
+        remark = f"; {verdict.remark}" if verdict.remark else ""
+        return f"{pod} fits on {verdict.node}" + (f", {zones}" if zones else "") + remark
+    lines = [f"{pod} does not fit on {verdict.node}: {verdict.cause}", f"  refused by {verdict.plugin}"]
+    lines += [f"  {detail}" for detail in verdict.details]
+    if verdict.miss is not None:
+        lines.append(f"  {miss_phrase(Miss(verdict.miss, holder_of(state, verdict.miss)))}")
+    return visible_lines(lines)
+
+
+def node_verdict_document(state: ClusterState, pod: str, verdict: NodeVerdict) -> dict[str, Any]:
+    """The same for programs."""
+    miss = verdict.miss and miss_document(Miss(verdict.miss, holder_of(state, verdict.miss)))
+    return {
+        "apiVersion": "bayplan.io/v1alpha1",
+        "kind": "NodeVerdict",
+        "pod": pod,
+        "node": verdict.node,
+        "fits": verdict.fits,
+        "containers": containers_document(verdict.containers),
+        "plugin": verdict.plugin or None,
+        "cause": verdict.cause or None,
+        "details": list(verdict.details),
+        "missing": miss,
+        "remark": verdict.remark or None,
+    }

@@ -1,7 +1,7 @@
 """Everything to report about a pod that fits nowhere.
 
 The decision and the remedies come in. A `Refusal` goes out: the answer in one sentence, the shrinking counts, the
-nearest misses with the pods that hold what is missing, and changes that would help. `why.py` prints it, `event.py`
+nearest misses with the pods that hold what is missing, and changes that would help. `why.py` prints it, `event_text`
 shortens it.
 """
 
@@ -146,3 +146,35 @@ def holder_of(state: ClusterState, miss: NearestMiss) -> Holder | None:
     if sufficient:
         return min(sufficient, key=lambda holder: (holder.amount, holder.pod))
     return max(holders, key=lambda holder: (holder.amount, holder.pod), default=None)
+
+
+# -- event text -------------------------------------------------------------------------------------------------------
+
+
+LONGEST = 1024
+
+
+def event_text(shortfall: Shortfall, changes: Sequence[str] = (), longest: int = LONGEST) -> str:
+    """One paragraph of at most `longest` bytes."""
+    if not shortfall.nodes:
+        return "no nodes available to schedule pods"
+    # Most frequent first: the least important is cut off.
+    causes = [
+        f"{len(cause.nodes)} {cause.cause}" + (f" ({cause.details[0]})" if cause.details else "")
+        for cause in sorted(shortfall.causes, key=lambda cause: (-len(cause.nodes), cause.cause))
+    ]
+    hint = f" Would schedule now if: {changes[0]}." if changes else ""
+    lead = f"0/{shortfall.nodes} nodes are available: "
+    shown = len(causes)
+    while True:
+        left_out = len(causes) - shown
+        rest = f", and {left_out} more cause{'s' if left_out > 1 else ''}" if left_out else ""
+        text = f"{lead}{', '.join(causes[:shown])}{rest}.{hint}"
+        if len(text.encode()) <= longest or shown <= 1:
+            return _cut(text, longest)
+        shown -= 1
+
+
+def _cut(text: str, longest: int) -> str:
+    raw = text.encode()
+    return text if len(raw) <= longest else raw[: longest - 3].decode(errors="ignore") + "..."

@@ -20,7 +20,7 @@ from textwrap import wrap
 
 from bayplan.cluster.pods.request import ContainerRequest, Role
 from bayplan.explain.amounts import have_of_want, human, listing
-from bayplan.explain.numa.zones import zone_phrase
+from bayplan.explain.numa.labels import zone_phrase
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
 from bayplan.explain.topology.hostlist import common_domain, domain_lines

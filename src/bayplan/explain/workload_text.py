@@ -19,7 +19,7 @@ from bayplan.explain.documents import API_VERSION, Document, outcome_document
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text, gangs_text, standing_lines
-from bayplan.explain.numa.zones import zone_column
+from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.pod_view import pending_for
 from bayplan.explain.table import table

@@ -5,7 +5,11 @@ Levels are full labels, paths are lists, and nothing is shortened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
 
 from bayplan.cluster.topology.tree import Path
 from bayplan.engine.gangs.parallel import spread_of
@@ -19,13 +23,13 @@ from bayplan.explain.documents import (
     stages_document,
 )
 from bayplan.explain.gangs.changes import gang_changes_document
-from bayplan.explain.gangs.kueue_assignment import assignments_document
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView
 from bayplan.explain.gangs.text import closer_text, gang_text
 from bayplan.explain.placement import PodOutcome
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import LevelRoom, Seat
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.kueue_v1beta2 import Assignment, Domain, TopologyAssignment, encoded
 
 
 def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome]) -> Document:
@@ -137,3 +141,30 @@ def rooms_document(rooms: Sequence[LevelRoom]) -> list[Document]:
         }
         for room in rooms
     ]
+
+
+# -- Kueue's TopologyAssignment ---------------------------------------------------------------------------------------
+
+
+# Kueue's name for the only pod set of a job.
+ONLY_POD_SET = "main"
+
+
+def assignments_document(seats: Iterable[Seat]) -> list[dict[str, Any]]:
+    """Each group's pod set and its assignment; empty if no pod has a seat."""
+    by_group: dict[str, Counter[str]] = {}
+    for seat in seats:
+        by_group.setdefault(seat.group or ONLY_POD_SET, Counter())[seat.node] += 1
+    return [
+        {"podSet": group, "topologyAssignment": _document(encoded(_assignment(hosts)))}
+        for group, hosts in by_group.items()
+    ]
+
+
+def _document(assignment: TopologyAssignment) -> dict[str, Any]:
+    """The document as read from JSON, with lists, so that a reread snapshot is equal."""
+    return msgspec.json.decode(msgspec.json.encode(assignment), type=dict[str, Any])
+
+
+def _assignment(hosts: Counter[str]) -> Assignment:
+    return Assignment((HOSTNAME,), tuple(Domain((host,), hosts[host]) for host in sorted(hosts)))

@@ -16,6 +16,7 @@ from bayplan.cluster.topology.tree import Distances, Path, Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.stages import Stage, StageKind, stages_of
+from bayplan.explain.topology.levels import ranks_text
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import GangDecision, LevelRoom, Seat
 from bayplan.gangs.remedies import GangRemedy
@@ -146,3 +147,33 @@ def seat_rows(seats: Sequence[Seat]) -> list[SeatRow]:
         SeatRow(domain, group, segment, tuple(seat.rank for seat in own), tuple(seat.node for seat in own))
         for (domain, group, segment), own in found.items()
     ]
+
+
+# -- parties in pictures ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Pods of one group and segment, with the ranks on each node; nameless if the gang has neither."""
+
+    name: str
+    ranks: Mapping[str, tuple[int, ...]]
+
+    def words(self, ranks: Sequence[int]) -> str:
+        """Some of its ranks: `ranks 4-7 · workers, segment 1`."""
+        numbers = f"rank{'s' if len(ranks) > 1 else ''} {ranks_text(ranks)}"
+        return f"{numbers} · {self.name}" if self.name else numbers
+
+
+def parties_of(seats: Sequence[Seat]) -> tuple[Party, ...]:
+    """The parties of a gang, in the order of their first rank."""
+    found: dict[tuple[str, int | None], dict[str, list[int]]] = {}
+    for seat in sorted(seats, key=lambda each: each.rank):
+        found.setdefault((seat.group, seat.segment), {}).setdefault(seat.node, []).append(seat.rank)
+    return tuple(
+        Party(
+            ", ".join([*([group] if group else []), *([] if segment is None else [f"segment {segment}"])]),
+            {node: tuple(ranks) for node, ranks in by_node.items()},
+        )
+        for (group, segment), by_node in found.items()
+    )

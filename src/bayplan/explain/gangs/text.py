@@ -21,7 +21,7 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.explain.amounts import count, listing
 from bayplan.explain.gangs.changes import gang_changes
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, seat_rows
-from bayplan.explain.numa.zones import zone_column
+from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.placement import PodOutcome, outcomes_text
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist

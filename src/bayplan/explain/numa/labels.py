@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bayplan.cluster.pods.request import HUGEPAGES_PREFIX, MEMORY
+from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import human, usual_order
 from bayplan.kube.quantity import QuantityError, parse
 
@@ -48,3 +49,52 @@ def _page_size(resource: str) -> int:
         return parse(resource.removeprefix(HUGEPAGES_PREFIX)).value()
     except QuantityError:
         return 0
+
+
+# -- zones in words ---------------------------------------------------------------------------------------------------
+
+
+def zone_numbers(zones: Sequence[int]) -> str:
+    """`0`, `0-1`, `0,2-3`."""
+    runs: list[list[int]] = []
+    for zone in sorted(set(zones)):
+        if runs and zone == runs[-1][1] + 1:
+            runs[-1][1] = zone
+        else:
+            runs.append([zone, zone])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def zone_column(containers: Sequence[ContainerZones]) -> str:
+    """The zones of a pod for a table: one set if all aligned containers share it, else by container.
+
+    Estimates begin with `~`.
+    """
+    numbers = _numbers(containers)
+    return f"~{numbers}" if any(entry.zones and entry.estimated for entry in containers) else numbers
+
+
+def _numbers(containers: Sequence[ContainerZones]) -> str:
+    aligned = [(entry.container, entry.zones) for entry in containers if entry.zones]
+    if not aligned:
+        return "-"
+    by_zones: dict[tuple[int, ...], list[str]] = {}
+    for container, zones in aligned:
+        by_zones.setdefault(zones, []).append(container)
+    # If most containers share a place, only the others are named.
+    common = max(by_zones, key=lambda zones: len(by_zones[zones]))
+    if len(by_zones) == 1:
+        return zone_numbers(common)
+    if len(by_zones[common]) == 1:
+        return ", ".join(f"{container} {zone_numbers(zones)}" for container, zones in aligned)
+    others = ", ".join(f"{container} {zone_numbers(zones)}" for container, zones in aligned if zones != common)
+    return f"{zone_numbers(common)} ({others})"
+
+
+def zone_phrase(containers: Sequence[ContainerZones]) -> str:
+    """The zones of a pod for a sentence; empty if nothing is aligned."""
+    numbers = _numbers(containers)
+    if numbers == "-":
+        return ""
+    phrase = f"NUMA zone {numbers}" if numbers.isdigit() else f"NUMA zones {numbers}"
+    return f"probably {phrase}" if any(entry.zones and entry.estimated for entry in containers) else phrase

@@ -20,8 +20,7 @@ from bayplan.engine.numa.demand import HOST_RESOURCES, demand_of
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
-from bayplan.explain.numa.packages import packages_of
-from bayplan.explain.numa.zones import zone_numbers
+from bayplan.explain.numa.labels import zone_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,3 +271,37 @@ def _remarks(state: ClusterState, row: int) -> tuple[str, ...]:
     taints = state.taint_sets[state.columns.taint_set[row]]
     remarks += [f"taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in taints]
     return tuple(remarks)
+
+
+# -- packages ---------------------------------------------------------------------------------------------------------
+
+
+Packages = list[tuple[str, list[int]]]
+
+
+def packages_of(distances: Mapping[int, Mapping[int, int]], parents: Mapping[int, str]) -> Packages:
+    """Packages with a name and their zones; one nameless package if they are unknown."""
+    zones = sorted(distances)
+    if zones and all(zone in parents for zone in zones):
+        by_parent: dict[str, list[int]] = {}
+        for zone in zones:
+            by_parent.setdefault(parents[zone], []).append(zone)
+        return list(by_parent.items())
+    clusters = _clusters(zones, distances)
+    if len(clusters) in (1, len(zones)):
+        return [("", zones)]
+    return [(f"package {number}", members) for number, members in enumerate(clusters)]
+
+
+def _clusters(zones: list[int], distances: Mapping[int, Mapping[int, int]]) -> list[list[int]]:
+    """Zones connected by less than the largest distance, in ascending order."""
+    others = [distances[zone][other] for zone in zones for other in zones if other != zone]
+    if not others or UNKNOWN_DISTANCE in others:
+        return [zones]
+    farthest = max(others)
+    clusters: list[list[int]] = []
+    for zone in zones:
+        near = [cluster for cluster in clusters if any(distances[zone][other] < farthest for other in cluster)]
+        joined = sorted([zone, *(member for cluster in near for member in cluster)])
+        clusters = [cluster for cluster in clusters if cluster not in near] + [joined]
+    return sorted(clusters)

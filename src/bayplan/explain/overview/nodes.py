@@ -22,9 +22,14 @@ from bayplan.cluster.columns.columns import (
 )
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.kubelet.verdict import (
+    EMPTY_POD_SHARED_POOL_ERROR,
+    SMT_ALIGNMENT_ERROR,
+    TOPOLOGY_AFFINITY_ERROR,
+    UNEXPECTED_ADMISSION_ERROR,
+)
 from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
-from bayplan.explain.overview.refused import refusal_reason
 from bayplan.explain.topology.levels import counted
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -185,3 +190,28 @@ def _freest_zone(state: ClusterState, amounts: Mapping[str, Aligned], rows: NDAr
         shares += np.divide(each.by_zone, largest, out=np.zeros_like(each.by_zone), where=largest > 0)
     found: NDArray[np.intp] = shares.argmax(axis=0)
     return found
+
+
+# -- pods that a kubelet rejected -------------------------------------------------------------------------------------
+
+
+REASONS = frozenset(
+    {TOPOLOGY_AFFINITY_ERROR, SMT_ALIGNMENT_ERROR, UNEXPECTED_ADMISSION_ERROR, EMPTY_POD_SHARED_POOL_ERROR}
+    # The general predicates, and other checks of every kubelet.
+    | {"NodeAffinity", "NodePorts", "NodeName", "TaintToleration", "InvalidNodeInfo", "UnexpectedPredicateFailureType"}
+    | {
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "PodFeatureUnsupported",
+        "SysctlForbidden",
+        "AppArmor",
+    }
+)
+OUT_OF = "OutOf"  # OutOfcpu, OutOfmemory, OutOfpods
+
+
+def refusal_reason(pod: Pod) -> str:
+    """The kubelet's reason; empty for admitted pods, even if they failed later."""
+    status = pod.status
+    reason = status.reason or "" if status is not None and status.phase == "Failed" else ""
+    return reason if reason in REASONS or reason.startswith(OUT_OF) else ""

@@ -24,7 +24,7 @@ from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragment
 from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.gangs.document import rooms_document
-from bayplan.explain.gangs.parties import Party
+from bayplan.explain.gangs.outcome import Party
 from bayplan.explain.topology.levels import counted, short_levels
 from bayplan.gangs.model import LevelRoom
 from bayplan.gangs.trees import rooms_of
