@@ -14,18 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
-from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import demand
-from bayplan.engine.preemption.victims import PRIORITY_OFFSET, Cost
+from bayplan.engine.preemption.victims import NO_COST, PRIORITY_OFFSET, Cost
+from bayplan.engine.slots.slots import slot_bounds
 from bayplan.scheduling.preemption.candidates import freed_by, is_terminating, priority_of
 from bayplan.scheduling.preemption.on_node import Preemptor
+from bayplan.scheduling.profile import Profile
 
 Amounts = NDArray[np.float64]
 # Priorities are told apart up to this many; beyond, neighbours share a level and are counted as the lowest of them.
 MOST_LEVELS = 32
 NEVER_ENOUGH = np.iinfo(np.int64).max
+# More pods of a gang on one node are not counted apart.
+MOST_SLOTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Bounds:
         """The least that victims on a row can cost, by its position."""
         number, highest = int(self.number[position]), int(self.highest[position])
         if not number:
-            return 0, 0, 0, 0
+            return NO_COST
         total = (number - 1) * (self.lowest_priority + PRIORITY_OFFSET) + highest + PRIORITY_OFFSET
         return 0, highest, total, number
 
@@ -103,6 +108,35 @@ class Freeable:
         chosen = possible[order]
         return Bounds(rows[chosen], highest[chosen], number[chosen], self._levels[0] if self._levels else 0)
 
+    def slots(self, pod: PodClass, profile: Profile, rows: NDArray[np.intp], below: int | None) -> Amounts:
+        """How many pods of a class each row could hold at most, once pods have left that are leaving, or are less important than `below`."""
+        state, columns = self._state, self._state.columns
+        levels = 0 if below is None else bisect_left(self._levels, below)
+        size = columns.size
+        saved = []
+        for name in (*pod.request.total, PODS):
+            index = columns.resource_index.get(name)
+            if index is None:
+                continue
+            column = (
+                columns.free[index, :size],
+                columns.zone_available[index, :, :size],
+                columns.zone_available_sum[index, :size],
+            )
+            saved.append((column, tuple(each.copy() for each in column)))
+            gain = self._leaving[name] + self._sums[name][:levels].sum(axis=0)
+            in_zones = np.minimum(columns.zone_total[index, :, :size] - column[1], gain[1:])
+            np.add(column[0], gain[0], out=column[0])
+            np.add(column[1], in_zones, out=column[1])
+            np.add(column[2], in_zones.sum(axis=0), out=column[2])
+        assumptions = profile.topology.arguments.assumptions if profile.topology is not None else Assumptions()
+        try:
+            return slot_bounds(state, pod, assumptions, rows, MOST_SLOTS)[1]
+        finally:
+            for column, before in saved:
+                for each, values in zip(column, before, strict=True):
+                    each[...] = values
+
     def _require(
         self,
         name: str,
@@ -163,7 +197,7 @@ class Freeable:
                     better = (in_level < best_level) | ((in_level == best_level) & (in_number < best_number))
                     best_level[better], best_number[better] = in_level[better], in_number[better]
                 level[of_scope] = np.maximum(level[of_scope], best_level)
-                number[of_scope] = np.maximum(number[of_scope], np.where(best_level < levels, best_number, 1))
+                number[of_scope] = np.maximum(number[of_scope], best_number)
 
     def _start_again(self, names: frozenset[str]) -> None:
         state = self._state

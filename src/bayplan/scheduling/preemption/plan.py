@@ -24,8 +24,10 @@ from bayplan.scheduling.preemption.on_node import Preemptor, victims_on
 from bayplan.scheduling.profile import PASSES, Profile
 from bayplan.scheduling.relations import incoming_pod
 
-# As upstream: nodes with equally cheap victims are compared by start times, so many of them.
-MOST_TIES = 16
+# Nodes with equally cheap victims are compared by start times, so many of them; one takes about a millisecond.
+MOST_TIES = 4
+# On the first so many nodes, all ties are compared.
+SMALL = 8
 # Work of one plan, in the units of `engine/budget.py`.
 WORK_OF_A_PLAN = 1_000_000
 NEVER = "Never"
@@ -75,7 +77,7 @@ def plan_preemption(
     held_back = why_not_yet(pod, pod_class)
     if held_back or pod.spec.preemption_policy == NEVER:
         return NoPreemption(held_back or "not eligible: preemptionPolicy is Never")
-    preemptor = Preemptor(pod_key(pod), pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
+    preemptor = Preemptor(pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
     by_node = answers.for_class(pod_class, profile).blocked_by_node
     rows = np.flatnonzero(by_node == PASSES)
     freeable.refresh(frozenset(pod_class.request.total) | {PODS})
@@ -91,7 +93,7 @@ def plan_preemption(
             least = bounds.least_cost(position)
             if best is not None:
                 ties += least == best[0].cost
-                if least > best[0].cost or ties > MOST_TIES:
+                if least > best[0].cost or (ties > MOST_TIES and position > SMALL):
                     break
             found = victims_on(state, row, preemptor, rules, budget, best[0].cost if best else None)
             if found is not None and (
@@ -107,7 +109,7 @@ def plan_preemption(
         return NoPreemption(reason, not_helpful, len(rows))
     victims, row = best
     return Preemption(
-        preemptor.key,
+        pod_key(pod),
         state.names[row],
         tuple(sorted(victims.pods, key=lambda each: (-each.priority, each.key))),
         victims.cost,
