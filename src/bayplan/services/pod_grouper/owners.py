@@ -17,7 +17,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Question
 from bayplan.grouping.raw import RawObject, Reference, managing, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.json_text import decode, items_of

@@ -20,8 +20,8 @@ from msgspec import structs
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.dialect import full_name
+from bayplan.dialects.own.pod_group import redundant_levels
 from bayplan.dialects.progress import NO_MEMBERS
-from bayplan.dialects.redundant_levels import redundant_levels
 from bayplan.dialects.registry import AnyPodGroup, remarks_on
 from bayplan.dispatch.actions import GANG, Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher

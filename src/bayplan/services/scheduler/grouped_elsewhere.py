@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from bayplan.cluster.state import pod_key
-from bayplan.grouping.expecting import asks_for_group, awaits_look
+from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.grouping.expecting import asks_for_group, awaits_look
+from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import NODES, PODS
 from bayplan.kube.wire.core_v1 import Pod

@@ -24,7 +24,7 @@ from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.scheduler import service as module
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
-from tests.unit.dispatch.test_dispatcher import dispatcher, on_node, pod, pod_group
+from tests.builders.units import dispatcher, on_node, pod, pod_group
 from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.scheduler.test_announcer import Heard
 
