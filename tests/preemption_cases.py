@@ -30,8 +30,11 @@ def amounts_of(written: Case) -> dict[str, str]:
 def state_of(case: Case) -> ClusterState:
     """The cluster of a case; reports list the pods that run in their zones."""
     reports, nodes = [], []
+    by_node: dict[str, list[Case]] = {}
+    for pod in case["pods"]:
+        by_node.setdefault(pod["node"], []).append(pod)
     for each in case["nodes"]:
-        here = [pod for pod in case["pods"] if pod["node"] == each["name"]]
+        here = by_node.get(each["name"], [])
         zones, held = [], {}
         for number, total in enumerate(each["zones"]):
             used = {kind: sum(pod[kind] for pod in here if pod["zone"] == number) for kind in ("cpu", "gpu")}

@@ -84,8 +84,9 @@ def victims_on(
         alternatives = list(_alternatives(state, row, preemptor, len(conflicting)))
         cells = {cell for needs in alternatives for cell in needs}
         candidates, gangs = candidates_on(state, row, preemptor.priority, rules, cells)
-        candidates = [_with_conflict(each, conflicting) for each in candidates]
-        gangs = {name: _gang_with_conflicts(gang, conflicting) for name, gang in gangs.items()}
+        if conflicting or ANY in cells:
+            candidates = [_with_conflict(each, conflicting) for each in candidates]
+            gangs = {name: _gang_with_conflicts(gang, conflicting) for name, gang in gangs.items()}
         trial = _Trial(state, row, preemptor, filters, budget, frozenset(each.key for each in candidates))
         try:
             return cheapest_victims(

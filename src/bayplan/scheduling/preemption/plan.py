@@ -27,7 +27,7 @@ from bayplan.scheduling.relations import incoming_pod
 # Nodes with equally cheap victims are compared by start times, so many of them; one takes about a millisecond.
 MOST_TIES = 4
 # On the first so many nodes, all ties are compared.
-SMALL = 8
+SMALL = 4
 # Work of one plan, in the units of `engine/budget.py`.
 WORK_OF_A_PLAN = 1_000_000
 NEVER = "Never"
