@@ -41,7 +41,7 @@ from bayplan.plugins.registry import (
 )
 from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, NumaAware, PolicyGate, answers_as_volcano
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
-from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.profile import PreemptionMode, Profile
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
@@ -71,8 +71,7 @@ NEVER_ON = {
 
 # Built in: a file can disable everything and enable these again.
 ALWAYS_ON = {"DefaultBinder", "PrioritySort", "SchedulingGates"}
-# Accepted, but without effect.
-WITHOUT_EFFECT = {"DefaultPreemption": "bayplan does not evict pods"}
+DEFAULT_PREEMPTION = "DefaultPreemption"
 
 
 class ConfigurationError(ValueError):
@@ -125,6 +124,7 @@ class ProfileConfig(Strict, frozen=True):
     plugins: PluginSets = PluginSets()
     plugin_config: tuple[PluginConfig, ...] = ()
     percentage_of_nodes_to_score: int | None = None
+    preemption: str | bool | None = None
 
 
 class SchedulerConfiguration(ServiceFields, frozen=True):
@@ -196,13 +196,9 @@ def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:
 def _remarks(configuration: SchedulerConfiguration, profiles: dict[str, Profile]) -> Iterator[str]:
     """What is accepted and changes nothing."""
     for index, (written, profile) in enumerate(zip(configuration.profiles, profiles.values(), strict=False)):
-        points = (written.plugins.multi_point, written.plugins.post_filter)
-        named = {entry.name for point in points for entry in point.enabled} | {
-            entry.name for entry in written.plugin_config
-        }
-        for name, why in WITHOUT_EFFECT.items():
-            if name in named:
-                yield f"profiles[{index}]: {name} changes nothing: {why}"
+        if any(entry.name == DEFAULT_PREEMPTION for entry in written.plugin_config):
+            all_nodes = "all nodes are looked at, in the order of what victims there cost at least"
+            yield f"profiles[{index}]: arguments of {DEFAULT_PREEMPTION} change nothing: {all_nodes}"
         ignored = profile.topology.arguments.without_effect if profile.topology is not None else ()
         if ignored:
             arguments = f"profiles[{index}]: {', '.join(ignored)} of {TOPOLOGY_MATCH}"
@@ -250,7 +246,22 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
         for scored in scores_of(_scoring(plugins[name]), weight or usual[name])
     )
     _refuse_multiplied_weights(scoring, where)
-    return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
+    chosen = tuple(plugins[name] for name in filters)
+    return Profile(written.scheduler_name, chosen, scoring, _preemption(written, where))
+
+
+def _preemption(written: ProfileConfig, where: str) -> PreemptionMode:
+    """The mode; if none is written, On where the file enables `DefaultPreemption` by name. YAML 1.1 reads `On` as true."""
+    points = (written.plugins.multi_point, written.plugins.post_filter)
+    if written.preemption is None:
+        named = any(entry.name == DEFAULT_PREEMPTION for point in points for entry in point.enabled)
+        return PreemptionMode.ON if named else PreemptionMode.OFF
+    if isinstance(written.preemption, bool):
+        return PreemptionMode.ON if written.preemption else PreemptionMode.OFF
+    modes = {mode.value: mode for mode in PreemptionMode}
+    if written.preemption not in modes:
+        raise ConfigurationError(f"{where}.preemption: {written.preemption!r} must be one of {', '.join(modes)}")
+    return modes[written.preemption]
 
 
 def _keep_where_it_belongs(
@@ -324,7 +335,7 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
         if entry.name not in NEVER_ON
     ]
     known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST}
-    accepted = {*known, *ALWAYS_ON, *WITHOUT_EFFECT}
+    accepted = {*known, *ALWAYS_ON, DEFAULT_PREEMPTION}
     unknown = sorted(
         {name for name in [*_named(written), *switched_off] if name not in accepted and not is_added(name)}
     )

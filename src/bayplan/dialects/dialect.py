@@ -40,7 +40,9 @@ class Dialect(Generic[W]):
     remarks: Callable[[W], tuple[str, ...]] = lambda _: ()
     # True if the object's status shows that the gang has been complete.
     was_complete: Callable[[W], bool] = lambda _: False
-    # The status of the object without times, empty if there is none to write; and the types of its conditions.
+    # How many members must keep running; None if the gang can only be evicted as a whole.
+    least_running: Callable[[W], int | None] = lambda _: None
+    # The status of the object, without times; empty if there is nothing to write. And the types of the conditions in it.
     status_of: Callable[[Progress], Document] = lambda _: {}
     conditions: tuple[str, ...] = ()
     # The API resource of the group object.

@@ -59,6 +59,7 @@ DIALECT = Dialect(
     group_named,
     gang_of,
     was_complete=was_complete,
+    least_running=lambda written: written.spec.min_member,
     status_of=status_of,
     conditions=(),
     resource=COSCHEDULING_POD_GROUPS,

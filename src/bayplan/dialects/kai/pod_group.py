@@ -205,6 +205,7 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=lambda written: None if written.spec.sub_groups else max(written.spec.min_member, 1),
     status_of=status_of,
     conditions=(kai.SCHEDULED, UNSCHEDULABLE_ON_POOL),
     resource=KAI_POD_GROUPS,

@@ -57,6 +57,13 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
     return policy.gang.min_count
 
 
+def least_running(written: PodGroup) -> int | None:
+    """With `disruptionMode: Pod` any member can be evicted alone, with `PodGroup` none; by default those beyond the minimum."""
+    if written.spec.disruption_mode in ("Pod", "PodGroup"):
+        return 0 if written.spec.disruption_mode == "Pod" else None
+    return least_of(written.spec, ObjectPath.of(written).child("spec"))
+
+
 def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
     """The node label whose value all pods share, if any."""
     constraints = asked.scheduling_constraints
@@ -108,6 +115,7 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=least_running,
     status_of=status_of,
     conditions=(SCHEDULED,),
     resource=KUBERNETES_POD_GROUPS,

@@ -85,6 +85,11 @@ def status_of(progress: Progress) -> Document:
     return {"phase": phase, "message": visible(progress.message), **counts, "conditions": conditions}
 
 
+def least_running(written: PodGroup) -> int | None:
+    """The minimum; groups inside a group stay together."""
+    return None if written.spec.groups else written.spec.minimum
+
+
 DIALECT = Dialect(
     OWN,
     PodGroup,
@@ -92,6 +97,7 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=least_running,
     status_of=status_of,
     conditions=(SCHEDULED, STARTED),
     resource=POD_GROUPS,

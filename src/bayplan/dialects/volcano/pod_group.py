@@ -224,6 +224,7 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=lambda written: None if written.spec.min_task_member else written.spec.min_member,
     status_of=status_of,
     conditions=(UNSCHEDULABLE, "Scheduled"),
     resource=VOLCANO_POD_GROUPS,
