@@ -239,6 +239,11 @@ class Dispatcher:
             # If the pod was deleted during its bind, the queue drops it when its turn comes.
             self.queue.retry(action.unit, now)
 
+    def not_evicted(self, unit: str, refused: Collection[str], now: float) -> None:
+        """The API server refused to evict some victims of a unit: plan again without them."""
+        self.preempting.not_evicted(unit, refused, now)
+        self.queue.wake(ForItself(unit), now)
+
 
 def _give_up(core: Core, unit: str, pods: Collection[Pod], error: Exception, now: float) -> Unschedulable:
     """Roll back what was assumed for a unit, and park it until it changes or is flushed."""
