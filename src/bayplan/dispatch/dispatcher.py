@@ -21,7 +21,7 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Unschedulable
-from bayplan.dispatch.core import new_core
+from bayplan.dispatch.core import Core, new_core
 from bayplan.dispatch.gang_units import GangUnits
 from bayplan.dispatch.pod_units import PodUnits
 from bayplan.dispatch.queue import SchedulingQueue
@@ -192,21 +192,13 @@ class Dispatcher:
         try:
             action = self.gangs.decide(unit, now) if unit.startswith(GANG) else self.pods.decide(unit, now)
         except Exception as error:  # noqa: BLE001 - a bug triggered by one unit must not block the others
-            action = self._give_up(unit, error, now)
+            is_gang = unit.startswith(GANG)
+            pods = self.roster.waiting(unit.removeprefix(GANG)) if is_gang else [self.waiting[unit]]
+            action = _give_up(self._core, unit, pods, error, now)
         tenants.charge(tenant, stopwatch() - began, now)
         if isinstance(action, Bind):
             tenants.placed(tenant)
         return action
-
-    def _give_up(self, unit: str, error: Exception, now: float) -> Unschedulable:
-        """Roll back what was assumed for a unit, and park it until it changes or is flushed."""
-        is_gang = unit.startswith(GANG)
-        pods = self.roster.waiting(unit.removeprefix(GANG)) if is_gang else [self.waiting[unit]]
-        for pod in pods:
-            self._core.forget_assumed(pod)
-        self._core.park(unit, ForItself(unit), now)
-        reason = f"internal error: {type(error).__name__}: {error} (please report)"
-        return Unschedulable(unit, tuple(pods), reason, invalid=True, traceback="".join(format_exception(error)))
 
     def wake(self, now: float) -> None:
         """Retry parked units that recent events can help."""
@@ -218,11 +210,6 @@ class Dispatcher:
         return min((time for time in times if time is not None), default=None)
 
     # -- outcomes -------------------------------------------------------------------------------------------------
-
-    def is_assumed(self, pod: Pod, node: str) -> bool:
-        """True if the pod's place is still assumed: it was not given back, and its node still exists."""
-        placed = self.state.pods.get(pod_key(pod))
-        return self.pods.still_waits(pod) and placed is not None and self.state.names[placed.row] == node
 
     def bound(self, action: Bind, now: float) -> None:
         """Every bind of a unit succeeded. A gang is complete; it is decided once more, as members may have arrived."""
@@ -256,6 +243,15 @@ class Dispatcher:
         """The API server refused to evict some victims of a unit: plan again without them."""
         self.preempting.not_evicted(unit, refused, now)
         self.queue.wake(ForItself(unit), now)
+
+
+def _give_up(core: Core, unit: str, pods: Collection[Pod], error: Exception, now: float) -> Unschedulable:
+    """Roll back what was assumed for a unit, and park it until it changes or is flushed."""
+    for pod in pods:
+        core.forget_assumed(pod)
+    core.park(unit, ForItself(unit), now)
+    reason = f"internal error: {type(error).__name__}: {error} (please report)"
+    return Unschedulable(unit, tuple(pods), reason, invalid=True, traceback="".join(format_exception(error)))
 
 
 def _looks_the_same(known: Pod, pod: Pod) -> bool:

@@ -92,6 +92,11 @@ class PodUnits:
         known = self.waiting.get(pod_key(pod))
         return known is not None and known.metadata.uid == pod.metadata.uid
 
+    def is_assumed(self, pod: Pod, node: str) -> bool:
+        """True if the pod's place is still assumed: it was not given back, and its node still exists."""
+        state, placed = self._core.state, self._core.state.pods.get(pod_key(pod))
+        return self.still_waits(pod) and placed is not None and state.names[placed.row] == node
+
     def decide(self, key: str, now: float) -> Action | None:
         """Decide about a pod that was popped from the queue; None if it needs no place any more."""
         core, pod = self._core, self.waiting.get(key)

@@ -139,7 +139,7 @@ class TestPods:
         scheduler.set_pod(second, 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
         fail(scheduler, action, "ml/a", 2)
-        assert scheduler.is_assumed(second, "n1")
+        assert scheduler.pods.is_assumed(second, "n1")
 
     def test_a_bind_outcome_does_not_affect_a_recreated_pod(self) -> None:
         for first_ends in ("bound", "not bound"):
@@ -178,7 +178,7 @@ class TestPods:
         scheduler.set_pod(waiting, 0)
         (node,) = places(scheduler.decide(0)).values()
         scheduler.state.remove_node(node)
-        assert not scheduler.is_assumed(waiting, node)
+        assert not scheduler.pods.is_assumed(waiting, node)
 
 
 class TestPodsBesideOthers:

@@ -433,7 +433,7 @@ class SchedulerService:
         return outcome
 
     def _still_wanted(self, pod: Pod, node: str) -> bool:
-        return self._may_write() and self.dispatcher.is_assumed(pod, node)
+        return self._may_write() and self.dispatcher.pods.is_assumed(pod, node)
 
     def _may_write(self) -> bool:
         return self.leading and self._holds_lease()

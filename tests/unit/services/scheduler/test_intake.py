@@ -106,7 +106,7 @@ class TestLists:
         intake.take(PODS, listed(pod("a", cpus="8")), 1)
         dispatcher.decide(1)
         intake.take(PODS, listed(), 2)
-        assert not dispatcher.is_assumed(pod("a"), "n1")
+        assert not dispatcher.pods.is_assumed(pod("a"), "n1")
         assert dispatcher.state.columns.free[0, 0] == dispatcher.state.columns.allocatable[0, 0]
 
     def test_a_kind_that_is_not_installed_has_no_objects(self) -> None:
