@@ -27,9 +27,9 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.profile import default_profile
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
@@ -166,7 +166,7 @@ class World:
                     with self._findings.step("release"):
                         self.dispatcher.remove_pod(pod_key(pod), self._now)
         with self._findings.step("announce"):
-            asyncio.run(self._announcer.explain_for(1.0, self._now + LATER, Aside(threaded=False)))
+            asyncio.run(self._announcer.explain_for(1.0, self._now + LATER, SideThread(threaded=False)))
         with self._findings.step("count"):
             self._announcer.count(self.dispatcher.gangs.to_count(), self._now)
         with self._findings.step("problems"):

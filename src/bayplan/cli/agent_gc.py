@@ -115,7 +115,7 @@ async def _always(access: Access, interval: float, stale_after: float, page: int
     from bayplan.services.agent.metrics import CollectorMetrics
     from bayplan.services.agent.troubles import Troubles
     from bayplan.services.edges.health import serve_health
-    from bayplan.services.edges.signals import until_a_signal
+    from bayplan.services.edges.process import run_until_signal
 
     troubles = Troubles()
     metrics = CollectorMetrics(troubles)
@@ -129,4 +129,4 @@ async def _always(access: Access, interval: float, stale_after: float, page: int
             troubles=troubles,
         )
         async with serve_health(address, live={}, ready={"rounds": lambda: collector.problem}, metrics=metrics.text):
-            await until_a_signal(collector.run())
+            await run_until_signal(collector.run())

@@ -27,7 +27,7 @@ from bayplan.services.agent.sources.own_pods import OwnPods
 from bayplan.services.agent.sources.wakers import POD, Wakers
 from bayplan.services.agent.troubles import Troubles
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.signals import until_a_signal
+from bayplan.services.edges.process import run_until_signal
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ async def print_reports(
             own_pods = _own_pods(client, settings, troubles, wakers)
         agent = Agent(_scanner(settings, own_pods), _Shown(show), troubles, AgentMetrics(troubles))
         await stack.enter_async_context(wakers)
-        await until_a_signal(*_looking(agent, wakers, own_pods))
+        await run_until_signal(*_looking(agent, wakers, own_pods))
 
 
 class _Shown:
@@ -134,7 +134,7 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
         work = [*_looking(agent, wakers, own_pods), publisher.run()]
         if settings.timer:
             work.append(publisher.watch_over(settings.timer))
-        await until_a_signal(*work)
+        await run_until_signal(*work)
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------

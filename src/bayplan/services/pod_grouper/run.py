@@ -31,7 +31,7 @@ from bayplan.kube.resources import KUBERNETES_WORKLOADS, PODS, Resource
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import LeaseKeeper, lease_keeper, run_while_leading
-from bayplan.services.edges.signals import until_a_signal
+from bayplan.services.edges.process import run_until_signal
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
@@ -95,7 +95,7 @@ async def _follow_and_lead(
 
     on_change(leads=False)
     election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
-    await until_a_signal(
+    await run_until_signal(
         *(_follow(client, each, grouper.cache) for each in grouper.cache.followed),
         run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change),
     )

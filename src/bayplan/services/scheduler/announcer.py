@@ -30,9 +30,9 @@ from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGI
 from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.gang_writes import WAITS_FOR_PODS, GangStatusWriter
 from bayplan.services.scheduler.words import Sentences
 
@@ -173,7 +173,7 @@ class Announcer:
         for pod in pods:
             self.conditions.forget(pod.metadata.uid)
 
-    async def explain_for(self, seconds: float, now: float, aside: Aside) -> None:
+    async def explain_for(self, seconds: float, now: float, aside: SideThread) -> None:
         """Explain for a moment what is due, at least one refusal. Reasons are looked for `aside`, and that is charged to the pod's namespace."""
         end = time.perf_counter() + seconds
         for due, explain in (

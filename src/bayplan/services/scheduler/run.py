@@ -33,19 +33,19 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.lease import unique_identity
 from bayplan.kube.client.versions import cannot_read
 from bayplan.kube.resources import PODS
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.leader import Holds, LeaseKeeper, lease_keeper, run_while_leading
-from bayplan.services.edges.loop_turns import LoopTurns
+from bayplan.services.edges.leader import HoldsLease, LeaseKeeper, lease_keeper, run_while_leading
+from bayplan.services.edges.loop_turns import LoopMonitor
 from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.edges.signals import until_a_signal
+from bayplan.services.edges.process import run_until_signal
+from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from bayplan.services.scheduler.garbage import search_rarely
+from bayplan.services.scheduler.garbage import tune_gc
 from bayplan.services.scheduler.grouped_elsewhere import GroupedElsewhere
 from bayplan.services.scheduler.service import SchedulerService
 
@@ -79,14 +79,14 @@ class Options:
 
 def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
-    turns = LoopTurns()
+    turns = LoopMonitor()
     sys.setswitchinterval(SWITCH_AFTER)
     with asyncio.Runner(loop_factory=turns.new_loop) as runner:
         runner.run(_run(access, configuration, options, turns))
 
 
-async def _run(access: Access, configuration: Configuration, options: Options, turns: LoopTurns) -> None:
-    search_rarely()
+async def _run(access: Access, configuration: Configuration, options: Options, turns: LoopMonitor) -> None:
+    tune_gc()
     settings = configuration.services
     cache = None if options.grouping is None else GrouperCache(options.grouping, configuration.profiles)
     expects_elsewhere = asks_for_group if options.place_ungrouped else awaits_look
@@ -118,7 +118,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
             conditions=conditions,
             gangs=gangs,
             metrics=metrics,
-            aside=Aside(),
+            aside=SideThread(),
         )
         metrics.follow_requests(client.counts)
         metrics.follow_outbox("events", events.outbox)
@@ -172,14 +172,14 @@ async def _follow_and_lead(
         if not leads:
             service.step_down()
 
-    async def lead(holds_lease: Holds) -> None:
+    async def lead(holds_lease: HoldsLease) -> None:
         async with asyncio.TaskGroup() as work:
             work.create_task(service.lead(holds_lease))
             if grouper is not None:
                 work.create_task(grouper.work(holds_lease))
 
     metrics.leading(election.name, leads=False)
-    await until_a_signal(
+    await run_until_signal(
         service.follow(),
         run_while_leading(
             for_lease,

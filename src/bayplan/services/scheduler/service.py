@@ -3,7 +3,7 @@
 Two things run side by side in one event loop. `follow` processes all watch events from startup on: a standby that is told
 to lead already knows the cluster. `lead` decides and binds, for as long as this instance holds the lease. Decisions run in short slices, so
 that events and answers are never kept waiting. Work that may exceed a slice (a gang, an explanation) runs in a thread beside the loop
-(`services/edges/aside.py`); meanwhile binds, health and metrics go on, and watch events are read but not applied. All other requests to the API server
+(`services/edges/side_thread.py`); meanwhile binds, health and metrics go on, and watch events are read but not applied. All other requests to the API server
 (events, conditions) may wait.
 """
 
@@ -28,16 +28,16 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
+from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, BindResult, Ending, NodeTurn, UnitBinds
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from bayplan.services.scheduler.garbage import keep_what_is_here
+from bayplan.services.scheduler.garbage import freeze_gc
 from bayplan.services.scheduler.intake import Entry, Intake, News
 from bayplan.services.scheduler.releasing import Released, Releaser
 
@@ -84,7 +84,7 @@ class SchedulerService:
         metrics: SchedulerMetrics,
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
         clock: Callable[[], float] | None = None,
-        aside: Aside | None = None,
+        aside: SideThread | None = None,
     ) -> None:
         self.client = client
         self.dispatcher = dispatcher
@@ -105,7 +105,7 @@ class SchedulerService:
         self._followers = asyncio.TaskGroup()
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
         self._holds_lease: Callable[[], bool] = lambda: True
-        self._aside = aside or Aside(threaded=False)
+        self._aside = aside or SideThread(threaded=False)
         # Pods whose binds are under way, by namespace.
         self._in_flight: Counter[str] = Counter()
         # When leading began or the last turn ended well; None while another instance leads.
@@ -219,7 +219,7 @@ class SchedulerService:
         await self._listed.wait()
         await self._begin_to_follow(self.intake.entry(PODS)).wait()
         self._holds_lease = holds_lease
-        keep_what_is_here()
+        freeze_gc()
         self.leading = True
         logger.info(
             "deciding", extra={"nodes": len(self.dispatcher.state.rows), "waiting": len(self.dispatcher.waiting)}

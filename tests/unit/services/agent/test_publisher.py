@@ -15,8 +15,8 @@ from bayplan.kube.resources import Resource
 from bayplan.services.agent.heads import Head, HeadMetadata, Managed
 from bayplan.services.agent.publisher import FIELD_MANAGER, PublishedReport, Publisher
 from bayplan.services.agent.troubles import Troubles
+from tests.builders.services import api_error, in_virtual_time, now
 from tests.helpers import Json
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 
 
 def report(free: int, made_at: float = 0.0) -> Json:
@@ -240,11 +240,11 @@ def test_after_a_write_of_which_nobody_knows_it_is_written_again() -> None:
     "trouble, cause, words",
     [
         (Unreachable("connection refused"), "unreachable", "the API server does not answer: connection refused"),
-        (refusal(403, "Forbidden"), "forbidden", "the agent may not write reports"),
-        (refusal(404, "NotFound"), "kind-missing", "does not know NodeResourceTopology"),
-        (refusal(401, "Unauthorized"), "unauthorized", "does not know this agent"),
-        (refusal(422, "Invalid"), "refused", "does not take the report"),
-        (refusal(500, "InternalError"), "error", "cannot write the report"),
+        (api_error(403, "Forbidden"), "forbidden", "the agent may not write reports"),
+        (api_error(404, "NotFound"), "kind-missing", "does not know NodeResourceTopology"),
+        (api_error(401, "Unauthorized"), "unauthorized", "does not know this agent"),
+        (api_error(422, "Invalid"), "refused", "does not take the report"),
+        (api_error(500, "InternalError"), "error", "cannot write the report"),
     ],
 )
 def test_trouble_is_said_once_outlived_and_over(
@@ -272,7 +272,7 @@ def test_trouble_is_said_once_outlived_and_over(
 
 def test_a_server_that_asks_for_time_gets_it() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        busy = refusal(429, "TooManyRequests")
+        busy = api_error(429, "TooManyRequests")
         server.trouble = busy
         busy.retry_after = 30.0
         publisher.offer(report(free=4))
@@ -285,7 +285,7 @@ def test_a_server_that_asks_for_time_gets_it() -> None:
 
 def test_no_report_is_written_for_a_node_that_is_not_registered(caplog: pytest.LogCaptureFixture) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        server.node_trouble = refusal(404, "NotFound")
+        server.node_trouble = api_error(404, "NotFound")
         publisher.offer(report(free=4))
         await asyncio.sleep(60)
         assert server.writes == []
@@ -300,7 +300,7 @@ def test_no_report_is_written_for_a_node_that_is_not_registered(caplog: pytest.L
 
 def test_without_the_right_to_read_nodes_a_report_has_no_owner(caplog: pytest.LogCaptureFixture) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        server.node_trouble = refusal(403, "Forbidden")
+        server.node_trouble = api_error(403, "Forbidden")
         publisher.offer(report(free=4))
         await asyncio.sleep(60)
 
@@ -327,8 +327,8 @@ def test_a_node_that_was_registered_anew_is_the_owner_with_the_next_heartbeat() 
     "trouble, reasons",
     [
         (None, ["first"]),
-        (refusal(404, "NotFound"), ["first", "again"]),
-        (refusal(403, "Forbidden"), ["first"]),
+        (api_error(404, "NotFound"), ["first", "again"]),
+        (api_error(403, "Forbidden"), ["first"]),
         (Unreachable("connection refused"), ["first"]),
     ],
     ids=["it is there", "deleted", "may not be read", "nobody answers"],
@@ -433,7 +433,7 @@ def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> N
 
 def test_what_helps_depends_on_the_kind(caplog: pytest.LogCaptureFixture) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        server.trouble = refusal(403, "Forbidden")
+        server.trouble = api_error(403, "Forbidden")
         publisher.offer({**report(free=4), "apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology"})
         await asyncio.sleep(10)
 

@@ -26,8 +26,8 @@ from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
+from tests.builders.services import api_error, now
 from tests.helpers import Json
-from tests.unit.services.edges.small_server import now, refusal
 
 SERVED = {
     "/apis/batch/v1": [("jobs", "Job", True), ("jobs/status", "Job", True)],
@@ -129,7 +129,7 @@ class SmallCluster:
             kinds = [{"name": name, "kind": kind, "namespaced": inside} for name, kind, inside in SERVED[path]]
             return msgspec.json.encode({"resources": kinds})
         if path not in self.owners:
-            raise refusal(404)
+            raise api_error(404)
         return msgspec.json.encode(self.owners[path])
 
     async def patch(
@@ -159,7 +159,7 @@ class SmallCluster:
 
     def _label(self, pod: Pod, change: Json) -> None:
         if pod.metadata.uid != change["uid"]:
-            raise refusal(409)
+            raise api_error(409)
         labels = _merged(pod.metadata.labels or {}, change["labels"])
         annotations = _merged(pod.metadata.annotations or {}, change.get("annotations", {}))
         metadata = msgspec.structs.replace(pod.metadata, labels=labels, annotations=annotations)

@@ -14,7 +14,7 @@ from bayplan.grouping.expecting import awaits_look
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.scheduling_v1alpha2 import Workload
-from tests.unit.services.edges.small_server import in_virtual_time, refusal
+from tests.builders.services import api_error, in_virtual_time
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
 
 GROUP = "train-uid-trai"
@@ -144,7 +144,7 @@ def test_what_the_server_refuses_is_tried_again(status: int) -> None:
         def trouble(verb: str, what: str) -> None:
             if what == f"podgroups/{GROUP}" and left[0]:
                 left[0] -= 1
-                raise refusal(status)
+                raise api_error(status)
 
         cluster.trouble = trouble
         with grouper_at_work(cluster):
@@ -160,7 +160,7 @@ async def test_the_next_one_goes_on_where_one_was_stopped_between_group_and_labe
 
     def no_labels(verb: str, what: str) -> None:
         if what.startswith("pods/"):
-            raise refusal(500)
+            raise api_error(500)
 
     cluster.trouble = no_labels
     with grouper_at_work(cluster):
@@ -383,7 +383,7 @@ async def test_an_owner_that_may_not_be_read_is_said_once_and_its_pods_stand_alo
 
     def forbidden(verb: str, what: str) -> None:
         if what == JOB:
-            raise refusal(403)
+            raise api_error(403)
 
     cluster.trouble = forbidden
     with grouper_at_work(cluster, heard):

@@ -12,9 +12,9 @@ from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.services.pod_grouper.discovery import ABSENT_FOR, MOST_ABSENT, Discovery
 from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, OwnerFetcher
+from tests.builders.services import api_error, in_virtual_time, now
 from tests.helpers import Json
 from tests.scripted_api_server import ScriptedServer, asynchronous
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.pod_grouper.small_cluster import SmallCluster, job, pod_of
 
 REPLICA_SET = {
@@ -103,7 +103,7 @@ def test_a_list_is_asked_for_once_for_all_who_want_it_and_again_after_a_moment()
 
 
 def test_a_list_that_failed_is_asked_for_again_and_one_that_is_forbidden_is_empty() -> None:
-    answers = [refusal(500), refusal(403)]
+    answers = [api_error(500), api_error(403)]
     cluster = SmallCluster()
 
     def trouble(verb: str, path: str) -> None:
@@ -129,7 +129,7 @@ def test_a_kind_that_is_installed_later_is_found_after_a_while() -> None:
 
         def absent(verb: str, what: str) -> None:
             if what == "/apis/batch/v1":
-                raise refusal(404)
+                raise api_error(404)
 
         cluster.trouble = absent
         assert (await owners.chain(pod_of(job(), 0), no_older_than=2.0)).unreadable

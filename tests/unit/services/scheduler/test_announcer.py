@@ -24,9 +24,9 @@ from bayplan.kube.wire import scheduling_v1alpha2, volcano_scheduling_v1beta1
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod, SchedulingGate
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import Profile, default_profile
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler import announcer as module
 from bayplan.services.scheduler.announcer import (
     ARRIVES_FOR,
@@ -38,9 +38,9 @@ from bayplan.services.scheduler.announcer import (
     Announcer,
 )
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from tests.builders.services import pod_named
 from tests.helpers import simple_pod
 from tests.numatopologies import policy_pod
-from tests.unit.services.edges.small_server import pod_named
 
 A_WHILE = 10.0
 
@@ -91,7 +91,7 @@ def refusal(unit: str, reason: str, *pods: str, **more: Any) -> Unschedulable:
 
 
 def explain(announces: Announcer, now: float) -> None:
-    asyncio.run(announces.explain_for(1.0, now, Aside(threaded=False)))
+    asyncio.run(announces.explain_for(1.0, now, SideThread(threaded=False)))
 
 
 def test_a_refusal_is_told_when_it_has_stood_for_a_moment() -> None:

@@ -13,7 +13,7 @@ from bayplan.dialects.progress import MemberCounts, Phase, Progress
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.kube.wire import podgroup_v1alpha1, podgroup_v2alpha2, volcano_scheduling_v1beta1
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, refusal
+from tests.builders.services import RecordingClient, api_error, in_virtual_time, now
 
 Story = Callable[[GangStatusWriter], Awaitable[None]]
 
@@ -184,7 +184,7 @@ def test_a_pod_group_without_pods_is_told_of_only_if_it_had_some() -> None:
 
 
 def test_what_was_not_written_is_logged_and_tried_with_the_next_news(caplog: pytest.LogCaptureFixture) -> None:
-    answers = [refusal(404), None]
+    answers = [api_error(404), None]
     client = RecordingClient(answer=lambda verb, name: answers.pop(0))
 
     async def story(gangs: GangStatusWriter) -> None:

@@ -23,7 +23,7 @@ from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.scheduler import service as module
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now
+from tests.builders.services import RecordingClient, in_virtual_time, now
 
 Prepare = Callable[[SchedulerService, pytest.MonkeyPatch], None]
 

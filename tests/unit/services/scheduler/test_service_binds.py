@@ -24,8 +24,8 @@ from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.scheduler import service as module
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
+from tests.builders.services import api_error, in_virtual_time, now
 from tests.unit.dispatch.test_dispatcher import dispatcher, on_node, pod, pod_group
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.scheduler.test_announcer import Heard
 
 
@@ -78,7 +78,7 @@ def gang_of(decides: Dispatcher, *names: str) -> None:
 def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_other_binds_end() -> None:
     decides, client, heard = (
         dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
-        Refusing({"b": refusal(403)}),
+        Refusing({"b": api_error(403)}),
         Listening(),
     )
 
@@ -99,7 +99,7 @@ def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_
 def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> None:
     decides, client, heard = (
         dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
-        Refusing({"b": refusal(500)}),
+        Refusing({"b": api_error(500)}),
         Listening(),
     )
 
@@ -116,7 +116,7 @@ def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> 
 
 def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_IN_FLIGHT", 1)
-    decides, client = dispatcher("n1", "n2"), Refusing({"a": refusal(500)})
+    decides, client = dispatcher("n1", "n2"), Refusing({"a": api_error(500)})
 
     async def story() -> None:
         service = service_of(decides, client, Listening())
@@ -161,7 +161,7 @@ def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_aga
         async def get(self, resource: object, name: str, namespace: str) -> Pod:
             raise msgspec.ValidationError("nobody thought of this")
 
-    decides, client = dispatcher("n1"), Garbled({"a": refusal(403)})
+    decides, client = dispatcher("n1"), Garbled({"a": api_error(403)})
 
     async def story() -> None:
         service = service_of(decides, client, Listening())

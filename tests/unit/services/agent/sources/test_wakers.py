@@ -13,8 +13,8 @@ import pytest
 from bayplan.services.agent.sources import wakers as module
 from bayplan.services.agent.sources.folder_watch import FolderWatch
 from bayplan.services.agent.sources.wakers import Wakers, reason_of
+from tests.builders.services import in_virtual_time, now
 from tests.scripted_api_server import asynchronous
-from tests.unit.services.edges.small_server import in_virtual_time, now
 
 SOON = 0.02
 IN_TIME = 5.0

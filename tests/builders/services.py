@@ -1,6 +1,6 @@
-"""What the tests of the edges share: an event loop whose time is virtual, and a client that remembers what it was sent.
+"""Shared by the tests of services: virtual time, a client that records writes, and watch news.
 
-In virtual time nobody sleeps: when nothing is left to do, the clock jumps to the next thing that somebody waits for.
+In virtual time nothing sleeps: when the loop is idle, the clock jumps to the next timer.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Result = TypeVar("Result")
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Never waits: the time that it was told to wait has passed."""
+    """Lets the requested time pass at once."""
 
     now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everybody waits for something that nobody will do"
+        assert timeout is not None, "deadlock: every task waits, and no timer is set"
         self.now += timeout
         return super().select(0)
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop that begins at second 0 and never sleeps."""
+    """An event loop that starts at second 0 and never sleeps."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
@@ -51,13 +51,13 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def refusal(status: int, reason: str = "") -> ApiError:
+def api_error(status: int, reason: str = "") -> ApiError:
     return ApiError("request", status, Status(code=status, reason=reason, message="no"))
 
 
 @dataclass
 class RecordingClient:
-    """Takes what is sent, or raises what `answer` gives for it: verb, name and body."""
+    """Records writes, or raises what `answer` returns for a verb and a name."""
 
     answer: Callable[[str, str], Exception | None] = lambda verb, name: None
     delay: float = 0.0
